@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sets the environment variable BPF_BUILD, which identifies this build of the JIT. Its value is a
 //! hash of the crate's sources, the version of rustc (which decides the layout of types) and the
-//! build settings. The JIT can store the code of programs in files. It looks up such code by a hash
-//! that includes BPF_BUILD, so it never runs code that another build compiled.
+//! build settings. The JIT can store compiled programs in files, and looks them up by a hash that
+//! includes BPF_BUILD. It therefore never runs code that another build has compiled.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,7 +4,7 @@
 //!
 //! The first two bytes of the input are the length of the first BTF, which stands for the types of
 //! an object. The rest of the input is a second BTF, which stands for the types of a kernel. If BTF
-//! can be read, writing it and reading it again must not change it.
+//! can be read, it must be the same after it is written and read again.
 #![no_main]
 
 use bpf::btf::Btf;

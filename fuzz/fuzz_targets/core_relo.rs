@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Uses arbitrary bytes as CO-RE relocations: type, access path and kind. The types to which they
-//! refer are those of a valid policy. Each relocation must be resolved or refused, with the same
-//! result every time.
+//! Uses arbitrary bytes as CO-RE relocations: type, access path and kind. The relocations refer to
+//! the types of a valid policy. Each relocation must be resolved or refused, with the same result
+//! each time that it is tried.
 //!
-//! Two other targets test what this one does not: `btf` tests hostile types, and `object` tests
-//! hostile relocation records in an object. This target needs clang-19 to make the types.
+//! The types are valid here; the target `btf` tests hostile types. The target `object` tests
+//! hostile relocation records in an object. This target needs clang-19, which makes the types.
 #![no_main]
 
 use bpf::btf::Btf;
@@ -36,7 +36,7 @@ static TYPES: LazyLock<Btf> = LazyLock::new(|| {
     types
 });
 
-/// Removes bytes from the front and returns them. If there are not enough, zeros follow.
+/// Removes N bytes from the front and returns them. If fewer are left, the missing ones are zeros.
 fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     let mut taken = [0; N];
     let len = N.min(bytes.len());
@@ -45,8 +45,8 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     taken
 }
 
-/// Returns an access path. Usually it has the compiler's format, with numbers of all sizes.
-/// Sometimes it is arbitrary text.
+/// Returns an access path. Usually it has the format that compilers write, with numbers of all
+/// sizes. Sometimes it is arbitrary text.
 fn path(bytes: &mut &[u8]) -> String {
     let [len] = take(bytes);
     if len >= 0xf0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Generates random BPF programs. The input bytes decide which instructions a program has. The JIT
-//! and the interpreter must execute each program with the same result.
+//! Generates random BPF programs. The input bytes decide which instructions a program has. The
+//! result of each program must be the same in the JIT and in the interpreter.
 #![no_main]
 
 #[path = "../../crates/bpf/tests/engine/random.rs"]
@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
     let code = random::generate(&mut random::Source::new(0, bytes));
     WORLD.with_borrow_mut(|world| {
         // Addresses are never reused, and programs do not free all their memory. The world (the
-        // state on which the programs work) is therefore replaced from time to time.
+        // state on which the programs work) is therefore replaced when it has grown too large.
         if world
             .region
             .pages(1)

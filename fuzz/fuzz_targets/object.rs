@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         let value = object.get(name).unwrap_or_default();
         let _ = object.set(name, &value);
     }
-    // The object's own types are used as the kernel's types. Every relocation that is not damaged
+    // The object's own types serve as the types of the kernel. Every relocation that is not damaged
     // can therefore be resolved.
     let target = Target::from_btf(object.btf().clone());
     let region = Region::new().expect("the host has 128 GiB of free addresses");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads arbitrary text as a recording of a real machine. The reader must return records in the
-//! order of their time, or an error. If a recording can be read, it must be possible to replay it,
-//! or to refuse it with an error. The programs of the replayed tasks must be valid.
+//! order of their time, or an error. A recording that can be read is then replayed. The replay must
+//! be possible, or be refused with an error. The programs of the replayed tasks must be valid.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads arbitrary text as a workload: first as the specification of a generator, then as an rt-app
-//! file. The result must be a valid workload or an error. If a workload is written as an rt-app
-//! file, reading that file must give the same workload.
+//! file. The result must be a valid workload or an error. If the workload is written as an rt-app
+//! file and this file is read again, the workload must be the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

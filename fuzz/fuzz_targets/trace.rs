@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads arbitrary bytes as a trace, a file of the events of a simulation. The readers must return
-//! records or an error. If records are written and read again, they must be the same.
+//! Reads arbitrary bytes as a trace (a file with the events of a simulation). The readers must
+//! return records or an error. If these records are written and read again, they must be the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -18,8 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
     records.iter().for_each(|record| encoder.put(record, &mut again));
     assert_eq!(decode(&again), records);
 
-    // The bytes are also read as a header and a block. Valid checksums are added, because a fuzzer
-    // would not guess them.
+    // The bytes are also read as a header and a block. This file adds valid checksums to them,
+    // because a fuzzer would not guess the checksums.
     let mut file = b"WTRACE\r\n\x01\0\0\0".to_vec();
     let (&split, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let (header, block) = rest.split_at(rest.len().min(usize::from(split)));
@@ -31,8 +31,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     for bytes in [bytes, &file] {
         if let Ok(reader) = Reader::new(bytes) {
-            // The end marker of the file is missing or wrong, so reading may fail. The reader must
-            // only come to an end.
+            // Reading may fail, because the end marker of the file is missing or wrong. The reader
+            // must only come to an end.
             let _ = reader.map_while(Result::ok).count();
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Helpers that the attacks use in addition to the headers of the policies. */
+/* Functions and macros of the attacks, in addition to the headers of the policies. */
 #include "../../../policies/include/scx.h"
 
 #define U64_MAX (~0ULL)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Attacks that store to kernel data, for example to fields of a task, in memory that a policy can
- * read. The kernel's verifier allows stores only to p->scx.slice, p->scx.dsq_vtime and
+ * Attacks that store to kernel data, for example to the fields of a task. A policy can read this
+ * data, but the kernel's verifier allows stores only to p->scx.slice, p->scx.dsq_vtime and
  * p->scx.disallow.
  *
- * Each ATTACK line below has the name of an attack and how the attack must end. A macro with this
- * name in upper case selects the attack. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
- * allows every end (see ../src/corpus.rs).
+ * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
+ * every end. The text after "checked:" applies to runs with the sanitizer (--check). To compile an
+ * attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK flags_zero ends; checked: ejected ""
  * ATTACK flags_queued ends; checked: ejected ""

@@ -3,9 +3,9 @@
  * Attacks that request more memory than the host has, and attacks whose code is expensive to
  * compile.
  *
- * Each ATTACK line below has the name of an attack and how the attack must end. A macro with this
- * name in upper case selects the attack. The text after "checked:" applies to runs with the sanitizer (--check). "ends"
- * allows every end (see ../src/corpus.rs).
+ * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
+ * every end. The text after "checked:" applies to runs with the sanitizer (--check). To compile an
+ * attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK array_huge ends
  * ATTACK array_many ends
@@ -146,8 +146,8 @@ static struct half_gigabyte bss[3];
 #define TICK *(volatile u64 *)&bss[2].words[OPAQUE(5)] = 1
 #elif defined(VALUES_THOUSANDS) || defined(VALUES_RECURSIVE)
 /*
- * Computes the same value twice. A compiler that reuses the intermediate values of the first
- * computation keeps thousands of them in the function's stack frame.
+ * Computes the same value twice. The JIT compiler may recognise this and reuse the intermediate
+ * values of the first computation. It then keeps thousands of them in the function's stack frame.
  */
 static __noinline u64 values(u64 x)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A campaign runs many inputs in child processes, and finds the inputs that end a child. An input
-//! is made from a seed and an index.
+//! A campaign runs many inputs in child processes, and finds the inputs that end a child. Each
+//! input is made from the seed of the campaign and the index of the input.
 
 use crate::child::EXIT_MEMORY;
 use crate::kind::Kind;
@@ -30,8 +30,8 @@ pub struct Tally {
 }
 
 /// Runs the inputs with the indices in `range`, in child processes of the executable `attack`.
-/// Calls `end` with the index and the result of each input that did no harm. After `deadline`, no
-/// further input is started.
+/// For each input that did no harm, calls `end` with the input's index and result. After
+/// `deadline`, no further input is started.
 ///
 /// # Errors
 /// The child process cannot be started.
@@ -87,7 +87,8 @@ pub fn run(
             .seek(SeekFrom::Start(0))
             .and_then(|_| stderr.read_to_string(&mut text));
         let text = if read.is_ok() { text } else { String::new() };
-        // A child that exceeds the memory limit has already reported its last input as harmless.
+        // A child checks its memory after it has reported an input. If it exits because of its
+        // memory, the input that it reported last is the harmful one.
         let memory = status.code() == Some(EXIT_MEMORY);
         let index = if memory { next.saturating_sub(1) } else { next };
         tally.inputs += u64::from(!memory);
@@ -136,7 +137,7 @@ fn tempfile() -> Result<std::fs::File, String> {
         .truncate(true)
         .open(&path);
     let file = open.map_err(|error| format!("{}: {error}", path.display()))?;
-    // The file is removed from its directory at once. It exists as long as it is open.
+    // The file is removed from its directory at once. Its contents exist as long as it is open.
     let _ = std::fs::remove_file(&path);
     Ok(file)
 }
@@ -160,8 +161,8 @@ pub fn keep(failure: &Failure) -> Result<String, String> {
     ))
 }
 
-/// Runs inputs of each kind in turn, with equal shares of the time. Calls `report` for each new
-/// failure as soon as it is found.
+/// Runs inputs of each kind in turn, and gives each kind an equal share of the time. Calls `report`
+/// for each new failure as soon as it is found.
 ///
 /// # Errors
 /// A child process cannot be started.

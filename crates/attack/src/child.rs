@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The child process, which runs inputs with limits on CPU time and memory. It prints one line to
-//! standard output for each input.
+//! The child process of a campaign. It runs inputs with limits on CPU time and memory, and prints
+//! one line to standard output for each input.
 
 use crate::kind::Kind;
 use std::io::Write;
@@ -12,8 +12,8 @@ pub const MAX_DATA: u64 = 20 << 30;
 /// Exit status of a child that exceeded [`Limits::resident`](crate::kind::Limits).
 pub const EXIT_MEMORY: i32 = 120;
 
-/// Runs a range of inputs. For each input, prints its number, a tab, and how it ended. Exits with
-/// [`EXIT_MEMORY`] after an input that has used too much memory.
+/// Runs a range of inputs. For each input, prints its number, a tab, and how the run ended. After
+/// an input that has used too much memory, exits with [`EXIT_MEMORY`].
 pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
     let limits = kind.limits();
     limit_memory();
@@ -24,7 +24,7 @@ pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
         let end = kind.run(&input);
         let end = end.replace(char::is_control, " ");
         let mut out = stdout.lock();
-        // Printing fails only if the parent has exited. The report is not needed then.
+        // Printing fails only if the parent has exited. Nobody reads the line then.
         let _ = writeln!(out, "{index}\t{end}").and_then(|()| out.flush());
         if resident() > limits.resident {
             std::process::exit(EXIT_MEMORY);
@@ -63,7 +63,7 @@ fn limit_memory() {
     }
 }
 
-/// Makes SIGPROF end the process after `cpu_seconds` more seconds of CPU time.
+/// Makes SIGPROF end the process after it has used `cpu_seconds` more seconds of CPU time.
 fn arm_timer(cpu_seconds: u64) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let timer = libc::itimerval {

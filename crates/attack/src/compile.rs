@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles C policies with clang on all CPUs.
+//! Compiles C policies with clang, on all CPUs in parallel.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,8 @@ pub fn object(source: &Path, define: &str) -> Result<PathBuf, String> {
     Ok(object)
 }
 
-/// Compiles many files on all CPUs. Returns the paths of their objects in the order of `sources`.
+/// Compiles many files on all CPUs in parallel. Returns the paths of their objects in the order of
+/// `sources`.
 ///
 /// # Errors
 /// The message of the compiler for the first file that cannot be compiled.

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A line can have both `checked` and `cpus`, in this order. An expectation is `runs`, `refused
-//! "text"` or `ejected "text"`. The text is a part of the message. The expectation `ends` allows
-//! every end. It is for attacks that need not end the policy in a certain way, but must not harm
-//! the simulator.
+//! "text"`, `ejected "text"` or `ends`. The text is a part of the message with which the policy
+//! must be refused or ejected. `ends` allows every end: it does not matter how such an attack ends,
+//! as long as it does not harm the simulator.
 
 use crate::execute::{End, Mode};
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub struct Attack {
     pub cpus: u32,
 }
 
-/// Number of CPUs of an attack's machine unless its line has `cpus`.
+/// Number of CPUs of the machine for an attack whose line does not have `cpus`.
 pub const CPUS: u32 = 4;
 
 impl Expectation {
@@ -120,7 +120,7 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
         None => (expected, None),
     };
     let plain = Expectation::parse(plain)?;
-    // The sanitizer may reject a policy that otherwise runs.
+    // The sanitizer may reject a policy that runs without it, so any end is then allowed.
     let checked = match (checked, &plain) {
         (Some(checked), _) => Expectation::parse(checked)?,
         (None, Expectation::Runs) => Expectation::Ends,
@@ -135,7 +135,7 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
     })
 }
 
-/// Compiles the objects of all attacks on all CPUs, or takes them from the cache.
+/// Compiles the objects of all attacks, on all CPUs in parallel. Objects in the cache are reused.
 ///
 /// # Errors
 /// The message of the compiler for the first file that cannot be compiled.

@@ -74,8 +74,8 @@ impl std::fmt::Display for End {
     }
 }
 
-/// The workload under which the attacks run. Its tasks run, sleep, fork and wait for each other.
-/// They also change their nice value and their affinity.
+/// The workload with which the attacks run. Its tasks run, sleep, fork and wait for each other.
+/// They also change their nice values and their affinities.
 pub(crate) const WORKLOAD: &str = r#"{
   "tasks": {
     "busy": {"instance": 3, "loop": -1, "run": 700, "sleep": 300},
@@ -92,13 +92,13 @@ pub(crate) const WORKLOAD: &str = r#"{
   "resources": {"s": {"type": "semaphore", "value": 0}}
 }"#;
 
-/// Returns the workload under which the attacks run.
+/// Returns the workload with which the attacks run.
 pub fn workload() -> Workload {
     workload::rtapp::read(WORKLOAD, "attack.json").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A sink (consumer of records) that computes the hash of the records of a run (the trace hash) and
-/// discards the records.
+/// A sink (consumer of records) that computes the trace hash, which is the hash of all records of a
+/// run. It keeps no records.
 #[derive(Default)]
 struct HashOnly(Hash);
 
@@ -116,8 +116,8 @@ pub fn object(bytes: &[u8], mode: Mode, size: Size) -> (End, u64) {
     }
 }
 
-/// Runs a parsed object, after `change` has modified the linked code. Returns how the run ended,
-/// and the trace hash.
+/// Lets `change` modify the linked code of a parsed object, and runs the object. Returns how the
+/// run ended, and the trace hash.
 pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut Image)) -> (End, u64) {
     let mut m = Machine::new(MachineSpec::smp(size.cpus), workload(), 1).unwrap_or_else(|error| panic!("{error}"));
     m.sanitizer = mode.checked;
@@ -145,11 +145,11 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     (end, sink.0.value())
 }
 
-/// Formats an exit record like the command does. The code that prints messages is thus tested with
+/// Formats an exit record as the command does. This tests the code that prints messages with
 /// hostile messages.
 fn formatted(exit: &Exit) -> String {
     let text = exit.to_string();
-    // If a policy ends itself, it may omit the message.
+    // A policy that ends itself may give no message.
     let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf | Kind::ErrorBpf);
     assert!(
         by_itself || !exit.message.is_empty(),

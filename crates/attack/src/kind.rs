@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kinds of inputs. For each kind, this file defines how an input is made from a seed and a
+//! The kinds of inputs. For each kind, this file says how an input is made from a seed and a
 //! number, and how the input is run.
 
 use crate::execute::{self, MODES, Mode, Size};
@@ -45,8 +45,8 @@ pub enum Kind {
     Suite,
     /// The decisions of a generator that makes hostile policies.
     Policy,
-    /// A number, which selects an action that harms the child process, such as a panic. Tests use
-    /// this kind to check that a campaign finds each harm.
+    /// A number, which selects a way to harm the child process, such as a panic. Tests use this
+    /// kind to check that a campaign notices each kind of harm.
     Harm,
 }
 
@@ -100,10 +100,11 @@ const DAMAGED: Size = Size {
 };
 /// Maximum simulated time of a test case in a suite, in ns.
 const SUITE_NS: u64 = 20_000_000;
-/// Maximum number of CPUs of a machine that is run. A larger machine is read and checked, but not
-/// run, because the run may take much time and memory without any bug.
+/// Maximum number of CPUs of a machine that is run. A larger machine is only read and checked,
+/// because a run of it may take much time and memory even without any bug.
 const MAX_CPUS: u32 = 128;
-/// Maximum number of tasks of a workload that is run, for the same reason.
+/// Maximum number of tasks of a workload that is run. A larger workload is only read and checked,
+/// for the same reason.
 const MAX_TASKS: usize = 2000;
 
 impl Kind {
@@ -118,7 +119,7 @@ impl Kind {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 
-    /// Returns the limits for one input. They are sufficient for builds without optimisation.
+    /// Returns the limits for one input. They also suffice for builds without optimisation.
     pub fn limits(self) -> Limits {
         match self {
             Kind::Harm => Limits {
@@ -209,7 +210,7 @@ fn corpus(index: u64) -> String {
     format!("{hash:016x} {end}")
 }
 
-/// Returns a number that depends only on the input. The number selects how the input is run.
+/// Returns a number that depends only on the input. It decides in which way the input is run.
 fn choice(input: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     input.hash(&mut hasher);
@@ -229,8 +230,8 @@ fn object(input: &[u8]) -> String {
         let value = object.get(name).unwrap_or_default();
         let _ = object.set(name, &value);
     }
-    // The engines (the JIT and the interpreter) must agree. Compiling takes most of the time, so
-    // only one input in eight runs on both.
+    // The two engines (the JIT and the interpreter) must have the same result. Compilation takes
+    // most of the time, so only one input in eight runs on both.
     let checked = choice(input) % 16 >= 8;
     let interpreted = execute::changed(
         &object,
@@ -308,7 +309,8 @@ pub(crate) fn profile(text: &str) -> String {
     let spec = MachineSpec::smp(4);
     let mut object = Seeds::get().parsed.clone();
     let applied = profile.apply(&mut object, Properties::new(&spec, &kernel::release::Release::MODELLED));
-    // Expressions are evaluated even if the object has no variable for them.
+    // Evaluates every expression of the profile, even if the object lacks the variable that the
+    // expression would set.
     let facts = Properties::new(&spec, &kernel::release::Release::MODELLED).with_types(object.btf());
     let names = profile.names(facts).unwrap_or_default();
     let settings = profile.set.iter().chain(&profile.map);
@@ -435,10 +437,11 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     }
 }
 
-/// A name in the trace files. It must not become a script of the HTML page.
+/// Start of a task name in the trace files. The HTML page must escape it, so that the browser does
+/// not execute it as a script.
 const SCRIPT: &str = "<script>attack";
 
-/// Panics if a printed text contains a control character, which a terminal would execute.
+/// Panics if a printed text contains a control character, because a terminal would execute it.
 fn safe(text: &str) {
     let bad = text.chars().find(|&c| c.is_control() && c != '\n');
     assert!(bad.is_none(), "{bad:?} would reach the terminal");
@@ -474,7 +477,7 @@ pub(crate) fn suite(text: &str) -> String {
     format!("run: {}", ends.join("; "))
 }
 
-/// Harms this process in the way that a bug of the simulator would.
+/// Harms this process in one of the ways in which a bug of the simulator would.
 fn harm(number: u64) -> String {
     match number {
         1 => panic!("harm: a panic"),

@@ -3,9 +3,10 @@
 //!
 //! The inputs come from three sources:
 //!
-//! - Hand-written inputs. The attack objects are `corpus/*.bpf.c`, which list how they must end
-//!   ([`corpus`]). The machines, workloads, profiles, suites and recordings are in [`texts`].
-//! - Damaged inputs. [`mutate`] damages real inputs and uses knowledge of their formats.
+//! - Hand-written inputs. The attack objects are compiled from `corpus/*.bpf.c`. These files list
+//!   how each attack must end ([`corpus`]). The machines, workloads, profiles, suites and
+//!   recordings are in [`texts`].
+//! - Damaged inputs. [`mutate`] damages valid inputs, and uses knowledge of their formats.
 //! - Generated policies. [`policy`] makes hostile policies from valid instructions.
 //!
 //! A [`campaign`] starts [`child`] processes, which run inputs with limits. A panic, a signal, a

@@ -2,10 +2,10 @@
 //! Hostile policies. Their callbacks consist of valid instructions and call kernel functions with
 //! extreme arguments.
 //!
-//! A generator of the kernel crate's tests makes the calls. This module adds random instructions at
-//! the end of the callbacks. The policies also run without the sanitizer (the checks of `--check`).
-//! They can then access all of the region, the memory that contains everything that BPF programs
-//! can access.
+//! The calls come from a generator of the kernel crate's tests. This module adds random
+//! instructions at the end of the callbacks. The policies also run without the sanitizer (the
+//! checks of `--check`). They can then access the whole region, which is the memory that BPF
+//! programs can address.
 
 #[allow(dead_code)]
 #[path = "../../kernel/tests/integration/hostile/calls.rs"]
@@ -25,12 +25,12 @@ const SIZE: Size = Size {
     run_ns: 3_000_000,
     budget: 50_000,
 };
-/// Registers that the inserted instructions may change. They only read r6, which contains the
-/// address of the callback's arguments.
+/// Registers that the inserted instructions may change. The instructions only read r6, which
+/// contains the address of the callback's arguments.
 const FREE: [u8; 3] = [7, 8, 9];
 
-/// Runs the policy that these bytes describe. Returns how the run ended. Panics if the interpreter
-/// and the JIT differ.
+/// Runs the policy that these bytes describe. Returns how the run ended. Panics if the run ends in
+/// different ways in the interpreter and in the JIT.
 pub fn run(input: &[u8]) -> String {
     let first = input.first().copied().unwrap_or_default();
     let checked = first & 1 != 0;
@@ -40,8 +40,8 @@ pub fn run(input: &[u8]) -> String {
     };
     let table = kfuncs::table(&MachineSpec::smp(SIZE.cpus).costs);
     let change = |image: &mut Image| {
-        // The bytes decide about the calls. All other decisions follow from a seed that is computed
-        // from the bytes.
+        // The bytes decide which calls the policy makes. All other decisions follow from a seed
+        // that is computed from the bytes.
         let seed = input
             .iter()
             .fold(0u64, |seed, &byte| seed.wrapping_mul(131).wrapping_add(byte.into()))
@@ -83,8 +83,8 @@ fn insert_instructions(image: &mut Image, random: &mut Random) {
     image.code.insns = insns;
 }
 
-/// Returns a valid instruction. It changes free registers, the stack frame, or memory to which free
-/// registers may point.
+/// Returns a valid instruction. It changes a free register, the stack frame, or memory to which a
+/// free register may point.
 fn instruction(random: &mut Random) -> Insn {
     let (dst, src) = (*random.pick(&FREE), *random.pick(&[0, 6, 7, 8, 9]));
     let size = *random.pick(&[insn::B, insn::H, insn::W, insn::DW]);

@@ -5,8 +5,8 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Creates the generator for input number `index` of a campaign, a series of inputs with one
-    /// seed.
+    /// Creates the generator for input number `index` of a campaign. (A campaign is a series of
+    /// inputs with one seed.)
     pub fn new(seed: u64, index: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         random.next();
@@ -36,8 +36,8 @@ impl Random {
         &from[self.below(from.len())]
     }
 
-    /// Returns a number that programs often handle wrongly (near 0 or near a power of two), or an
-    /// arbitrary number.
+    /// Returns a number that programs often handle wrongly (near 0 or near a power of two), or
+    /// sometimes an arbitrary number.
     pub fn edge(&mut self) -> u64 {
         let power = 1u64 << self.below(64);
         match self.below(8) {

@@ -14,8 +14,8 @@ use trace::{Header, Tee, Writer};
 use windtunnel::traced::{self, Traced};
 use workload::{Dist, Op, Tasks, Workload};
 
-/// Sources of the objects: policies, and programs of tests with all kinds of maps, special fields
-/// and callbacks.
+/// Sources of the objects. They are policies, and programs from tests that have all kinds of maps,
+/// special fields and callbacks.
 const OBJECTS: [&str; 14] = [
     "policies/fifo.bpf.c",
     "policies/vtime.bpf.c",
@@ -36,7 +36,7 @@ const OBJECTS: [&str; 14] = [
 /// Index of `hostile.bpf.c` in [`OBJECTS`].
 const HOSTILE: usize = 6;
 
-/// A profile with every key of the format.
+/// A profile that uses every key of the format of profiles.
 const PROFILE: &str = "absent = 'nothing'\nuptime = '1ms'\nset = { 'words[0]' = '1', 'words[cpu]' = { value = 'nr_cpus << cpu', when = 'smt' }, \
     'constants[cpu]' = '(llc + 3) * 4 - (0 - cpu)' }\nresize = { words = 'nr_cpus * 2' }\nmax_entries = { hash = 'nr_llcs' }\n\
     map = { 'array[cpu].word' = 'node' }\nnames = { a = 'nr_cpus', b = 'a + 1' }\nops = { flags = 'SCX_OPS_ENQ_LAST', timeout_ms = 5000 }\n\
@@ -74,12 +74,12 @@ const SYNTHETIC: [&str; 3] = [
 
 /// All valid inputs. A process reads them once.
 pub struct Seeds {
-    /// Path of the object of each hand-written attack, and the number of CPUs of its machine.
+    /// For each hand-written attack, the path of its object and the number of CPUs of its machine.
     pub corpus: Vec<(PathBuf, u32)>,
     pub objects: Vec<Vec<u8>>,
-    /// Directory that contains `fifo.bpf.o` and `vtime.bpf.o`, the objects that the suites name.
+    /// Directory of `fifo.bpf.o` and `vtime.bpf.o`. Suites name these two objects.
     pub objects_folder: PathBuf,
-    /// The object from which hostile policies are generated, and to which profiles are applied.
+    /// The object to which profiles are applied, and from which hostile policies are made.
     pub parsed: Object,
     pub btf: Vec<Vec<u8>>,
     pub profiles: Vec<String>,
@@ -149,8 +149,8 @@ fn read() -> Result<Seeds, String> {
     })
 }
 
-/// Copies the objects that suites name to a directory, where they have the names that suites
-/// expect.
+/// Copies the objects that suites name to a directory. The copies have the file names that the
+/// suites contain.
 fn folder(paths: &[PathBuf]) -> Result<PathBuf, String> {
     let folder = crate::output().join("suite");
     for (path, name) in paths.iter().zip(["fifo", "vtime"]) {
@@ -186,8 +186,8 @@ fn traces() -> Result<Vec<Vec<u8>>, String> {
     Ok(vec![plain, traced_run(3, Some(&result))])
 }
 
-/// Returns the trace file of a short run whose tasks have hostile names. The file contains
-/// `result`, if it is given.
+/// Returns the trace file of a short run whose tasks have hostile names. If `result` is given, the
+/// file contains it.
 fn traced_run(cpus: u32, result: Option<&RunResult>) -> Vec<u8> {
     let spec = MachineSpec::smp(cpus);
     let header = Header {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hand-written hostile texts: machines, workloads, suites, recordings, and profiles (files that
-//! replace the user-space parts of policies).
+//! Hand-written hostile texts: machines, workloads, suites, recordings, and profiles. (A profile is
+//! a file of settings that replaces the user-space part of a policy.)
 
 use crate::kind;
 
@@ -9,11 +9,11 @@ pub struct Text {
     pub name: &'static str,
     pub kind: TextKind,
     pub text: String,
-    /// A part of the result of reading or running the text. Empty if any result is allowed.
+    /// Text that the result of reading or running must contain. Empty if any result is allowed.
     pub expected: &'static str,
 }
 
-/// The format as which a text is read.
+/// The format in which a text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextKind {
     Machine,
@@ -37,7 +37,7 @@ pub fn run(index: u64) -> String {
     }
 }
 
-/// Number of repetitions in texts that are very long or deeply nested.
+/// Number of repetitions that make a text very long or deeply nested.
 const DEEP: usize = 100_000;
 
 /// Returns `inner` in many pairs of `open` and `close`.

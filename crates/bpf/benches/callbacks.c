@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Functions that resemble a scheduler's callbacks. The benchmark compiles them for BPF and for the
- * host. Each function works on the memory that it receives. It returns a number that depends on its
- * work, so that the benchmark can check that BPF and the host compute the same.
+ * host. Each function works on the memory that it receives, and returns a number that depends on
+ * its work. The benchmark compares the numbers to check that BPF and the host compute the same.
  */
 typedef unsigned char u8;
 typedef unsigned int u32;

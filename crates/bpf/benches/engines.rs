@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Benchmark of the engines (`cargo bench -p bpf`). It runs functions that resemble a scheduler's
-//! callbacks in the JIT and in the interpreter, and compares them with the same functions compiled
-//! by clang for the host. It also measures the cost of a call into a program.
+//! callbacks in the JIT, in the interpreter, and as machine code that clang compiled for the host.
+//! It also measures the cost of a call into a program.
 
 #[path = "../tests/engine/world.rs"]
 #[allow(dead_code)]
@@ -67,7 +67,7 @@ fn compile(source: &Path, out: &Path, flags: &[&str]) {
     );
 }
 
-/// Returns the time of one run in ns. This is the shortest of several measurements.
+/// Returns the time of one run in ns: the shortest of several measurements.
 fn time(mut run: impl FnMut()) -> f64 {
     (0..7)
         .map(|_| {
@@ -82,7 +82,7 @@ fn time(mut run: impl FnMut()) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the cache of one of two cores that share a last-level cache.
+/// Returns the cache of one CPU of a machine with two cores that share a last-level cache.
 fn cache(cpu: u32) -> Cache {
     Cache {
         own: 1 << cpu,
@@ -95,8 +95,8 @@ fn cache(cpu: u32) -> Cache {
     }
 }
 
-/// Measures a function of the program in one engine. Its first call must return `result`. Returns
-/// the time of a call in ns and the number of executed instructions.
+/// Measures a function of the program in one engine. The first call of the function must return
+/// `result`. Returns the time of a call in ns and the number of executed instructions.
 fn measure(world: &mut TestWorld, image: &Image, memory: u64, name: &str, engine: Engine, result: u64) -> (f64, u64) {
     let function = |name: &str| image.code.function(name).expect("the object has this function");
     let args = [memory, 0, 0, 0, 0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linux error numbers (include/uapi/asm-generic/errno*.h), which may differ from the host's.
-//! Kernel functions return them negated.
+//! Linux error numbers (include/uapi/asm-generic/errno*.h). Those of the host may differ. Kernel
+//! functions return them negated.
 #![allow(missing_docs)]
 
 macro_rules! errno {

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum FaultKind {
     /// A load or store at an address that the program may not access.
     Memory,
-    /// The call executed more instructions than its budget, a fixed limit, allows.
+    /// The call executed more instructions than its budget allows. The budget is a fixed number.
     Budget,
     /// BPF stack overflow, because calls are nested too deeply.
     Stack,
@@ -17,8 +17,8 @@ pub enum FaultKind {
     Trap,
     /// A helper or kfunc rejected its arguments.
     Func,
-    /// Not an error. The program called `bpf_throw` with this cookie. The outermost program, which
-    /// the kernel called, ends and returns the cookie.
+    /// Not an error. The program called `bpf_throw` with this cookie. This ends the program that
+    /// the kernel called, and the cookie becomes the return value of that program.
     Throw(u64),
     /// The program called a kfunc that the current context (the kind of callback in which the
     /// program runs) does not allow.
@@ -35,12 +35,12 @@ pub struct Report {
     pub addr: Option<u64>,
     /// Notes about the address or the object. A note may refer to an instruction.
     pub notes: Vec<(String, Option<usize>)>,
-    /// Instructions that made the calls in progress, innermost call first.
+    /// Instructions of the calls that were in progress, from the innermost call outwards.
     pub callers: Vec<usize>,
 }
 
 /// The reason why a policy's program was ended. [`Code::describe`](crate::image::Code::describe)
-/// formats the instruction.
+/// formats the instruction for messages.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fault(Box<Details>);
 
@@ -48,9 +48,9 @@ pub struct Fault(Box<Details>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
     pub kind: FaultKind,
-    /// The message. It is the kernel's message if the kernel has one for this error.
+    /// The message for the user. It is the kernel's message if the kernel has one for this error.
     pub message: String,
-    /// Index of the running instruction in the linked code. The VM sets it.
+    /// Index in the linked code of the instruction that was running. The VM sets it.
     pub pc: Option<usize>,
     /// Details from the sanitizer, if it is on.
     pub report: Option<Report>,

@@ -2,9 +2,9 @@
 //! The linked form of an object: decoded instructions, functions and map definitions. The linker
 //! writes it. The engines (the JIT compiler and the interpreter) read it.
 //!
-//! An [`Image`](crate::link::Image) is valid only in the [`Region`](crate::memory::Region) (the
-//! memory that programs access) for which it was linked, because constants in its instructions are
-//! addresses in that region.
+//! An [`Image`](crate::link::Image) is valid only in the [`Region`](crate::memory::Region) for
+//! which it was linked, because instructions contain addresses in that region as constants. (A
+//! region is the memory that the programs of one simulated machine access.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use std::sync::Arc;
 /// address is this base plus its index in [`Code::functions`]. No region contains these addresses.
 pub const FUNC_BASE: u64 = 0xffff_ffff_c000_0000;
 
-/// Opcode of a pseudo instruction that raises a fault with a message. `imm` is the index of the
-/// message in [`Code::traps`]. The eBPF instruction set does not use this opcode.
+/// Opcode of a pseudo instruction that raises a fault with a message. The linker inserts it for a
+/// reference that it cannot resolve. `imm` is the index of the message in [`Code::traps`]. The eBPF
+/// instruction set does not use this opcode.
 pub const TRAP: u8 = 0xf5;
 
 /// Opcode that loads a 64-bit constant. In linked code it is one instruction, in an object file it
@@ -22,7 +23,7 @@ pub const TRAP: u8 = 0xf5;
 pub const LD_IMM64: u8 = 0x18;
 /// Opcode of a call. [`Insn::src`] is the kind of the called function.
 pub const CALL: u8 = 0x85;
-/// Value of [`Insn::src`] for a call of a helper. `imm` is its number.
+/// Value of [`Insn::src`] for a call of a helper. `imm` is the number of the helper.
 pub const CALL_HELPER: u8 = 0;
 /// Value of [`Insn::src`] for a call of the program's own function. `imm` is an index into
 /// [`Code::functions`].
@@ -33,7 +34,7 @@ pub const CALL_KFUNC: u8 = 2;
 /// One decoded instruction after linking.
 ///
 /// - LD_IMM64 is one instruction with the final 64-bit value in `imm`, and `src` is 0.
-/// - Jumps (JMP, JMP32, may_goto) have the target `pc + 1 + off`, which is always within the same
+/// - Jumps (JMP, JMP32, may_goto) go to instruction `pc + 1 + off`, which always lies in the same
 ///   function. The linker has replaced `gotol` by `goto`.
 /// - Calls use `src` and `imm`; see [`CALL_HELPER`], [`CALL_FUNCTION`], [`CALL_KFUNC`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,9 @@ pub struct Insn {
     pub dst: u8,
     /// Source register, 0 to 10, or the kind of the called function.
     pub src: u8,
-    /// Memory offset, or jump distance in instructions, or a number that selects a variant of the
-    /// operation (signed division, sign extension, address space cast).
+    /// Its meaning depends on `op`: the offset of a memory access, the distance of a jump in
+    /// instructions, or the variant of an operation (signed division, sign extension, address space
+    /// cast).
     pub off: i32,
     /// Immediate, sign extended.
     pub imm: i64,
@@ -60,22 +62,22 @@ pub struct Function {
     pub start: usize,
     /// Instruction after the last one.
     pub end: usize,
-    /// Size of the function's stack frame in bytes: the depth of the lowest access through r10, a
-    /// multiple of 8, at most 512.
+    /// Size of the function's stack frame in bytes: the depth of the lowest access through r10, as
+    /// a multiple of 8. At most 512.
     pub stack: u32,
-    /// Number of parameters, if the object's BTF has it.
+    /// Number of parameters, if the object's BTF contains it.
     pub params: Option<usize>,
-    /// Whether it is not `static`.
+    /// Whether the function is not `static`.
     pub is_global: bool,
     /// Whether the kernel calls this function as a struct_ops program and no code of the object
-    /// refers to it. In such a function r1 is always the address of an array of arguments on the
+    /// refers to it. r1 of the function is then always the address of an array of arguments on the
     /// BPF stack.
     pub is_callback: bool,
-    /// Source lines by ascending instruction. Empty if the object has no .BTF.ext.
+    /// Source lines, ordered by instruction. Empty if the object has no .BTF.ext.
     pub lines: Vec<LineInfo>,
 }
 
-/// The source line of an instruction and of all instructions up to the next entry.
+/// A source line. It belongs to an instruction and to all later ones up to the next entry.
 #[derive(Clone, Debug)]
 pub struct LineInfo {
     /// Index of the instruction in [`Code::insns`].
@@ -95,7 +97,7 @@ pub struct LineInfo {
 pub struct Code {
     /// Instructions of all functions, one after the other.
     pub insns: Vec<Insn>,
-    /// Functions by ascending start. Together they cover `insns` without gaps.
+    /// Functions, ordered by their start. Together they cover `insns` without gaps.
     pub functions: Vec<Function>,
     /// Names of the kfuncs that the code calls, spelled as in the target kernel.
     pub kfuncs: Vec<String>,
@@ -104,7 +106,8 @@ pub struct Code {
 }
 
 impl Code {
-    /// Sets `is_callback` in these struct_ops programs unless an instruction refers to the program.
+    /// Sets `is_callback` for each of these struct_ops programs, unless an instruction refers to
+    /// the program.
     pub(crate) fn mark_callbacks(&mut self, callbacks: impl Iterator<Item = usize>) {
         for callback in callbacks {
             self.functions[callback].is_callback = true;
@@ -127,7 +130,7 @@ impl Code {
         self.functions[..after].last().filter(|f| pc < f.end)
     }
 
-    /// Returns the source line of an instruction.
+    /// Returns the source line to which an instruction belongs.
     pub fn line_at(&self, pc: usize) -> Option<&LineInfo> {
         let lines = &self.function_at(pc)?.lines;
         lines[..lines.partition_point(|l| l.insn <= pc)].last()
@@ -167,7 +170,7 @@ impl Code {
     }
 }
 
-/// Definition of a map that is to be created.
+/// Definition from which the loader creates a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapDef {
     /// C name of the map variable.
@@ -178,28 +181,28 @@ pub struct MapDef {
     pub key_size: u32,
     /// Size of a value in bytes.
     pub value_size: u32,
-    /// Type of a value in the object's BTF, if the object declares one.
+    /// Id of the type of a value in the object's BTF, if the object declares a type.
     pub value_type: Option<u32>,
-    /// Number of entries, or of pages in an arena. 0 if the user-space part must set it.
+    /// Number of entries, or of pages in an arena. 0 if the policy's user-space part must set it.
     pub max_entries: u32,
     /// Flags of the map (BPF_F_*).
     pub flags: u32,
-    /// `map_extra` of the map. For an arena it is the requested user address.
+    /// `map_extra` of the map. For an arena, it is the address that user space requests.
     pub extra: u64,
     /// Special fields of a value: timers, locks, kptrs, ...
     pub fields: Vec<Field>,
     /// Definition of the inner maps, if this is a map of maps.
     pub inner: Option<Box<MapDef>>,
-    /// Initial entries. In a map of maps an entry is (index, index of the inner map). In a program
-    /// array it is (index, function).
+    /// Initial entries: (index, index of the inner map) in a map of maps, and (index, function) in
+    /// a program array.
     pub values: Vec<(u32, usize)>,
     /// Address that stands for the map in code (`&map`). The 64 bytes at this address are
-    /// accessible but have no meaning, so a stray access does no harm.
+    /// accessible, so that a stray access to them does no harm. Their contents have no meaning.
     pub handle: u64,
     /// Address of an arena, aligned to 4 GiB.
     pub arena: Option<u64>,
-    /// Size in bytes of the global variables at the end of an arena. They occupy whole pages, which
-    /// are allocated from the start.
+    /// Size in bytes of the global variables at the end of an arena. They occupy whole pages. These
+    /// pages are allocated from the start.
     pub arena_globals: u64,
 }
 
@@ -247,8 +250,8 @@ pub enum FieldKind {
         /// Whether the pointer owns a reference (`__kptr` or `__percpu_kptr`, not
         /// `__kptr_untrusted`).
         owned: bool,
-        /// Whether the pointer points to objects of `bpf_percpu_obj_new` (`__percpu_kptr`), which
-        /// exist once per CPU.
+        /// Whether the pointer points to per-CPU objects, which `bpf_percpu_obj_new` creates
+        /// (`__percpu_kptr`).
         percpu: bool,
     },
     /// A pointer to user memory (`__uptr`).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The eBPF instruction set, with the numbers of RFC 9669 and include/uapi/linux/bpf.h, and a check
-//! that code is well-formed.
+//! The eBPF instruction set, with the numbers of RFC 9669 and include/uapi/linux/bpf.h. Also a
+//! check that code is well-formed.
 
 use crate::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Insn, TRAP};
 
@@ -112,24 +112,25 @@ pub const GOTO: u8 = JMP | jmp::JA;
 /// `gotol`. In an object file, `imm` is the distance. The linker replaces the jump by a [`GOTO`].
 /// The engines also execute a `gotol` whose distance is in `off`.
 pub const GOTOL: u8 = JMP32 | jmp::JA;
-/// `may_goto +off`: jumps, and thereby leaves a loop, after the function has used up its
-/// iterations.
+/// `may_goto +off`: continues the loop in which it stands, until the function has used up its
+/// iterations ([`MAX_LOOPS`]). Then it jumps, which leaves the loop.
 pub const MAY_GOTO: u8 = JMP | 0xe0;
 /// Function return.
 pub const EXIT: u8 = JMP | 0x90;
 /// Value of `off` that turns a 64-bit register move into an address space cast. The cast converts a
-/// pointer into an arena between the address that the kernel uses and the one that user space uses.
-/// `imm` is `to << 16 | from`, where both are numbers of address spaces.
+/// pointer into an arena: from the address that the kernel uses to the address that user space
+/// uses, or back. `imm` is `to << 16 | from`, where `to` and `from` are numbers of address spaces.
 pub const CAST: i32 = 1;
 /// Value of `imm` for a cast to the user-space address. Any other value casts to the kernel's
 /// address.
 pub const CAST_USER: i64 = 1 << 16;
-/// Number of times that the `may_goto` instructions of one function call continue their loops:
-/// BPF_MAX_LOOPS.
+/// Number of times that all `may_goto` instructions in one call of a function together may continue
+/// a loop: BPF_MAX_LOOPS.
 pub const MAX_LOOPS: u32 = 8 << 20;
 /// Size of a function's BPF stack frame in bytes, as in the kernel.
 pub const FRAME: u64 = 512;
-/// Maximum number of nested frames on the BPF stack of one program, including those of callbacks.
+/// Maximum number of nested frames on the BPF stack of one program. The frames of callbacks count,
+/// too.
 pub(crate) const FRAMES: u64 = 128;
 /// Number of the frame pointer, r10.
 pub const FP: u8 = 10;
@@ -145,10 +146,10 @@ pub const fn is_jump(op: u8) -> bool {
         }
 }
 
-/// Checks the properties of code on which the interpreter and the JIT compiler rely:
+/// Checks those properties of code on which the interpreter and the JIT compiler rely:
 ///
 /// - Every instruction belongs to one function, and no function runs off its end.
-/// - Registers exist.
+/// - All registers that instructions name exist.
 /// - Jumps stay inside their function.
 /// - Calls have a valid target.
 pub fn verify(code: &Code) -> Result<(), String> {

@@ -11,14 +11,14 @@
 //! 1. **Objects are never modified by hand.** The loader changes an object only in the ways in
 //!    which the kernel changes it at load.
 //! 2. **A policy cannot harm the simulator.** There is no verifier. All memory that a program may
-//!    address lies in one aligned [region](memory). The check of an access is therefore one
-//!    comparison, and holes inside the region are inaccessible pages. The bookkeeping of lists,
-//!    trees and maps lies outside of the region. A bad access is a [`Fault`](fault::Fault) that
-//!    names the instruction.
+//!    address lies in one aligned [region](memory), so the check of an access is one comparison.
+//!    Holes inside the region are inaccessible pages. The bookkeeping of lists, trees and maps lies
+//!    outside of the region. A bad access becomes a [`Fault`](fault::Fault), which names the
+//!    instruction.
 //! 3. **Two engines have the same results.** The interpreter implements the instruction set in the
 //!    simplest way. Tests run each program in the JIT and in the interpreter. They compare the
-//!    results, the memory, and the number of executed instructions, from which the
-//!    simulation computes the time of a program.
+//!    results, the memory, and the number of executed instructions. (The simulation computes the
+//!    time of a program from this number.)
 //! 4. **Execution is deterministic.** Addresses depend only on the order of allocations. Maps are
 //!    never iterated in the order of a host hash table. Clocks and random numbers come only from
 //!    the world.
@@ -26,11 +26,11 @@
 //!    nothing, takes no lock and changes no reference count. Callbacks of a scheduler run millions
 //!    of times a second.
 //! 6. **Missing kernel features fail late.** An object that refers to an unknown field or function
-//!    still loads. The program faults, with the name of the field or function, only when it
-//!    executes that reference.
+//!    can still be loaded. Its program faults only when it executes such a reference. The fault
+//!    names the field or function.
 //! 7. **The [sanitizer] costs nothing when it is off.** It checks each access against the object
-//!    that the pointer was made from, and each call against the rules of the function. The engines
-//!    contain its checks only if it is on.
+//!    from which the pointer was made, and each call against the rules of the called function. The
+//!    engines contain these checks only if the sanitizer is on.
 //!
 //! The table lists the modules. A module imports only from modules below it. The exception is
 //! `engine::context`, the state of a program, which is plain data.

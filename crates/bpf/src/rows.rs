@@ -42,21 +42,22 @@
 //!   argument to the sanitizer (the run-time checks of `--check`).
 //! - `releases`: releases of Linux that have the function. `V6_13..` means 6.13 and later.
 //!   `V6_12..V6_17` means that 6.17 removed the function.
-//! - `contexts`: contexts in which the function may be called. [`ANY`] means all contexts.
+//! - `contexts`: contexts (kinds of callbacks) in which programs may call the function. [`ANY`]
+//!   means all contexts.
 //! - `rules`: rules that the sanitizer enforces for callers (the kernel's `KF_*` flags and the
-//!   verifier's special cases). The value is [`PLAIN`], or [`does`] with an [`Effect`], plus
-//!   methods of [`CallRules`].
-//! - `native`: number of instructions by which a scheduler in C, compiled into the kernel, would
-//!   replace this call, or [`CALL`] if that scheduler would make the same call.
+//!   verifier's special cases). The value is [`PLAIN`], or [`does`] with an [`Effect`]. Methods of
+//!   [`CallRules`] can add further rules to it.
+//! - `native`: number of instructions that would replace a call of the function in a scheduler in C
+//!   that is compiled into the kernel, or [`CALL`] if such a scheduler would make the same call.
 //! - `run`: the Rust function, which takes the world (the simulated machine) and up to five
 //!   arguments.
 //! - `now` (optional): the newest name of a kfunc that the kernel has renamed. The cost tables of
 //!   machines use this name.
 //!
 //! Helpers have no prototype that describes their pointers. A row of [`helpers!`](crate::helpers)
-//! instead has `args` (the `arg*_type`s of its `bpf_func_proto`) and `returns`. It has no releases,
-//! because all helpers are older than sched_ext, and no contexts, because every context may call
-//! helpers.
+//! therefore has `args` (the `arg*_type`s of the helper's `bpf_func_proto`) and `returns`. It has
+//! no column `releases`, because all helpers are older than sched_ext. It has no column `contexts`,
+//! because programs may call helpers in every context.
 
 pub use crate::engine::context::ANY;
 pub use crate::engine::releases::{Releases, Version};
@@ -78,13 +79,13 @@ pub const V7_0: Version = Version(7, 0);
 pub const V7_1: Version = Version(7, 1);
 pub const V7_2: Version = Version(7, 2);
 
-/// Value of `native` if a scheduler in C would make the same call. The other values of `native`
+/// Value of `native` if a scheduler in C would make the same call. All other values of `native`
 /// were counted by hand, in i386 instructions. For example, reading a field is one load, appending
 /// to a list is six stores and two loads, and testing a bit of a mask is two instructions.
 pub const CALL: Option<u32> = None;
 
-/// Rules of a function that neither creates nor releases anything that the program must track
-/// (references, locks).
+/// Rules of a function that neither creates nor releases a reference, a lock, or anything else that
+/// the program must release.
 pub const PLAIN: CallRules = CallRules::new(Plain);
 
 /// Returns the rules of a function with this effect.
@@ -92,16 +93,16 @@ pub const fn does(effect: Effect) -> CallRules {
     CallRules::new(effect)
 }
 
-/// Describes a number, or a pointer that the function itself looks up.
+/// Describes an argument that is a number, or a pointer that the function itself looks up.
 pub const V: Arg = Arg::Value;
-/// Describes a pointer to a key of the map in r1.
+/// Describes a pointer to a key of the map that is the argument r1.
 pub const KEY: Arg = Arg::Read(Len::Key);
-/// Describes a pointer to a value of the map in r1.
+/// Describes a pointer to a value of the map that is the argument r1.
 pub const VALUE: Arg = Arg::Read(Len::Value);
-/// Describes a pointer to writable memory for a value of the map in r1.
+/// Describes a pointer to memory to which the function writes a value of the map in r1.
 pub const TO_VALUE: Arg = Arg::Write(Len::Value);
-/// Describes a pointer to a text that ends with a NUL. Only the access to its first byte is
-/// checked.
+/// Describes a pointer to a string that ends with a NUL. The sanitizer checks only the access to
+/// the first byte.
 pub const TEXT: Arg = Arg::Read(Len::Bytes(1));
 /// Describes a pointer to a `struct bpf_timer`.
 pub const TIMER: Arg = Arg::Field(Special::Timer);
@@ -114,14 +115,14 @@ pub const DYNPTR: Arg = Arg::Use(Opaque::Dynptr);
 /// Describes a pointer to memory in which the function initialises a `struct bpf_dynptr`.
 pub const MAKE_DYNPTR: Arg = Arg::Make(Opaque::Dynptr, Opaque::DYNPTR_SIZE);
 
-/// Describes a pointer to memory that the function reads. Argument number `len` (from 1) is the
-/// size.
+/// Describes a pointer to memory that the function reads. The size of the memory is the argument
+/// with the number `len`, counted from 1.
 pub const fn read(len: usize) -> Arg {
     Arg::Read(Len::Arg(len))
 }
 
-/// Describes a pointer to memory that the function writes. Argument number `len` (from 1) is the
-/// size.
+/// Describes a pointer to memory that the function writes. The size of the memory is the argument
+/// with the number `len`, counted from 1.
 pub const fn write(len: usize) -> Arg {
     Arg::Write(Len::Arg(len))
 }

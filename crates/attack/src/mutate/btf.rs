@@ -4,15 +4,15 @@
 use super::{bytes, get, put};
 use crate::random::Random;
 
-/// Offset of a type in the section, the kind of the type, and the number of its members.
+/// A type: its offset in the section, its kind, and the number of its members.
 struct Type {
     at: usize,
     kind: u64,
     vlen: u64,
 }
 
-/// Returns the size in bytes of the variable part of a type, which follows the twelve bytes that
-/// all kinds have.
+/// Returns the size in bytes of the part of a type that follows the twelve bytes that all kinds
+/// have.
 fn rest(kind: u64, vlen: u64) -> usize {
     let vlen = vlen as usize;
     match kind {
@@ -38,7 +38,7 @@ fn types(data: &[u8]) -> Vec<Type> {
     types
 }
 
-/// Returns a number that is extreme as a number of entries, bytes or bits.
+/// Returns a number that is extreme if it is used as a number of entries, bytes or bits.
 fn size(random: &mut Random) -> u64 {
     *random.pick(&[
         0,
@@ -79,7 +79,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
         _ => random.below(types.len() + 2) as u64,
     };
     match random.below(8) {
-        // Depending on the kind, this word is the id of another type or a size.
+        // This word is the id of another type or a size, depending on the kind of the type.
         0 | 1 => put(data, at + 8, 4, id),
         2 => {
             let size = size(random);
@@ -106,8 +106,8 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
             put(data, at, 4, name);
         }
         _ if kind == 3 => {
-            // The words of an array are the element type, the index type and the number of
-            // elements. Map definitions use the number of elements of an array to encode a value.
+            // The three words of an array are the element type, the index type and the number of
+            // elements. Map definitions encode numbers as the number of elements of an array.
             let word = *random.pick(&[0, 1, 2, 2, 2]);
             let value = if word == 2 { size(random) } else { id };
             put(data, at + 12 + 4 * word, 4, value);
@@ -152,7 +152,7 @@ pub fn damage_ext(random: &mut Random, data: &mut Vec<u8>) {
     put(data, at, 4, value);
 }
 
-/// Makes an input from two damaged sections: the types of an object and those of a kernel. The
+/// Makes an input from two damaged .BTF sections: the types of an object and those of a kernel. The
 /// first two bytes of the input are the length of the first section.
 pub fn pair(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut local = random.pick(seeds).clone();

@@ -6,7 +6,7 @@ use crate::random::Random;
 
 const INSN: usize = 8;
 
-/// Valid operations. Any other operation would end the program with a fault, so the instructions
+/// Valid operations. An invalid operation would end the program with a fault, so the instructions
 /// after it would not be tested.
 const OPS: [u64; 40] = [
     0x07, 0x0f, 0x17, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x47, 0x57, 0x67, 0x77, 0x87, 0x97, 0xa7, 0xb7, 0xbf, 0xc7, 0x04,
@@ -45,7 +45,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
             put(data, at + 4, 4, constant);
         }
         4 => {
-            // A jump. Jumps backward and forward are equally likely.
+            // Makes the instruction a jump. Jumps backward and forward are equally likely.
             put(data, at, 1, 0x05);
             let distance = (random.below(2 * count + 1) as u64).wrapping_sub(count as u64);
             put(data, at + 2, 2, distance);
@@ -61,7 +61,8 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
             put(data, to, INSN, word);
         }
         7 => {
-            // Repeats one instruction. Relocations after it then refer to the wrong instructions.
+            // Repeats one instruction. This shifts the later instructions, so relocations refer to
+            // the wrong ones.
             let insn = data.get(at..at + INSN).unwrap_or_default().to_vec();
             let times = 1 + random.below(200);
             data.splice(at..at, insn.repeat(times));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages object files. A file is split into its sections, some sections are damaged according to
-//! their type, and the file is written again.
+//! Damages object files. A file is split into its sections. Some sections are damaged, each in the
+//! way of its type. Then the sections are joined to a file again.
 
 use super::{btf, bytes, code, get, put};
 use crate::random::Random;
@@ -36,7 +36,8 @@ impl Section {
 }
 
 impl Elf {
-    /// Splits a file that a compiler wrote. Returns `None` for any other file.
+    /// Splits a file that has the layout in which compilers write files. Returns `None` for any
+    /// other file.
     fn parse(file: &[u8]) -> Option<Elf> {
         let header = file.get(..HEADER)?.to_vec();
         let at = get(&header, 40, 8) as usize;
@@ -63,8 +64,8 @@ impl Elf {
         Some(Elf { header, sections })
     }
 
-    /// Joins the header and the sections to a file. Sizes and offsets match the data of the
-    /// sections.
+    /// Joins the header and the sections to a file. The sizes and offsets in the file are correct,
+    /// whatever was damaged in the sections.
     fn write(mut self) -> Vec<u8> {
         let mut file = self.header.clone();
         for section in &mut self.sections {

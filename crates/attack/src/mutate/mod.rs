@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages valid inputs. Each format has its own kinds of damage, so that many damaged inputs pass
+//! Damages valid inputs. Each format is damaged in its own ways, so that many damaged inputs pass
 //! the first checks of a reader. The formats are objects (their sections, types and instructions),
 //! traces and texts.
 
@@ -16,14 +16,15 @@ pub use trace::trace;
 
 use crate::random::Random;
 
-/// Overwrites `size` bytes at offset `at` with a number. Does nothing if they are outside the data.
+/// Overwrites `size` bytes at offset `at` with a number. Does nothing if the bytes do not lie in
+/// the data.
 fn put(data: &mut [u8], at: usize, size: usize, value: u64) {
     if let Some(bytes) = at.checked_add(size).and_then(|end| data.get_mut(at..end)) {
         bytes.copy_from_slice(&value.to_le_bytes()[..size]);
     }
 }
 
-/// Returns the number in `size` bytes at offset `at`, or 0 if they are outside the data.
+/// Returns the number in `size` bytes at offset `at`, or 0 if the bytes do not lie in the data.
 fn get(data: &[u8], at: usize, size: usize) -> u64 {
     let mut bytes = [0; 8];
     if let Some(found) = at.checked_add(size).and_then(|end| data.get(at..end)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages texts. The damage consists of words of the format in wrong places, huge numbers, deep
-//! nesting, control characters, and bytes and lines that are removed, repeated or moved.
+//! Damages texts: puts words of the format in wrong places, inserts huge numbers, deep nesting and
+//! control characters, and removes, repeats or moves bytes and lines.
 
 use crate::random::Random;
 
@@ -152,12 +152,11 @@ const NUMBERS: [&str; 14] = [
     "0x7fffffffffffffff",
 ];
 
-/// Damages a text in one to six places. If the result is not valid UTF-8, the invalid bytes are
-/// replaced.
+/// Damages a text in one to six places. Bytes of the result that are not valid UTF-8 are replaced.
 pub fn text(random: &mut Random, text: &str, tokens: &[&str]) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
-    // Most texts are damaged in only one or two places. They pass the parser and reach the code
-    // behind it.
+    // Most texts are damaged in only one or two places. They often pass the parser, and so reach
+    // the code that uses the result.
     let most = 1 + random.below(6);
     for _ in 0..1 + random.below(most) {
         damage(random, &mut bytes, tokens);
@@ -195,7 +194,7 @@ fn damage(random: &mut Random, bytes: &mut Vec<u8>, tokens: &[&str]) {
     }
 }
 
-/// Replaces the first number after an offset.
+/// Replaces the first number that begins at or after the offset `at`.
 fn number(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|start| at + start) else {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damages trace files and corrects their checksums. Without correct checksums, a reader would stop
+//! Damages trace files and then corrects their checksums. With wrong checksums, a reader would stop
 //! before it reaches the damage.
 
 use super::{bytes, get, put};
@@ -7,12 +7,13 @@ use crate::random::Random;
 use trace::Hash;
 use trace::encode::Decoder;
 
-/// Length of the file's first bytes: the magic string `WTRACE\r\n` and the version.
+/// Number of bytes before the header: the magic string `WTRACE\r\n` and the version.
 const BEGIN: usize = 12;
-/// Length of the two fields before a header or a block: its length and its checksum.
+/// Size of the two fields before the body of a header or block: the length and the checksum of the
+/// body.
 const HEAD: usize = 12;
 
-/// Returns the byte ranges of the bodies of the header and of each block.
+/// Returns the byte ranges of the bodies: that of the header, and that of each block.
 fn bodies(file: &[u8]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = BEGIN;
@@ -24,7 +25,7 @@ fn bodies(file: &[u8]) -> Vec<(usize, usize)> {
         }
         found.push((at, body + len));
         let next = body + len;
-        // Each block starts with its kind. The end marker is not a block.
+        // Before each block stands a byte with its kind. The end marker has another kind.
         if !matches!(file.get(next), Some(b'B' | b'R')) {
             return found;
         }
@@ -57,8 +58,8 @@ pub fn trace(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
     file
 }
 
-/// Corrects the end marker. It contains the number and the hash of the records, and a reader would
-/// refuse a file in which they are wrong.
+/// Replaces the end marker by a correct one. The marker contains the number and the hash of the
+/// records. A reader would refuse a file in which they are wrong.
 fn end(file: &mut Vec<u8>) {
     let bodies = bodies(file);
     let mut hash = Hash::default();

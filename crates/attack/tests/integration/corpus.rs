@@ -14,10 +14,11 @@ const ATTACK: &str = env!("CARGO_BIN_EXE_attack");
 /// Minimum number of attacks in the corpus.
 const FEWEST: usize = 200;
 
-/// Runs inputs in parallel, in one child process for each CPU. Returns how each input ended.
+/// Runs inputs in parallel, in one child process for each CPU of the host. Returns how each input
+/// ended.
 fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
     let threads = std::thread::available_parallelism().map_or(2, usize::from) as u64;
-    // The ranges of inputs are short, so that no child receives all slow inputs.
+    // Each child receives many short ranges of inputs, so that no child receives all slow inputs.
     let pieces: Vec<_> = (0..count.div_ceil(16))
         .map(|n| n * 16..(n * 16 + 16).min(count))
         .collect();
@@ -43,7 +44,7 @@ fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
     (ends, failures)
 }
 
-/// Parses how an input ended, from the line that the child printed.
+/// Returns how an input ended. `text` is the result that the child printed.
 fn parse(text: &str) -> End {
     match text.split_once(": ") {
         Some(("refused", message)) => End::Refused(message.to_owned()),
@@ -64,7 +65,8 @@ fn judge(attack: &Attack, index: u64, ends: &BTreeMap<u64, String>, wrong: &mut 
     if !attack.expected(mode).holds(&parse(text)) {
         wrong.push(format!("{name}: expected {:?}, found {text}", attack.expected(mode)));
     }
-    // The input before this one is the same attack on the other engine.
+    // An input with an odd index runs an attack in the JIT. The input before it runs the same
+    // attack in the interpreter.
     let other = index.wrapping_sub(1);
     if index % 2 == 1
         && let Some(end) = ends.get(&other)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests a fixed number of damaged inputs and hostile policies. `make attack` runs more of them.
+//! Tests with a fixed number of damaged inputs and hostile policies. `make attack` runs more of
+//! them.
 
 use attack::campaign;
 use attack::kind::{Kind, RANDOM};
 use std::path::Path;
 
-/// Returns the number of inputs of a kind. With these numbers, all kinds together take a few
-/// seconds.
+/// Returns the number of inputs of a kind that a test runs. With these numbers, all kinds together
+/// take a few seconds.
 fn count(kind: Kind) -> u64 {
     match kind {
         Kind::Policy | Kind::Object | Kind::Suite => 100,

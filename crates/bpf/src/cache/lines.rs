@@ -5,64 +5,65 @@
 //! This file records which caches hold a copy of each cache line. It computes the simulated time
 //! that a load or store takes if the line must first move from one cache to another.
 //!
-//! Each 64-byte cache line has one word with a bit for each cache that holds the line. A load needs
-//! the bit of its CPU's cache. If the bit is not set, the line comes from the nearest cache that
-//! holds it. A store needs the bit of its CPU's cache and no other bit. All other copies are
-//! invalidated first. The cost of a store is the cost of invalidating the farthest copy. This is
-//! MESI without evictions: a line stays in a cache until another CPU writes to it. The first access
-//! to a line is free. Evictions happen only to lines of structures that compete for a few sets
-//! ([`super::sets`]). An evicted line that no cache holds comes from memory.
+//! Each 64-byte cache line has one word, with a bit for each cache. The bit is set if the cache
+//! holds the line. A load needs the bit of its CPU's cache. If this bit is not set, the line comes
+//! from the nearest cache that holds it. A store needs the bit of its CPU's cache, and no other bit
+//! may be set: all other copies are invalidated first. The cost of a store is the cost of
+//! invalidating the farthest copy. This is MESI without evictions: a line stays in a cache until
+//! another CPU writes to it. The first access to a line is free. Only lines of structures that
+//! compete for a few sets ([`super::sets`]) can be evicted. If no cache holds such a line any more,
+//! it comes from memory.
 //!
 //! Each core has one cache. On a machine with more than [`MAX_CACHES`] cores, several neighbouring
 //! cores share a bit, as in the directories of large machines (coarse vectors; Gupta, Weber, Mowry,
 //! ICPP 1990).
 //!
-//! The line of an access is computed from its base register alone: it is the base's line plus the
-//! offset in whole lines (`offset / 64`, rounded down). This is exact if the object begins at a
-//! line boundary or lies within one line, as kernel and map objects do. Accesses to neighbouring
-//! fields then need one test of a cache's bit instead of several. Without this rule, the code that
-//! the JIT emits would spend more time on such tests than on the accesses.
+//! To which line is an access charged? The line is computed from the base register of the access:
+//! it is the line of the base, moved by whole lines (`offset / 64`, rounded down). This is exact if
+//! the object begins at a line boundary or lies within one line, as kernel and map objects do. For
+//! accesses to neighbouring fields, the emitted code then needs one test of a cache's bit instead
+//! of several. Without this rule, it would spend more time on such tests than on the accesses.
 //!
 //! The word of a cache line is at `bias + (address / LINE) * 8`, where `bias` is a constant of the
-//! region. Emitted code computes this address with two shifts and an addition. Accesses to BPF
-//! stacks are always free, and so are reads through NULL, which return zeros. The words of these
-//! cache lines are marked as private.
+//! region. The code that the JIT emits computes this address with two shifts and an addition.
+//! Accesses to BPF stacks are always free, and so are reads through NULL, which return zeros. The
+//! words of the cache lines of both are marked as private.
 
 use std::cell::Cell;
 
 use super::sets::{Competitors, Conflicts, Sets};
 use crate::memory::layout::{REACH, SIZE, in_reach};
 
-/// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs of 64. The
-/// model uses one size for all, which keeps the table simple.
+/// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs have lines
+/// of 64 bytes. The model uses one size for all machines, which keeps the table simple.
 pub const LINE: u64 = 64;
-/// Number of bits for caches in a cache line's word.
+/// Number of bits in the word of a cache line that stand for caches.
 pub const MAX_CACHES: u32 = 63;
 /// Word of a private cache line. All its bits are set, as if every cache held the line.
 const PRIVATE: u64 = u64::MAX;
 /// Size in bytes of the words for the region and for the inaccessible margins on both sides of it.
 const RESERVED: usize = ((SIZE + 2 * REACH) / LINE * 8) as usize;
 
-/// Returns an address in the cache line to which an access through `base` is charged.
+/// Returns an address in the cache line to which an access at `base + offset` is charged.
 #[inline(always)]
 pub(crate) fn line_address(base: u64, offset: i32) -> u64 {
     base.wrapping_add(whole_lines(offset) as u64)
 }
 
-/// Returns the offset rounded down to whole cache lines, in bytes.
+/// Returns the offset in bytes, rounded down to a multiple of the cache line size.
 #[inline(always)]
 pub(crate) fn whole_lines(offset: i32) -> i64 {
     i64::from(offset).div_euclid(LINE as i64) * LINE as i64
 }
 
-/// The caches of one CPU's core, LLC and node, and the costs of fetching a cache line.
+/// The caches that are near to one CPU, and this CPU's costs of fetching a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Bit of the CPU's core.
+    /// Bit of the cache of the CPU's core.
     pub own: u64,
-    /// Bits of the cores that share its last-level cache, including `own`.
+    /// Bits of the cores that share the CPU's last-level cache, including `own`.
     pub llc: u64,
-    /// Bits of the cores of its NUMA node, including `own`.
+    /// Bits of the cores of the CPU's NUMA node, including `own`.
     pub node: u64,
     /// Cost in ns of fetching a cache line from a core with the same last-level cache.
     pub llc_ns: u32,
@@ -70,10 +71,10 @@ pub struct Cache {
     pub node_ns: u32,
     /// Cost in ns of fetching a cache line from another node.
     pub remote_ns: u32,
-    /// Cost in ns of fetching a cache line that several cores hold, if none of them shares this
-    /// CPU's last-level cache. Such a line comes from memory. It is also the minimum cost of
-    /// invalidating the copies of several cores, unless all of them share this last-level cache. 0
-    /// means that such a line comes from the nearest cache.
+    /// Cost in ns of fetching a cache line from memory. A line comes from memory if several cores
+    /// hold it and none of them shares this CPU's last-level cache. This number is also the minimum
+    /// cost of invalidating copies that several cores hold, unless all of them share this CPU's
+    /// last-level cache. If the number is 0, such a line comes from the nearest cache instead.
     pub memory_ns: u32,
 }
 
@@ -94,7 +95,7 @@ impl Cache {
         memory_ns: 0,
     };
 
-    /// Returns the cost of a load: of fetching a line from the nearest of its holders.
+    /// Returns the cost of a load, which fetches the line from the nearest of its holders.
     fn nearest(&self, holders: u64) -> u64 {
         if holders & self.llc != 0 {
             return u64::from(self.llc_ns);
@@ -106,7 +107,8 @@ impl Cache {
         u64::from(if near { self.node_ns } else { self.remote_ns })
     }
 
-    /// Returns the cost of a store: of invalidating the farthest of the line's copies.
+    /// Returns the cost of a store, which invalidates all other copies: the cost for the farthest
+    /// copy.
     fn farthest(&self, holders: u64) -> u64 {
         if holders & !self.llc == 0 {
             return u64::from(self.llc_ns);
@@ -127,7 +129,8 @@ pub struct Transfers {
 /// The cache lines of one region.
 pub struct Lines {
     start: *mut libc::c_void,
-    /// The word of a cache line is at `bias + (address / LINE) * 8`.
+    /// Constant from which the address of a cache line's word is computed: `bias + (address / LINE)
+    /// * 8`.
     bias: u64,
     caches: Box<[Cache]>,
     conflicts: Option<Conflicts>,
@@ -135,7 +138,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Allocates the words for the region at `base`, at the host address `at` if that is free.
+    /// Allocates the words for the region at `base`. Their host address is `at` if it is free.
     pub(crate) fn new(base: u64, at: u64) -> Result<Lines, String> {
         let start = unsafe {
             libc::mmap(
@@ -177,14 +180,15 @@ impl Lines {
         self.conflicts = Some(Conflicts::new(sets));
     }
 
-    /// Makes the cache lines of these structures compete, if [`Lines::set_sets`] was called.
+    /// Makes the cache lines of these structures compete for sets. Has no effect unless
+    /// [`Lines::set_sets`] was called.
     pub fn add_competitors(&self, structures: Competitors) {
         if let Some(conflicts) = &self.conflicts {
             conflicts.add(structures);
         }
     }
 
-    /// Returns whether the machine has only one cache, so that no cache line is ever transferred.
+    /// Returns whether no cache line is ever transferred, because the machine has only one cache.
     pub(crate) fn never_move(&self) -> bool {
         self.conflicts.is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
     }
@@ -200,7 +204,7 @@ impl Lines {
         self.bias
     }
 
-    /// Returns the caches as this CPU sees them.
+    /// Returns which caches are near to this CPU, and the costs.
     #[inline]
     pub(crate) fn cache(&self, cpu: u32) -> &Cache {
         self.caches.get(cpu as usize).unwrap_or(&self.caches[0])
@@ -223,8 +227,8 @@ impl Lines {
         (self.start as u64).wrapping_sub(self.bias) / 8 * LINE + REACH
     }
 
-    /// Charges a load from the cache line at `addr` on `cpu`: fetches the line if necessary and
-    /// returns the cost in ns.
+    /// Charges a load by `cpu` from the cache line at `addr`. Fetches the line if the CPU's cache
+    /// does not hold it. Returns the cost in ns.
     #[inline]
     pub fn load(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -235,8 +239,8 @@ impl Lines {
         self.fetch(cache, word)
     }
 
-    /// Charges a store to the cache line at `addr` on `cpu`: invalidates other copies and returns
-    /// the cost in ns.
+    /// Charges a store by `cpu` to the cache line at `addr`. Invalidates all other copies of the
+    /// line. Returns the cost in ns.
     #[inline]
     pub fn store(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -294,8 +298,9 @@ impl Lines {
         }
     }
 
-    /// Records that a cache line enters a cache, which may evict a competing line. Returns the
-    /// costs of the entering line, or `None` if the line does not compete.
+    /// Records that a cache line enters a cache. If the line competes for sets, this may evict
+    /// another line, and the function returns the costs of the entering line. Otherwise returns
+    /// `None`.
     #[inline(always)]
     fn enter(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
         self.enter_set(self.conflicts.as_ref()?, cache, word)
@@ -328,7 +333,7 @@ impl Lines {
         }
     }
 
-    /// Returns the transfers so far.
+    /// Returns the number and the cost of all transfers so far.
     pub fn transfers(&self) -> Transfers {
         self.transfers.get()
     }
@@ -345,8 +350,8 @@ mod tests {
     use super::*;
     use crate::memory::Region;
 
-    /// Returns the caches of a machine of eight cores: two nodes, each with two last-level caches
-    /// that two cores share.
+    /// Returns the caches of a machine with eight cores and two nodes. Each node has two last-level
+    /// caches, and two cores share each of them.
     fn eight() -> Vec<Cache> {
         let cache = |cpu: u32| Cache {
             own: 1 << cpu,

@@ -3,8 +3,8 @@
 //! moving a line to another cache.
 //!
 //! The model is part of this crate because the code that the JIT emits reads the model's data
-//! directly, with a few machine instructions. The kernel crate sets the costs of transfers
-//! (`Lines::set_caches`).
+//! directly, with a few machine instructions. The kernel crate calls `Lines::set_caches` to set the
+//! costs of transfers.
 
 pub(crate) mod lines;
 mod sets;

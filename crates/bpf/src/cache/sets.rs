@@ -2,15 +2,17 @@
 //! Model of cache lines that compete for a few sets of a set-associative cache.
 //!
 //! Structures compete if they begin at multiples of a large power of two. For example, a cache of
-//! 512 KiB with 4 ways has 128 KiB per way. Lines that are 8 KiB apart fall into 16 of its sets, so
-//! the cache holds only 64 of them, however empty its other sets are. In general, a cache of `size`
-//! bytes holds `size / distance` such lines in `size / distance / ways` sets.
+//! 512 KiB with 4 ways has 128 KiB per way. Lines that are 8 KiB apart then fall into only 16 sets
+//! (128 / 8). These sets hold 64 lines (16 * 4), and the other sets of the cache do not help. In
+//! general, a cache of `size` bytes holds `size / distance` such lines, in `size / distance / ways`
+//! sets.
 //!
-//! In a real kernel, the page allocator determines the set of a structure. The model uses the
-//! structure's index instead, because structures that are allocated one after the other lie in
-//! neighbouring pages. Cache lines at different offsets in a structure use different sets. A line
-//! that enters a full set evicts the line that entered first. Replacement is first in, first out,
-//! so hits need no bookkeeping.
+//! In a real kernel, the page allocator determines to which set a structure belongs. The model uses
+//! the structure's index instead, because structures that are allocated one after the other lie in
+//! neighbouring pages. Cache lines at different offsets in a structure use different sets.
+//!
+//! A line that enters a full set evicts the line that entered first. Because replacement is first
+//! in, first out, hits need no bookkeeping.
 //!
 //! The model ignores all other data that would use these sets.
 //!
@@ -21,18 +23,18 @@ use std::collections::VecDeque;
 
 use super::lines::{Cache, LINE};
 
-/// Sets of a cache for competing structures, and the costs of their cache lines.
+/// Sets of a cache for competing structures, and the costs of the structures' cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sets {
     /// Number of sets for competing lines, at least 1.
     pub count: u64,
     /// Number of lines in each set, at least 1.
     pub ways: u32,
-    /// Costs of a competing line, which may differ from the costs of other lines. `memory_ns` is
-    /// the cost if no cache holds the line.
+    /// Costs of fetching a competing line. They may differ from the costs of other lines.
+    /// `memory_ns` is the cost if no cache holds the line.
     pub first: Cache,
-    /// Costs of a line that is requested right after another line of the same structure. They are
-    /// lower because the transfers of both lines overlap.
+    /// Costs of fetching a line right after another line of the same structure. They are lower,
+    /// because the transfers of the two lines overlap.
     pub next: Cache,
 }
 
@@ -45,13 +47,14 @@ pub struct Competitors {
     pub stride: u64,
     /// Number of structures.
     pub count: u64,
-    /// Number of cache lines at the beginning of each structure that compete.
+    /// Number of competing cache lines of each structure. They are the first lines of the
+    /// structure.
     pub lines: u64,
 }
 
 impl Competitors {
     /// Returns the index of the structure that contains `addr`, and the index of the cache line in
-    /// that structure.
+    /// the structure. Returns `None` if the line does not compete.
     fn find(&self, addr: u64) -> Option<(u64, u64)> {
         let offset = addr.checked_sub(self.base)?;
         let (number, line) = (offset / self.stride, offset % self.stride / LINE);
@@ -61,25 +64,25 @@ impl Competitors {
 
 /// All structures of a region that compete for sets, and the lines that each cache holds.
 pub(crate) struct Conflicts {
-    /// Sets of each cache, indexed by the cache's bit.
+    /// The sets of each cache. The index is the number of the cache's bit.
     sets: Vec<Sets>,
     arrays: RefCell<Vec<Competitors>>,
-    /// Addresses of the lines in each set, oldest first. The index is computed from the array, the
-    /// line's index in its structure, the cache and the set. Some lines may have been invalidated
-    /// since they entered.
+    /// Addresses of the lines in each set, oldest first. The index of a set is computed from the
+    /// array of structures, the line's index in its structure, the cache, and the set's number in
+    /// the cache. Lines stay in this list even if they are invalidated later.
     held: RefCell<Vec<VecDeque<u64>>>,
-    /// Number of competing lines of a structure, summed over all arrays.
+    /// Number of competing lines that one structure has, summed over all arrays.
     kinds: Cell<u64>,
-    /// The line that entered each cache last, indexed by the cache's bit. 0 if that line followed
-    /// another one of its structure.
+    /// For each cache, by the number of its bit, the address of the line that entered last. 0 if
+    /// that line had itself entered right after another line of the same structure.
     last: Vec<Cell<u64>>,
 }
 
-/// Result of [`Conflicts::enter`]: what it costs that a competing line enters a cache, and which
-/// line had to leave.
+/// Result of [`Conflicts::enter`]: the costs for a competing line that enters a cache, and the line
+/// that it evicts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entered<'a> {
-    /// Costs of this line in the cache.
+    /// Costs of the entering line in the cache.
     pub prices: &'a Cache,
     /// The line that was evicted.
     pub evicted: Option<u64>,
@@ -103,8 +106,8 @@ impl Conflicts {
         self.kinds.set(self.kinds.get() + array.lines);
     }
 
-    /// Records that the line at `addr` enters the cache with this bit, unless the cache already
-    /// holds the line. Returns `None` if the line does not compete.
+    /// Records that the line at `addr` enters the cache with this bit. If the cache already holds
+    /// the line, nothing is evicted. Returns `None` if the line does not compete.
     pub fn enter(&self, bit: u32, addr: u64) -> Option<Entered<'_>> {
         let mut kind = 0;
         let (number, line, begin, end) = self.arrays.borrow().iter().find_map(|array| {
@@ -127,7 +130,7 @@ impl Conflicts {
         let last = &self.last[bit as usize];
         let follows = last.get() != addr && (begin..end).contains(&last.get());
         last.set(if follows { 0 } else { addr });
-        // Sets are ordered by the line's index in its structure, then by cache.
+        // Sets are ordered by array, then by the line's index in its structure, then by cache.
         let before: u64 = self.sets[..bit as usize].iter().map(|sets| sets.count).sum();
         let all: u64 = self.sets.iter().map(|sets| sets.count).sum();
         let set_index = ((kind + line) * all + before + number % count) as usize;
@@ -154,8 +157,8 @@ impl Conflicts {
 mod tests {
     use super::*;
 
-    /// Returns two caches, each with two sets of two ways. One array of two-line structures and one
-    /// of one-line structures compete for the sets.
+    /// Returns the conflicts of two caches, each with two sets of two ways. Two arrays compete for
+    /// the sets: one of structures with two lines, and one of structures with one line.
     fn conflicts() -> Conflicts {
         let sets = Sets {
             count: 2,

@@ -5,11 +5,11 @@
 //! The limit ends endless loops. It applies to an outermost call: one that the simulated machine
 //! makes while no other call into the program is running.
 //!
-//! Engines (the interpreter and the JIT compiler) test the budget at backward jumps and at calls. A
-//! program therefore executes no instruction twice between two tests. The program chooses how much
-//! work some helpers do, for example the number of bytes to copy. Such a helper charges the budget
-//! in proportion to its work ([`Vm::charge`]). This charge does not change [`Vm::executed`] or
-//! simulated time.
+//! Engines (the interpreter and the JIT compiler) test the budget at backward jumps and at calls.
+//! Between two tests, a program therefore executes each instruction at most once. Some helpers do
+//! as much work as the program asks for, for example when they copy a number of bytes. Such a
+//! helper charges the budget in proportion to its work ([`Vm::charge`]). This charge does not
+//! change [`Vm::executed`] or simulated time.
 
 use super::vm::Vm;
 use super::world::World;
@@ -19,22 +19,22 @@ use crate::fault::Fault;
 /// the number.
 pub const BUDGET: u64 = 100_000_000;
 /// Number of bytes that the host (the machine on which the simulator runs) copies, clears or checks
-/// in the time of one BPF instruction.
+/// in the time that it needs for one BPF instruction.
 const BYTES: u64 = 16;
-/// Operations on fewer bytes than this are free, because charging would take longer than the
+/// Operations on fewer bytes than this are free, because the charge would take longer than the
 /// operation.
 const FEW: u64 = 256;
 
 impl<W: World> Vm<W> {
-    /// Returns the number of instructions executed so far in all calls. The number is also correct
-    /// while a helper runs.
+    /// Returns the number of instructions that all calls so far have executed. The number is also
+    /// correct while a helper runs.
     #[inline]
     pub fn executed(&self) -> u64 {
         let cx = self.cx();
         (cx.until - cx.left) as u64
     }
 
-    /// Sets how many instructions one outermost call may execute. Panics if called during a call.
+    /// Sets how many instructions one outermost call may execute. Panics while the program runs.
     pub fn set_budget(&self, instructions: u64) {
         let cx = self.cx.as_ptr();
         unsafe {
@@ -46,9 +46,9 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Charges the budget for work of a helper or kfunc. `work` is the number of BPF instructions
-    /// that take as long on the host, the machine on which the simulator runs. Does nothing if no
-    /// program is running.
+    /// Charges the budget for work of a helper or kfunc. `work` is a number of BPF instructions:
+    /// the host (the machine on which the simulator runs) needs as much time for the work as for
+    /// these instructions. Does nothing if no program is running.
     ///
     /// # Errors
     /// The budget is used up. The helper must return this fault to its caller.
@@ -68,7 +68,7 @@ impl<W: World> Vm<W> {
     /// bytes is free.
     ///
     /// # Errors
-    /// As [`Vm::charge`].
+    /// The budget is used up, as for [`Vm::charge`].
     #[inline]
     pub fn charge_bytes(&self, bytes: u64) -> Result<(), Fault> {
         if bytes < FEW {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls from the world (the simulated machine) into BPF code. A call is outermost if no other call
-//! into the program is running. It is nested if a helper that the program has called makes it, for
-//! example for a timer or loop callback. The budget is the number of instructions that one call of
-//! a program may execute.
+//! Calls from the world into BPF code. The world is the simulated machine, including the helpers
+//! and kfuncs that a program calls. A call into the program is nested if another call into the
+//! program is still running: a helper that the program has called makes the nested call, for
+//! example to run a timer or loop callback. All other calls are outermost. The budget is the number
+//! of instructions that an outermost call may execute, together with its nested calls.
 
 use super::context::{Context, Entry};
 use super::enter;
 use super::raise::take_fault;
 use crate::fault::{Fault, FaultKind};
 
-/// Maximum number of nested calls from the world into BPF code.
+/// Maximum number of calls from the world into BPF code that are in progress at the same time.
 const MAX_DEPTH: u32 = 32;
 
-/// Number of instructions that a call from a helper into the program charges to the budget. The
-/// host needs about as much time for such a call as for these instructions.
+/// Number of instructions that a nested call charges to the budget. The host needs about as much
+/// time to begin and end a nested call as to execute this many instructions.
 const CALL: i64 = 4;
 
 /// Sets the simulated CPU on which code runs in all later calls.
@@ -55,7 +56,7 @@ impl Args for u64 {
     }
 }
 
-/// Calls a function. Returns `None` if the function faulted. [`take_fault`] then returns the fault.
+/// Calls a function. Returns `None` if the function faulted; [`take_fault`] then returns the fault.
 #[inline(always)]
 pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: usize, args: A) -> Option<u64> {
     unsafe {
@@ -80,8 +81,8 @@ pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: u
     }
 }
 
-/// Returns the argument of bpf_throw() if the program ended by calling it, because the kernel makes
-/// this argument the program's return value.
+/// Returns the argument of bpf_throw() if the program ended by calling bpf_throw(), otherwise
+/// `None`. In the kernel, too, this argument becomes the return value of the program.
 #[cold]
 pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
     unsafe {
@@ -95,7 +96,8 @@ pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
     }
 }
 
-/// Calls into the program on behalf of a helper that the same program has called.
+/// Calls into the program for a helper, while the call in which the program called this helper is
+/// still running.
 #[inline(never)]
 unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option<u64> {
     unsafe {
@@ -120,8 +122,8 @@ unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option
         if outcome.faulted == 0 {
             return Some(outcome.r0);
         }
-        // `take_fault` copies `pc` into the fault. For this copy, `pc` must be the instruction that
-        // faulted, not the outer program's call of the helper.
+        // `take_fault` copies `pc` into the fault. The copy must be the instruction that faulted in
+        // the nested call, not the instruction that called the helper.
         let resumed = std::mem::replace(&mut (*cx).pc, pc);
         let fault = take_fault(cx);
         (*cx).pc = resumed;

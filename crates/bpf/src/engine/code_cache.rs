@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Interface of the cache of compiled code, which keeps the code of a program for later programs of
-//! this process and for later processes.
+//! Interface of the cache of compiled code. The cache keeps the code of each program, so that the
+//! same program need not be compiled again in this process or in a later process.
 //!
 //! Compiled code is a pure function of its inputs, so the cache cannot change a simulation. The
 //! cache is therefore the only state that the simulations of a process may share. This crate opens
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 pub enum Origin {
     /// It was compiled for this program.
     Compiled,
-    /// It was compiled for an earlier program of this process with the same instructions.
+    /// This process has compiled it before, for a program with the same instructions.
     Shared,
     /// An earlier process compiled it and kept it in the [`Store`].
     Stored,
@@ -23,10 +23,10 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
     /// Returns the bytes that [`Store::save`] has kept under this key, or `None` if there are none.
-    /// The caller refuses damaged bytes, but it cannot recognise malicious code. The store must
-    /// therefore return only bytes that this user has written.
+    /// The cache detects and refuses damaged bytes, but it cannot recognise malicious code. The
+    /// store must therefore return only bytes that this user has written.
     pub load: fn(&[u8; 32]) -> Option<Vec<u8>>,
-    /// Keeps bytes under a key. If this fails, a later process compiles the code again.
+    /// Keeps bytes under a key. If this function fails, a later process compiles the code again.
     pub save: fn(&[u8; 32], &[u8]),
 }
 
@@ -42,7 +42,7 @@ pub fn store() -> Option<&'static Store> {
     STORE.get()
 }
 
-/// Drops all code that this process keeps. Code in the [`Store`] stays.
+/// Drops all code that the memory of this process keeps. Code in the [`Store`] stays.
 pub fn forget() {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     super::jit::forget();

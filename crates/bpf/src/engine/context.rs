@@ -2,10 +2,10 @@
 //! The state of a loaded program: plain data that compiled code, the interpreter, helpers and the
 //! sanitizer (the run-time checks of `--check`) use.
 //!
-//! The region is the memory that programs can access. The budget is the number of instructions that
-//! one call of a program may execute. A trampoline is the machine code that calls BPF code from
-//! Rust. The world is the simulated machine. A call by the world is outermost if no other call into
-//! the program is running.
+//! The region is the memory that programs can access. A trampoline is the machine code that calls
+//! BPF code from Rust. The world is the simulated machine. A call by the world is outermost if no
+//! other call into the program is running. The budget is the number of instructions that an
+//! outermost call may execute, together with the nested calls that helpers make.
 //!
 //! The current context is the kind of callback in which the program runs, as a set of bits. It
 //! decides which kfuncs the program may call. (The struct [`Context`] is something else: the state
@@ -32,7 +32,7 @@ use crate::sanitizer::state::Sanitizer;
 /// Value of `Func::contexts` for a function that every context may call.
 pub const ANY: u32 = u32::MAX;
 
-/// Machine code entry point of a function. Its arguments are the context and r1 to r5.
+/// Entry point of a function in machine code. Its arguments are the context and r1 to r5.
 pub type Entry = unsafe extern "C" fn(*mut Context, u64, u64, u64, u64, u64) -> u64;
 
 /// Location of a bad memory access that raised SIGSEGV or SIGBUS.
@@ -40,8 +40,8 @@ pub type Entry = unsafe extern "C" fn(*mut Context, u64, u64, u64, u64, u64) -> 
 pub(crate) struct Hardware {
     /// Address of the bad access.
     pub addr: u64,
-    /// Address of the machine instruction. 0 in the interpreter, where `Context::pc` is the current
-    /// BPF instruction.
+    /// Address of the machine instruction that made the access. 0 in the interpreter, where
+    /// `Context::pc` is the BPF instruction that made the access.
     pub ip: u64,
 }
 
@@ -62,9 +62,10 @@ pub(crate) struct Target {
 /// State of a loaded program. Compiled code reads and writes the first fields directly.
 #[repr(C)]
 pub struct Context {
-    /// Number of instructions that the running call may still execute (its budget).
+    /// Number of instructions that the outermost call may still execute (the rest of its budget).
     pub(crate) left: i64,
-    /// Cost in ns of all calls ([`Func::cost`](super::Func::cost)) and of all cache lines fetched.
+    /// Total cost in ns of all calls of helpers and kfuncs ([`Func::cost`](super::Func::cost)) and
+    /// of all cache lines fetched, since the program was loaded.
     pub(crate) cost: u64,
     /// Frame pointer (r10) that the next called function will have.
     pub(crate) fp: u64,
@@ -76,24 +77,24 @@ pub struct Context {
     /// set in [`Func::contexts`](super::Func::contexts).
     pub(crate) contexts: u32,
 
-    /// Bit of the running CPU's cache in the words of [`Lines`], the model of caches.
+    /// The bit for the cache of this CPU in the words of [`Lines`], the model of caches.
     pub(crate) own_cache: u64,
     /// Simulated CPU on which the program runs.
     pub(crate) cpu: u32,
-    /// The world that made the running call, as a `*mut W`.
+    /// The world that made the innermost call, as a `*mut W`.
     pub(crate) world: *mut (),
-    /// Host stack pointer of the innermost trampoline, which a fault restores.
+    /// Stack pointer of the host that the innermost trampoline has recorded. A fault restores it.
     pub(crate) rsp: u64,
     /// The fault that has ended the innermost call. `None` if no fault has been raised, or if
     /// `hardware` describes it.
     pub(crate) fault: Option<Fault>,
     pub(crate) hardware: Hardware,
-    /// Whether the interpreter runs, and not a helper that it has called. If it does, a bad access
-    /// was made by the program.
+    /// Whether the interpreter itself runs, and not a helper that it has called. A bad access is
+    /// the program's access only in the first case.
     pub(crate) interpreting: bool,
     /// Number of calls by the world that are in progress, the outermost one included.
     pub(crate) depth: u32,
-    /// Number of bytes of host stack that a call needs.
+    /// Number of bytes of host stack that must be free before a call begins.
     pub(crate) native_stack: u64,
     /// Lowest host stack pointer of the current thread at which a call may begin.
     pub(crate) native_limit: u64,
@@ -104,11 +105,12 @@ pub struct Context {
     pub(super) until: i64,
     /// Function that the interpreter is about to run.
     pub(crate) function: usize,
-    /// Whether each function calls other functions of the program.
+    /// For each function, whether it calls other functions of the program.
     pub(crate) nests: Vec<bool>,
-    /// Address of the region.
+    /// Start address of the region.
     pub(crate) base: u64,
-    /// Difference between the host's address and the region's address of the same memory.
+    /// Number that is added to an address in the region to get the address at which the host has
+    /// mapped the same memory.
     pub(crate) delta: u64,
     /// Address in the middle of an area of zeros. Loads through NULL read this area.
     pub(crate) zeros: u64,
@@ -120,19 +122,19 @@ pub struct Context {
     pub(crate) helpers: Vec<Option<Target>>,
     pub(crate) kfuncs: Vec<Option<Target>>,
     pub(crate) maps: Vec<Map>,
-    /// Addresses that stand for maps in code, ascending, each with the map's index. This table lies
-    /// outside of program memory, so a policy cannot change it.
+    /// The addresses that stand for maps in BPF code, in ascending order, each with the index of
+    /// its map. The table is not in the memory of programs, so a policy cannot change it.
     pub(super) handles: Vec<(u64, u32)>,
     pub(super) types: LocalTypes,
     pub(super) state: RefCell<State>,
-    /// Entry point of each function for calls by the simulated machine.
+    /// For each function, the entry point that calls from the simulated machine use.
     pub(super) entries: Vec<Entry>,
-    /// Entry point of each function in the engine. It differs from `entries` if the sanitizer is
-    /// on.
+    /// For each function, its entry point in the engine (JIT or interpreter). It differs from
+    /// `entries` if the sanitizer is on.
     pub(crate) engine_entries: Vec<Entry>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     pub(super) compiled: Option<Compiled>,
-    /// Where the machine code comes from, or `None` without machine code.
+    /// Where the machine code comes from, or `None` if the interpreter runs the program.
     pub(super) code_origin: Option<Origin>,
     /// Why the interpreter runs a program that the JIT should have compiled.
     pub(super) interpreted: Option<String>,
@@ -141,8 +143,8 @@ pub struct Context {
     pub(super) region: Rc<Region>,
     /// State of the sanitizer, or `None` without `--check`.
     pub(crate) sanitizer: Option<Box<Sanitizer>>,
-    /// Provenances of r0 to r5 (the object to which each register points) across calls, for the
-    /// sanitizer.
+    /// Provenances of r0 to r5 (the object to which each register points), which a call passes to
+    /// the called function and a return passes back. Used by the sanitizer only.
     pub(crate) arg_prov: [u64; 6],
 }
 
@@ -169,8 +171,9 @@ impl Context {
     }
 
     /// Returns whether this program made the bad access to `addr` by the machine instruction at
-    /// `ip`. The instruction must be a part of its compiled code or of the running interpreter, and
-    /// the address must lie in its region or in the margins of the region.
+    /// `ip`. This is the case if two conditions hold. The instruction is a part of the program's
+    /// compiled code or of the running interpreter. The address lies in the program's region or in
+    /// the inaccessible margins of the region.
     pub(crate) fn owns(&self, ip: u64, addr: u64) -> bool {
         if !in_reach(self.base.wrapping_add(self.region.delta()), addr) {
             return false;
@@ -209,8 +212,8 @@ impl Context {
         )
     }
 
-    /// Subtracts `work` from the remaining budget, but stops at -1. The number of executed
-    /// instructions stays unchanged.
+    /// Subtracts `work` from the remaining budget, but stops at -1. The charged work does not count
+    /// as executed instructions.
     #[inline]
     pub(crate) fn charge(&mut self, work: i64) {
         let work = work.min(self.left.max(0) + 1);
@@ -226,15 +229,15 @@ pub(crate) unsafe fn pending(cx: *mut Context) -> bool {
     !cfg!(all(target_arch = "x86_64", target_os = "linux")) && unsafe { (*cx).fault.is_some() }
 }
 
-/// Charges a load from the cache line at `addr`. The line may have to be fetched to this CPU's
-/// cache.
+/// Charges a load from the cache line at `addr`. The load costs time if the line must first be
+/// fetched into this CPU's cache.
 pub(crate) unsafe extern "C" fn load_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { (*cx).cost += (*cx).region.lines().load((*cx).cpu, addr) };
     0
 }
 
-/// Charges a store to the cache line at `addr`. Other caches may hold copies that must be
-/// invalidated.
+/// Charges a store to the cache line at `addr`. The store costs time if copies in other caches must
+/// first be invalidated.
 pub(crate) unsafe extern "C" fn store_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { (*cx).cost += (*cx).region.lines().store((*cx).cpu, addr) };
     0

@@ -5,10 +5,10 @@
 //! registers, so the trampoline saves the callee-saved ones. The trampoline also records its stack
 //! pointer.
 //!
-//! A fault ends the code by restoring that stack pointer and returning from the trampoline.
-//! [`leave`] does this if a helper's shim (the glue around its Rust function) raises the fault, and
-//! a signal handler does it for a bad access. The skipped frames belong to compiled code, the
-//! interpreter's loop and shims. None of them has destructors left to run.
+//! A fault ends the code by restoring that stack pointer and returning from the trampoline. If a
+//! helper faults, the shim of the helper (the glue around its Rust function) calls [`leave`], which
+//! does this. For a bad access, a signal handler does the same. The skipped frames belong to
+//! compiled code, the interpreter's loop and shims. None of them has destructors left to run.
 //!
 //! When a helper calls BPF code, the nested call has its own trampoline. The helper receives a
 //! fault inside that call as an ordinary `Err`.
@@ -37,7 +37,8 @@ pub(crate) struct Outcome {
 /// (see [`host_stack`]).
 ///
 /// # Safety
-/// `target` is compiled code or an entry point of this crate, and `cx` is its context and alive.
+/// `target` must be compiled code or an entry point of this crate. `cx` must point to the context
+/// of the program to which `target` belongs, and this context must be alive.
 #[inline(always)]
 pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> Outcome {
     let outer = CURRENT.get();
@@ -68,7 +69,7 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
 /// Like [`enter`], with only one argument, r1.
 ///
 /// # Safety
-/// As [`enter`].
+/// The caller must meet the conditions of [`enter`].
 #[inline(always)]
 pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
     unsafe {
@@ -79,8 +80,8 @@ pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Out
     }
 }
 
-/// Performs [`enter_with`] for the first call on this thread and for calls that fault at once. It is
-/// a function of its own, so that the code around the usual call stays short.
+/// Does the work of [`enter_with`] for the first call on this thread and for calls that fault at
+/// once. It is a separate function, so that the code around the usual call stays short.
 #[cold]
 #[inline(never)]
 unsafe fn enter_first(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
@@ -169,7 +170,7 @@ mod host {
         )
     }
 
-    /// Returns from the trampoline that recorded this stack pointer, with `faulted` set.
+    /// Makes the trampoline that recorded the stack pointer `rsp` return with `faulted` set.
     #[unsafe(naked)]
     unsafe extern "C" fn unwind(rsp: u64) -> ! {
         naked_asm!(
@@ -218,9 +219,9 @@ mod host {
             let mut stack: libc::stack_t = std::mem::zeroed();
             libc::sigaltstack(std::ptr::null(), &mut stack);
             if stack.ss_flags & libc::SS_DISABLE != 0 {
-                // Rust's own threads already have an alternate stack. The stack of any other thread
-                // must live until that thread ends. This time is unknown here, so the stack is
-                // leaked.
+                // This thread has no alternate stack, so Rust did not start it (Rust gives one to
+                // its own threads). A new alternate stack must live until the thread ends. When the
+                // thread ends is unknown here, so the stack is leaked.
                 let size = 64 << 10;
                 stack.ss_sp = Box::leak(vec![0u8; size].into_boxed_slice()).as_mut_ptr().cast();
                 stack.ss_size = size;

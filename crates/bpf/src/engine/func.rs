@@ -5,9 +5,9 @@
 //! Each function has the kernel's C prototype, from which its name and its BTF are made. The Rust
 //! function takes the world (the simulated machine) and up to five arguments. It returns a register
 //! value or a [`Result`] of one. Compiled code calls a shim, which converts the arguments, calls
-//! the Rust function and converts the result. An `Err` ends the running BPF program, and
-//! [`Vm::call`](super::Vm::call) returns it. The shim drops everything before it unwinds, so no
-//! destructor is skipped.
+//! the Rust function and converts the result. If the Rust function returns an `Err`, the running
+//! BPF program ends, and [`Vm::call`](super::Vm::call) returns this error. The shim drops all other
+//! values before it unwinds the stack, so no destructor is skipped.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub struct Row {
     pub contexts: u32,
     pub rules: CallRules,
     pub native: Option<u32>,
-    /// Newest name of a function that the kernel has renamed, otherwise empty.
+    /// Newest name of the function if the kernel has renamed it, otherwise empty.
     pub now: &'static str,
 }
 
@@ -54,15 +54,15 @@ pub struct Func<W> {
     pub helper: Option<u32>,
     /// Releases of Linux that have the function.
     pub releases: Releases,
-    /// Contexts (kinds of callbacks) in which the function may be called, one bit for each. A call
-    /// is allowed if one of these bits is also set in the program's current context; see
+    /// Contexts (kinds of callbacks) in which programs may call the function, one bit for each. A
+    /// call is allowed if one of these bits is also set in the program's current context; see
     /// [`Vm::set_contexts`](super::Vm::set_contexts).
     pub contexts: u32,
-    /// Number of instructions by which a scheduler in C, compiled into the kernel, would replace
-    /// this call. `None` if that scheduler would make the same call.
+    /// Number of instructions that would replace a call of this function in a scheduler in C that
+    /// is compiled into the kernel. `None` if such a scheduler would make the same call.
     pub native: Option<u32>,
-    /// Name under which a machine's cost table lists the function: the newest one if the function
-    /// was renamed.
+    /// Name under which a machine's cost table lists the function. If the kernel has renamed the
+    /// function, this is its newest name.
     pub priced_as: &'static str,
     /// Cost in ns that every call adds to [`Vm::cost`](super::Vm::cost).
     pub cost: u32,
@@ -140,11 +140,11 @@ impl<W: World> Func<W> {
     }
 
     /// Checks that the row describes every argument of the function for the sanitizer (the run-time
-    /// checks of `--check`). If the sanitizer is on, a program that calls a function without such a
-    /// description is not loaded.
+    /// checks of `--check`). A program that calls a function without a description is not loaded if
+    /// the sanitizer is on.
     ///
     /// # Errors
-    /// The message names the function and the argument.
+    /// A description is missing. The message names the function and the argument.
     pub fn check_signature(&self, kernel: &Rules) -> Result<(), String> {
         let nr = self.target.signature.resolve(self.name, kernel)?.args.len();
         // A prototype may have trailing arguments that the Rust function ignores.
@@ -164,8 +164,8 @@ impl<W> fmt::Debug for Func<W> {
     }
 }
 
-/// Entry point of one function. Converts registers to Rust values, and the result back to a
-/// register.
+/// Entry point of one function. Converts registers to Rust values, calls the function, and converts
+/// its result to a register.
 unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     cx: *mut Context,
     r1: u64,

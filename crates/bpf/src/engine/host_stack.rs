@@ -3,16 +3,17 @@
 //!
 //! There are three limits:
 //!
-//! - The machine frame of a compiled function has at most [`MAX_FRAME`] bytes. The interpreter runs
-//!   policies with larger frames.
+//! - The stack frame of a compiled function has at most [`MAX_FRAME`] bytes. The interpreter runs
+//!   programs that have a function with a larger frame.
 //! - The BPF stack has at most [`FRAMES`] frames at a time, including those of callbacks that
 //!   helpers call.
 //! - Before each call into BPF code, the thread must have enough stack left for all these frames
-//!   and a helper ([`needed`]). Otherwise the call faults before it begins. Calls that helpers make
-//!   are checked, too.
+//!   and a helper ([`needed`]). Otherwise the call faults before it begins. This test is also made
+//!   for calls into BPF code that helpers make.
 //!
-//! A frame is not larger than a page, and a call writes its return address. A call beyond the end
-//! of the stack therefore always touches the guard page below the stack, and does not jump over it.
+//! A frame is not larger than a page, and each call writes its return address to the stack. A call
+//! beyond the end of the stack therefore always touches the guard page below the stack. It cannot
+//! jump over the guard page.
 
 use crate::fault::{Fault, FaultKind};
 use crate::insn::FRAMES;
@@ -23,14 +24,15 @@ use crate::insn::FRAMES;
 pub(crate) const MAX_FRAME: u64 = 4096;
 /// Upper bound of an interpreter frame's size, in any build.
 pub(crate) const INTERPRETER_FRAME: u64 = 1024;
-/// Number of bytes of stack for the deepest helper or kfunc, up to its next call into BPF code, and
-/// for unwinding after a fault.
+/// Number of bytes of stack that the deepest helper or kfunc needs, up to its next call into BPF
+/// code. They also suffice to unwind the stack after a fault.
 const HELPER: u64 = 256 << 10;
 
-/// Returns the stack needed to call into a program whose largest frame has `frame` bytes.
+/// Returns how many bytes of stack must be left for a call into a program whose largest frame has
+/// `frame` bytes.
 pub(crate) fn needed(frame: u64) -> u64 {
-    // Adds one frame, because the innermost counted function can call a function that has no BPF
-    // frame of its own but has a machine frame.
+    // Adds one frame. `FRAMES` counts functions that have a BPF frame. The innermost of them can
+    // call one more function that has no BPF frame but has a frame on the host's stack.
     (FRAMES + 1) * frame + HELPER
 }
 
@@ -52,7 +54,7 @@ mod host {
     use std::cell::Cell;
 
     /// Number of bytes of stack that a thread is assumed to have left if the host does not report
-    /// it.
+    /// the thread's stack.
     const ASSUMED: u64 = 1 << 20;
 
     thread_local! {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The interpreter: a simple implementation of the BPF instruction set, with which tests compare
-//! the JIT.
+//! The interpreter: a simple implementation of the BPF instruction set. Tests compare the JIT with
+//! it.
 //!
-//! The interpreter's frames own nothing, so a fault may skip them without leaks.
+//! The interpreter's frames own nothing, so a fault may skip these frames without leaks.
 //!
 //! The kernel rejects a program that reads a register without a value. The simulator has no
-//! verifier, so such a register must have the same value in both engines. The interpreter therefore
-//! sets r1 to r5 to 0 after each call. At the start of a function it sets all registers except the
-//! arguments to 0. The JIT does the same.
+//! verifier, so such a read must give the same value in both engines (JIT and interpreter). The
+//! interpreter therefore sets r1 to r5 to 0 after each call. At the start of a function it sets all
+//! registers except the arguments to 0. The JIT does the same.
 //!
 //! The region is the memory that programs can access. The budget is the number of instructions that
 //! one call of a program may execute.
@@ -29,7 +29,7 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
 }
 
 /// Like [`run`], with the sanitizer (the run-time checks of `--check`). The provenances (the
-/// objects to which values point) of arguments and result are in `cx.arg_prov`.
+/// objects to which values point) of the arguments and of the result are in `cx.arg_prov`.
 pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
@@ -276,7 +276,7 @@ fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
     }
 }
 
-/// Returns the provenance of a constant in the code.
+/// Returns the provenance of a constant that an instruction contains.
 #[inline(never)]
 unsafe fn constant(cx: *mut Context, value: u64) -> u64 {
     unsafe {
@@ -301,7 +301,7 @@ unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u6
     unsafe { sanitizer::store(cx, base, meta, prov, value, value_prov) };
 }
 
-/// Raises the fault `why` at `pc`. Instructions since the last call are not counted as executed.
+/// Raises the fault `why` at `pc`. Instructions since the last call do not count as executed.
 #[cold]
 unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
     unsafe {

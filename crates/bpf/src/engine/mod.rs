@@ -4,7 +4,7 @@
 //! - `context` is the state of a program, as plain data.
 //! - `enter`, `raise` and `host_stack` handle the transitions into BPF code and out of it.
 //! - `interpreter` and `jit` execute the instructions.
-//! - [`code_cache`] keeps compiled code for later programs.
+//! - [`code_cache`] keeps compiled code for later loads of the same program.
 //! - [`Vm`] owns a program and calls it. `budget` limits the number of instructions of each call.
 //! - [`Func`] is a function of the kernel that a program can call. [`World`] is the simulated
 //!   machine, on which such a function acts.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Raises the faults that end a running program, and finds the instruction at which a fault
+//! Raises the faults that end a running program. Also finds the instruction at which a fault
 //! happened.
 //!
 //! The context of a call ([`Context::contexts`]) is the kind of callback in which the program runs.
@@ -14,8 +14,9 @@ use crate::insn;
 use crate::memory::{ARENA_SIZE, NULL_LIMIT, PAGE, REACH};
 use crate::sanitizer::report::add_report;
 
-/// Returns the fault that ended the last call. [`raise`] stored it, or a signal handler recorded
-/// the address of a bad access, from which this function makes the fault.
+/// Returns the fault that ended the last call. If [`raise`] ended the call, it has stored the
+/// fault. If a bad access ended the call, a signal handler has recorded the address, and this
+/// function makes the fault from the address.
 #[cold]
 pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     let cx = unsafe { &mut *cx };
@@ -82,7 +83,7 @@ impl Context {
 /// `cx.fault`.
 ///
 /// # Safety
-/// As [`enter::leave`].
+/// The caller must meet the conditions of [`enter::leave`].
 #[cold]
 pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
     unsafe {
@@ -117,8 +118,9 @@ pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _:
     }
 }
 
-/// Raises the fault of a trap instruction (a reference that could not be linked), or of an
-/// instruction that the simulator does not have.
+/// Raises the fault of an instruction that cannot be executed. It is either a trap, which the linker
+/// inserted for a reference that it could not resolve, or an instruction that the simulator does
+/// not have.
 pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];
@@ -145,8 +147,8 @@ pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64,
     }
 }
 
-/// Checks a store through `base` (first argument) to a field of a kernel object. Returns if
-/// programs may write the field, otherwise raises a fault.
+/// Checks a store through `base` (first argument) that may go to a field of a kernel object.
+/// Returns if programs may write the field, otherwise raises a fault.
 pub(crate) unsafe extern "C" fn field_store(
     cx: *mut Context,
     base: u64,
@@ -164,7 +166,8 @@ pub(crate) unsafe extern "C" fn field_store(
 }
 
 /// Checks a store through `base` (first argument) outside of the program's own memory. Returns if
-/// the store goes to a field of a kernel object that programs may write, otherwise raises a fault.
+/// the store goes to a field of a kernel object and programs may write this field. Otherwise raises
+/// a fault.
 pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];

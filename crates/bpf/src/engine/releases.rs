@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ranges of Linux releases. Tables of functions ([`rows`](crate::rows)) use them to say which
-//! releases have a function.
+//! Ranges of Linux releases. A row of a function table ([`rows`](crate::rows)) has such a range,
+//! which says which releases have the function.
 
 use std::ops::{Range, RangeFrom};
 
@@ -13,7 +13,7 @@ pub struct Version(pub u8, pub u8);
 pub struct Releases {
     /// First release that has the function.
     pub since: Version,
-    /// First release without the function, if it was removed.
+    /// First later release without the function, or `None` if the function was not removed.
     pub before: Option<Version>,
 }
 

@@ -3,13 +3,13 @@
 //!
 //! The [`World`] is the simulated machine. It owns the [`Vm`], and BPF code acts on the world.
 //! Calls therefore take the world and find the VM in it. A kfunc may call back into BPF code (a
-//! timer callback, a comparison, another struct_ops member). Such calls are nested. A call
-//! allocates nothing.
+//! timer callback, a comparison, another struct_ops member). Such a call is nested. Calls do not
+//! allocate memory.
 //!
 //! A call that is not nested is outermost. An outermost call may execute a limited number of
-//! instructions, the budget. Compiled code keeps the remaining number in a register. It writes this
-//! number to memory at each call and at the end of each function. After a fault, both engines (the
-//! JIT and the interpreter) report the number that was written last.
+//! instructions, the budget. Compiled code keeps the remaining number of instructions in a
+//! register. It writes this number to memory at each call and at the end of each function. After a
+//! fault, both engines (the JIT and the interpreter) report the number in memory.
 //!
 //! The current context is the kind of callback in which the program runs, as a set of bits. It
 //! decides which kfuncs the program may call.
@@ -36,8 +36,9 @@ use crate::memory::{Region, Use};
 use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 
 /// Number of free bytes above the first frame. The host may compare or copy a map's key with vector
-/// loads, which read beyond the end of a short key. If the key lies at the end of the stack, such a
-/// load must not reach the inaccessible next page, because the host would then use a slower method.
+/// loads, which read beyond the end of a short key. If the key lies at the end of the stack, a
+/// vector load must not reach the next page, which is inaccessible. The host would then use a
+/// slower method.
 const SLACK: u64 = 64;
 
 /// The engine that executes the instructions.
@@ -51,16 +52,16 @@ pub enum Engine {
     Jit,
 }
 
-/// A program that was loaded into a simulated machine, the world `W`.
+/// A program that is loaded into a simulated machine, the world `W`.
 pub struct Vm<W> {
     pub(super) cx: NonNull<Context>,
     world: PhantomData<fn(&mut W)>,
 }
 
 impl<W: World> Vm<W> {
-    /// Makes linked code callable. `funcs` are all functions that the code may call: the helpers of
-    /// this crate ([`helper::table`](crate::helper::table)) and the functions of the world. A call
-    /// of any other function faults.
+    /// Makes linked code callable. `funcs` contains all functions that the code may call: the
+    /// helpers of this crate ([`helper::table`](crate::helper::table)) and the functions of the
+    /// world. A call of any other function faults.
     pub fn new(
         code: Code,
         maps: Vec<Map>,
@@ -134,8 +135,8 @@ impl<W: World> Vm<W> {
                     let inner = maps
                         .get(inner)
                         .ok_or_else(|| format!("map {}: no inner map {inner}", map.name()))?;
-                    // A slot of a map of maps holds the inner map's address, whatever value size
-                    // the map declares.
+                    // A slot of a map of maps holds the address of the inner map, even if the map
+                    // of maps declares another value size.
                     let value = inner.addr().to_le_bytes();
                     map.update(&region, &key.to_le_bytes(), &value, 0, 0).map_err(text)?;
                 }
@@ -221,11 +222,12 @@ impl<W: World> Vm<W> {
 
     pub(super) fn cx(&self) -> &Context {
         // SAFETY: the context lives as long as the VM. Callers keep references only to fields that
-        // running code does not change. They copy the other fields at once.
+        // running code does not change. They copy the values of all other fields at once.
         unsafe { self.cx.as_ref() }
     }
 
-    /// Calls function number `function` of the world's program with r1 to r5 and returns r0.
+    /// Calls function number `function` of the world's program with `args` in r1 to r5, and returns
+    /// r0.
     #[inline]
     pub fn call(world: &mut W, function: usize, args: [u64; 5]) -> Result<u64, Fault> {
         assert!(
@@ -239,7 +241,7 @@ impl<W: World> Vm<W> {
         unsafe { call(cx, (&raw mut *world).cast(), function, &args).ok_or_else(|| take_fault(cx)) }
     }
 
-    /// Calls a struct_ops or tracing program. Its r1 points to an array of the arguments.
+    /// Calls a struct_ops or tracing program. Its r1 points to an array that contains `args`.
     #[inline]
     pub fn call_args<const N: usize>(world: &mut W, function: usize, args: &[u64; N]) -> Result<u64, Fault> {
         let contexts = world.vm().contexts();
@@ -259,8 +261,8 @@ impl<W: World> Vm<W> {
             if array < (*cx).stack_limit {
                 return stack_overflow(cx);
             }
-            // `volatile` keeps these stores separate. If the compiler merged them, the program's
-            // first load would have to wait for a store of another width.
+            // `volatile` keeps these stores separate. The compiler could otherwise merge two of
+            // them into one wider store, and the program's first load would have to wait for it.
             for (i, &arg) in args.iter().enumerate() {
                 (*cx).region.host::<u64>(array).add(i).write_volatile(arg);
             }
@@ -280,8 +282,8 @@ impl<W: World> Vm<W> {
         unsafe { take_fault(world.vm().cx.as_ptr()) }
     }
 
-    /// Calls a function of the program that a timer, tree or loop uses as its callback. `address`
-    /// is the value of the function's pointer in BPF code.
+    /// Calls a function of the program that is the callback of a timer, tree or loop. `address` is
+    /// the function pointer as BPF code sees it.
     pub fn call_address(world: &mut W, address: u64, args: [u64; 5]) -> Result<u64, Fault> {
         let function = address.wrapping_sub(FUNC_BASE);
         let functions = &world.vm().code().functions;
@@ -320,8 +322,8 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Returns the total cost in ns so far: of all kfuncs and helpers that the program has called
-    /// ([`Func::cost`]), and of all cache lines fetched from other caches or memory.
+    /// Returns the total cost in ns so far of all kfuncs and helpers that the program has called
+    /// ([`Func::cost`]), and of all cache lines that moved to this CPU from other caches or memory.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.cx().cost
@@ -379,7 +381,7 @@ impl<W: World> Vm<W> {
         self.cx().pc as usize
     }
 
-    /// Sets the current instruction, until the next call of the code overwrites it.
+    /// Sets the current instruction. The next call that the code makes overwrites it.
     pub fn set_pc(&self, pc: usize) {
         unsafe { (*self.cx.as_ptr()).pc = pc as u32 }
     }
@@ -394,7 +396,7 @@ impl<W: World> Vm<W> {
         &self.cx().maps
     }
 
-    /// Returns the map at an address that the program uses as a map pointer.
+    /// Returns the map for an address that the program uses as a map pointer.
     #[inline]
     pub fn map(&self, addr: u64) -> Result<&Map, Fault> {
         Ok(&self.maps()[self.map_index(addr)?])
@@ -414,8 +416,8 @@ impl<W: World> Vm<W> {
         self.maps().iter().find(|map| map.name() == name)
     }
 
-    /// Returns the struct types of which the program allocates objects, by their ids in the
-    /// object's own BTF.
+    /// Returns the types of the objects that the program allocates, by their ids in the BTF of the
+    /// BPF object.
     pub(crate) fn types(&self) -> &LocalTypes {
         &self.cx().types
     }

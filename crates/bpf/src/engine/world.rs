@@ -24,11 +24,11 @@ pub trait World: Sized + 'static {
     fn nr_cpu_ids(&self) -> u32;
     /// Returns one more than the highest NUMA node.
     fn nr_node_ids(&self) -> u32;
-    /// Returns whether interrupts are off in the code that called the program. If they are, the
-    /// program cannot wait for a timer's callback to end.
+    /// Returns whether interrupts are off in the code that called the program. If they are off, the
+    /// program cannot wait until a timer's callback has ended.
     fn irqs_disabled(&self) -> bool;
-    /// Returns the offset from the address of a per-CPU kernel variable to the copy of `cpu`, as
-    /// `bpf_per_cpu_ptr` needs it. `cpu` must be a valid id.
+    /// Returns the offset from the address of a per-CPU kernel variable to the copy of the variable
+    /// for `cpu`, as `bpf_per_cpu_ptr` needs it. `cpu` must be a valid id.
     fn per_cpu_offset(&mut self, cpu: u32) -> u64;
     /// Returns the address of the running task's `task_struct`.
     fn current_task(&self) -> u64;
@@ -43,15 +43,15 @@ pub trait World: Sized + 'static {
     /// # Errors
     /// The run's memory limit leaves no room for the line.
     fn log(&mut self, line: String) -> Result<(), Fault>;
-    /// Releases the reference to a kernel object (`__kptr`) that was stored in a map value, because
-    /// the value was removed.
+    /// Releases the reference to a kernel object that a `__kptr` field of a map value held. Called
+    /// when the value is removed.
     fn release_object(&mut self, object: u64);
     /// Returns whether a map of this kind (TASK_STORAGE or CGRP_STORAGE) may create a value for the
-    /// object at this address. It may not if the object is exiting or removed, because nothing
-    /// would free the value.
+    /// task or cgroup at address `owner`. Returns false if the task is exiting or the cgroup was
+    /// removed, because nothing would free the value.
     ///
     /// # Errors
-    /// The address is not an object for which such a map keeps values.
+    /// The object at this address is not of the type for which such a map keeps values.
     fn can_own_storage(&self, kind: u32, owner: u64) -> Result<bool, Fault>;
     /// Charges the time that the program would have waited on a real machine for the
     /// `bpf_spin_lock` or `bpf_res_spin_lock` at this address. This function is called after the

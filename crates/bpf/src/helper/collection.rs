@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Trees (`bpf_rb_root`) and lists (`bpf_list_head`) of objects that BPF code allocates.
 //!
-//! The order of the nodes is stored outside of program memory, in a table that is indexed by the
-//! address of the root. A tree is a sorted array. An insertion takes log2(n) comparisons, about as
-//! many as in a balanced tree. A node is inserted after all equal nodes. `bpf_rbtree_root`, `left`
-//! and `right` present the array as a perfectly balanced tree.
+//! The order of the nodes is stored outside of program memory, in a table with an entry for each
+//! root (by its address). A tree is a sorted array. An insertion takes log2(n) comparisons, about
+//! as many as in a balanced tree. A node is inserted after all equal nodes. `bpf_rbtree_root`,
+//! `left` and `right` present the array as a perfectly balanced tree.
 
 use super::object;
 use super::state::State;
@@ -82,7 +82,8 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Records that a root contains a node. Returns `false` if some root already contains it.
+/// Records that a tree or list contains a node. Returns `false` if the node is already in a tree or
+/// list.
 fn add_member<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
     w.region().check_writable(root, 16)?;
     w.region().check_writable(node, 24)?;
@@ -95,16 +96,16 @@ fn add_member<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> 
     Ok(true)
 }
 
-/// Records that no root contains a node any more.
+/// Records that a node is no longer in a tree or list.
 fn remove_member<W: World>(w: &W, state: &mut State, node: u64) {
     if state.root_by_node.remove(&node).is_some() {
         w.region().memory().uncharge_records(Use::Records, 1);
     }
 }
 
-/// Drops the program's reference to a node that is already in a tree or list and therefore cannot
-/// be added. The kernel does the same. This happens only with objects to which a program can have
-/// several references (bpf_refcount).
+/// Drops the program's reference to a node that cannot be added to a tree or list, because it is
+/// already in one. The kernel does the same. This happens only with objects to which a program can
+/// have several references (bpf_refcount).
 fn reject_node<W: World>(w: &mut W, node: u64) -> i64 {
     if let Some((object, _)) = w.region().allocation_at(node) {
         object::drop_counted_reference(w, object);
@@ -123,9 +124,9 @@ pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
     nodes
 }
 
-/// Charges the work of searching or moving `nodes` nodes.
+/// Charges the program's instruction budget for a search over `nodes` nodes, or for moving them.
 fn charge<W: World>(w: &W, nodes: usize) -> Result<(), Fault> {
-    /// Number of nodes that the host examines in the time of one BPF instruction.
+    /// Number of nodes that the host examines in the time that it needs for one BPF instruction.
     const NODES: usize = 4;
     w.vm().charge((nodes / NODES) as u64)
 }
@@ -156,7 +157,7 @@ fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i6
             .trees
             .get(&root)
             .and_then(|tree| tree.get(middle).copied());
-        // The comparison runs code of the program, which may have removed nodes.
+        // The comparison runs code of the program, which may have removed nodes from the tree.
         let Some(other) = other else { break };
         if Vm::call_address(w, less, [node, other, 0, 0, 0])? as u8 != 0 {
             high = middle;

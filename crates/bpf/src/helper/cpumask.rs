@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPU masks: bitmaps with one bit per CPU id of the machine. The number of bits is rounded up to a
-//! multiple of 64. The masks that a policy creates are objects of that size. Their reference counts
-//! are stored outside of program memory.
+//! multiple of 64. The masks that a policy creates are objects of this size. The reference counts
+//! of these objects are stored outside of program memory.
 //!
-//! The work on large masks is charged to the program: it is subtracted from the number of
+//! The work on large masks is charged to the program. A charge is subtracted from the number of
 //! instructions that the program may still execute.
 
 use crate::engine::func::Func;
@@ -91,10 +91,10 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Work on masks of at most this many 64-bit words is not charged to the program.
+/// The work on a mask is charged only if the mask has more 64-bit words than this.
 const FEW_WORDS: u32 = 8;
 
-/// Charges the work of reading or writing a whole mask.
+/// Charges the program for a function that reads or writes a whole mask.
 fn charge<W: World>(w: &W) -> Result<(), Fault> {
     match words(w) {
         ..=FEW_WORDS => Ok(()),
@@ -107,7 +107,7 @@ fn words<W: World>(w: &W) -> u32 {
     w.nr_cpu_ids().div_ceil(64)
 }
 
-/// Returns the bits of word `i` that are CPU ids.
+/// Returns word `i` of a mask in which the bits of all CPU ids are set.
 fn valid<W: World>(w: &W, i: u32) -> u64 {
     match w.nr_cpu_ids() - i * 64 {
         nr if nr >= 64 => u64::MAX,
@@ -123,7 +123,8 @@ fn word<W: World>(w: &W, mask: u64, i: u32) -> Result<u64, Fault> {
     Ok(bits & valid(w, i))
 }
 
-/// Returns the first set bit at or after `start`, or nr_cpu_ids if all are clear.
+/// Finds the first set bit at or after `start`. `bits` returns a word by its index. Returns
+/// nr_cpu_ids if there is no set bit.
 fn find<W: World>(w: &mut W, start: u32, bits: impl Fn(&W, u32) -> Result<u64, Fault>) -> Result<u32, Fault> {
     charge(w)?;
     let nr = w.nr_cpu_ids();
@@ -149,7 +150,7 @@ fn all<W: World>(w: &mut W, is: impl Fn(&W, u32) -> Result<bool, Fault>) -> Resu
     Ok(true)
 }
 
-/// Sets a whole mask and returns whether any bit is set.
+/// Sets all words of a mask to the values that `bits` returns. Returns whether any bit is then set.
 fn fill<W: World>(w: &mut W, mask: u64, bits: impl Fn(&W, u32) -> Result<u64, Fault>) -> Result<bool, Fault> {
     charge(w)?;
     let mut any = 0;
@@ -184,8 +185,8 @@ fn weight<W: World>(w: &mut W, mask: u64) -> Result<u32, Fault> {
     (0..words(w)).map(|i| word(w, mask, i).map(u64::count_ones)).sum()
 }
 
-/// Returns a CPU that is in both masks. Successive calls on the same CPU return the CPUs of the
-/// masks in turn.
+/// Returns a CPU that is in both masks. If several CPUs are in both masks, successive calls on one
+/// CPU return them in turn.
 fn distribute<W: World>(w: &mut W, a: u64, b: u64) -> Result<u32, Fault> {
     let here = w.cpu() as usize;
     let previous = w.vm().state().borrow().distributed.get(here).copied().unwrap_or(0);
@@ -212,10 +213,10 @@ fn populate<W: World>(w: &mut W, mask: u64, from: u64, size: u64) -> Result<i64,
     Ok(0)
 }
 
-/// Allocates an empty mask with one reference. Returns NULL if memory is exhausted.
+/// Allocates an empty mask with one reference. Returns NULL if the host cannot provide the memory.
 ///
 /// # Errors
-/// The run's memory limit is reached.
+/// The run's memory limit is reached. The error is the fault that ends the policy.
 pub fn create<W: World>(w: &mut W) -> Result<u64, Fault> {
     let Some(mask) = w.region().alloc(u64::from(words(w)) * 8) else {
         return w.region().memory().refused(0);
@@ -233,7 +234,7 @@ fn acquire<W: World>(w: &mut W, mask: u64) -> Result<u64, Fault> {
     Ok(mask)
 }
 
-/// Drops a reference. Frees the mask if it was the last reference.
+/// Drops a reference to a mask. Frees the mask if this was its last reference.
 pub(crate) fn release<W: World>(w: &mut W, mask: u64) -> Result<(), Fault> {
     {
         let mut state = w.vm().state().borrow_mut();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Helpers and kfuncs for ring buffers and dynptrs. A dynptr is a pointer with a size. It refers to
-//! the program's own memory, a record of a ring buffer that is being written, or a sample of a user
-//! ring buffer.
+//! one of three things: the program's own memory, a ring buffer record that the program is writing,
+//! or a sample (a record) of a user ring buffer.
 
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
@@ -10,9 +10,9 @@ use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::rows::*;
 
-/// A `struct bpf_dynptr`: the address of the memory (0 for a NULL dynptr), and size and offset of
+/// A `struct bpf_dynptr`: the address of some memory (0 for a NULL dynptr), and size and offset of
 /// the part of this memory to which the dynptr refers. The struct lies in the program's memory, so
-/// its contents cannot be trusted. Accesses through a dynptr are checked like any others.
+/// its contents cannot be trusted. Accesses through a dynptr are therefore checked like all others.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Dynptr {
@@ -137,8 +137,9 @@ fn query<W: World>(w: &mut W, map: u64, property: u64) -> Result<u64, Fault> {
     Ok(w.vm().map(map)?.ringbuf()?.borrow().query(property))
 }
 
-/// Calls `callback(dynptr, ctx)` for each sample until it returns nonzero, and returns the number
-/// of samples. Returns -EBUSY if it is called from a callback of a drain of the same ring buffer.
+/// Calls `callback(dynptr, ctx)` for each sample until the callback returns nonzero. Returns the
+/// number of samples. Returns -EBUSY if the same ring buffer is already being drained, which means
+/// that the callback of this drain makes the call.
 fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     let ring = w.vm().map(map)?.ringbuf()?;
     if flags & !WAKEUP_FLAGS != 0 {
@@ -171,8 +172,8 @@ fn drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64) -> Result<i64, 
     Ok(nr as i64)
 }
 
-/// Returns the address of `len` bytes at `offset` in a dynptr's memory. Returns `None` for a NULL
-/// dynptr or a range beyond the end.
+/// Returns the address of the `len` bytes at `offset` in the memory of a dynptr. Returns `None` if
+/// the dynptr is NULL or the bytes reach beyond its end.
 fn range_address(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
     let fits = u64::from(dynptr.size)
         .checked_sub(len)
@@ -180,8 +181,8 @@ fn range_address(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
     (dynptr.data != 0 && fits).then(|| dynptr.data.wrapping_add(u64::from(dynptr.offset)).wrapping_add(offset))
 }
 
-/// Implements bpf_dynptr_data and the slices: returns the address of the bytes, or 0 if the bytes
-/// are out of range.
+/// Implements bpf_dynptr_data and the slices. Returns the address of the bytes, or 0 if they reach
+/// beyond the end of the dynptr.
 fn data<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64) -> Result<u64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
     Ok(range_address(dynptr, offset, len).unwrap_or(0))
@@ -279,7 +280,7 @@ fn clone<W: World>(w: &mut W, dynptr: u64, to: u64) -> Result<i64, Fault> {
     Ok(if dynptr.data == 0 { -EINVAL } else { 0 })
 }
 
-/// Returns whether a range ends beyond the end of the memory. A NULL dynptr has size 0 here.
+/// Returns whether a range of bytes ends beyond the end of a dynptr. A NULL dynptr has size 0 here.
 fn beyond(dynptr: Dynptr, offset: u64, len: u64) -> bool {
     u64::from(dynptr.size).checked_sub(len).is_none_or(|most| offset > most)
 }

@@ -36,7 +36,8 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     table
 }
 
-/// Calls `callback(i, ctx)` for i below `nr` until it returns nonzero. Returns the number of calls.
+/// Calls `callback(i, ctx)` for each i below `nr` until the callback returns nonzero. Returns the
+/// number of calls.
 fn bpf_loop<W: World>(w: &mut W, nr: u32, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     if flags != 0 {
         return Ok(-EINVAL);
@@ -52,7 +53,7 @@ fn bpf_loop<W: World>(w: &mut W, nr: u32, callback: u64, ctx: u64, flags: u64) -
     Ok(i64::from(nr))
 }
 
-/// Initialises the iterator. It consists of two ints: current value and end.
+/// Initialises an iterator over numbers. It consists of two ints: the current value and the end.
 fn num_new<W: World>(w: &mut W, it: u64, start: i32, end: i32) -> Result<i64, Fault> {
     let error = if start > end {
         EINVAL

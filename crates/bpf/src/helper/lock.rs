@@ -2,8 +2,9 @@
 //! Helpers and kfuncs for locks and critical sections.
 //!
 //! The simulator runs each callback of a program to completion before it runs another one. If a
-//! lock is already held, the same callback must have acquired it, which is a deadlock. Lock waits
-//! between CPUs are modelled by the simulated machine, which charges time for them.
+//! program acquires a lock that is already held, the same callback must hold it, so this is a
+//! deadlock. Waits for locks of other CPUs are a part of the simulated machine, which charges time
+//! for them.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

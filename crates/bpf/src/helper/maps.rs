@@ -93,7 +93,7 @@ fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u6
     Ok(value)
 }
 
-/// Charges the program for the additional work if a map operation took longer than usual. The
+/// If a map operation took longer than usual, charges the program for the additional work. The
 /// charge is subtracted from the number of instructions that the program may still execute.
 #[inline]
 fn charge<W: World>(w: &W, map: &Map) -> Result<(), Fault> {
@@ -120,9 +120,10 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     Ok(done)
 }
 
-/// Returns whether an update of an element ends the timer or releases the reference in this field
-/// of the old value. All maps cancel timers and work items (bpf_obj_cancel_fields). Only maps that
-/// replace the whole element release references. Arrays and per-CPU values keep the references.
+/// Returns whether an update of an element ends what this field of the old value holds: a timer, a
+/// work item or a reference. All maps cancel timers and work items (bpf_obj_cancel_fields).
+/// References are released only by maps that replace the whole element. Arrays and per-CPU maps
+/// keep the references.
 fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     match field.kind {
         FieldKind::Timer | FieldKind::Workqueue => true,
@@ -131,9 +132,9 @@ fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     }
 }
 
-/// Updates an element. Ends the timers and releases the references of the old value for which
-/// [`is_ended_by_update`] is true. If the update evicts another element, releases everything that
-/// the special fields of the evicted value own (bpf_obj_free_fields).
+/// Updates an element. Ends the timers, work items and references of the old value for which
+/// [`is_ended_by_update`] is true. If the update evicts another element, everything that the
+/// special fields of the evicted value own is released (bpf_obj_free_fields).
 fn update_references<W: World>(
     w: &mut W,
     map_addr: u64,
@@ -203,8 +204,8 @@ fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fau
     )
 }
 
-/// Returns the error of an access to a perf event. The simulator never opens a perf event, so the
-/// error depends only on the index.
+/// Returns the error of an access to a perf event. Which error it is depends only on the index,
+/// because the simulator never opens a perf event.
 fn perf_event<W: World>(w: &mut W, map: u64, flags: u64) -> Result<i64, Fault> {
     let entries = u64::from(w.vm().map(map)?.def().max_entries);
     if flags & !BPF_F_INDEX_MASK != 0 {
@@ -241,8 +242,8 @@ fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
     ptr.wrapping_add(offset)
 }
 
-/// A helper for local storage: the map type that it accepts, and the kernel's name for the helper
-/// in messages (check_map_func_compatibility).
+/// A helper for local storage: the type of map that it accepts, and the name of the helper in the
+/// kernel's messages (check_map_func_compatibility).
 type StorageFunction = (u32, &'static str);
 const TASK_GET: StorageFunction = (kind::TASK_STORAGE, "bpf_task_storage_get#156");
 const TASK_DELETE: StorageFunction = (kind::TASK_STORAGE, "bpf_task_storage_delete#157");
@@ -297,8 +298,8 @@ fn storage_delete<W: World>(w: &mut W, func: StorageFunction, map: u64, owner: u
     Vm::drop_storage(w, index, owner)
 }
 
-/// Calls `callback(map, key, value, ctx)` for each element until it returns nonzero. Returns the
-/// number of calls.
+/// Calls `callback(map, key, value, ctx)` for each element until the callback returns nonzero.
+/// Returns the number of calls.
 fn for_each<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     if flags != 0 {
         return Ok(-EINVAL);

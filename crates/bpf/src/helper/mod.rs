@@ -3,9 +3,9 @@
 //! locks, timers, allocated objects, iterators, cpumasks.
 //!
 //! `state` is the data that these functions keep for a program. It lies outside of program memory,
-//! so no policy can corrupt it. The functions access the program's memory only through checked
-//! functions, so this module contains no unsafe code. docs/surface.md lists the helpers and kfuncs
-//! that the simulator does not have, with reasons.
+//! so no policy can corrupt it. This module contains no unsafe code, because it accesses the memory
+//! of programs only through functions that check the address. docs/surface.md lists the helpers and
+//! kfuncs that the simulator does not have, with reasons.
 #![forbid(unsafe_code)]
 
 mod collection;

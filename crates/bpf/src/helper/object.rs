@@ -2,8 +2,8 @@
 //! Helpers and kfuncs for objects that BPF code allocates, and for kernel pointers that are stored
 //! in maps.
 //!
-//! A helper is charged for its work: its charge is subtracted from the number of instructions that
-//! the program may still execute (its budget).
+//! Helpers charge the program for their work. A charge is subtracted from the number of
+//! instructions that the program may still execute (its budget).
 
 use super::{collection, cpumask, timer};
 use crate::engine::func::Func;
@@ -13,7 +13,7 @@ use crate::image::{Field, FieldKind};
 use crate::memory::Use;
 use crate::rows::*;
 
-/// Work charged for allocating or freeing an object, in BPF instructions.
+/// Charge for allocating or freeing an object, in BPF instructions.
 pub(super) const ALLOCATION: u64 = 16;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -101,7 +101,8 @@ fn obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Drops a reference to a reference-counted object. Does nothing for any other address.
+/// Drops a reference to a reference-counted object. Does nothing if there is no such object at the
+/// address.
 pub(super) fn drop_counted_reference<W: World>(w: &mut W, object: u64) {
     let counts = object_type(w, object).is_ok_and(|id| refcount(&w.vm().types()[&id].fields).is_some());
     if counts {
@@ -109,9 +110,9 @@ pub(super) fn drop_counted_reference<W: World>(w: &mut W, object: u64) {
     }
 }
 
-/// A step that remains to be done while an object is dropped. An object may own other objects,
-/// which are dropped with it. The steps are kept in a list, because a recursion could become
-/// arbitrarily deep.
+/// A step of dropping an object. An object may own other objects, which are dropped with it. The
+/// steps that remain to be done are kept in a list, because a recursion could become arbitrarily
+/// deep.
 enum Drop {
     /// Drop a reference to an object.
     Reference(u64),
@@ -128,10 +129,10 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
                 continue;
             }
         };
-        // The release cannot stop halfway. If the instruction budget is used up, the program ends
-        // at its next test of the budget.
+        // The drop cannot stop halfway, so the error of the charge is ignored. If the instruction
+        // budget is used up, the program ends at its next test of the budget.
         let _ = w.vm().charge(ALLOCATION);
-        // If the object is already gone, the error was reported when it was released.
+        // If the object no longer exists, the error was reported when the object was released.
         let Ok(id) = object_type(w, object) else { continue };
         let fields = w.vm().types()[&id].fields.clone();
         if let Some(offset) = refcount(&fields) {
@@ -177,7 +178,7 @@ fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
         Some(local) if !local.fields.is_empty() => return refuse(" must be a struct of scalars".into()),
         Some(local) => u64::from(local.size),
     };
-    // The copies for different CPUs lie in different cache lines. In the kernel they lie in
+    // The copies for different CPUs lie in different cache lines, because in the kernel they lie in
     // different pages.
     let stride = size.next_multiple_of(64);
     w.vm().charge(ALLOCATION)?;
@@ -203,8 +204,8 @@ fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Throw(cookie), format!("bpf_throw({cookie})")))
 }
 
-/// Drops everything that the special fields of a value (such as kptrs, lists and timers) own,
-/// because the value is about to be removed.
+/// Drops everything that the special fields of a value own (for example kptrs, lists and timers).
+/// Called when the value is about to be removed.
 pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
     let mut left = Vec::new();
     release_fields(w, fields, value, &mut left);
@@ -232,7 +233,7 @@ fn release_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut 
                 if is_object {
                     left.push(Drop::Reference(object));
                 } else if is_cpumask {
-                    // The only possible error is that the mask is already gone. That error was
+                    // The only possible error is that the mask no longer exists. This error was
                     // reported when the mask was released.
                     let _ = cpumask::release(w, object);
                 } else if percpu_obj_drop(w, object).is_err() && object != 0 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers that print formatted text. They accept the same conversions as the kernel and reject the
-//! formats that bpf_bprintf_prepare rejects.
+//! Helpers that print formatted text. They accept the same conversions as the kernel. They reject
+//! the formats that the kernel's bpf_bprintf_prepare rejects.
 //!
-//! The helpers are charged for their work: the charge is subtracted from the number of instructions
-//! that the program may still execute (its budget).
+//! The helpers charge the program for their work. A charge is subtracted from the number of
+//! instructions that the program may still execute (its budget).
 
 use super::read::string;
 use crate::engine::func::Func;
@@ -42,7 +42,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     table
 }
 
-/// Returns whether a format may have `size` bytes of arguments at this address.
+/// Returns whether the arguments of a format may lie at this address and have `size` bytes.
 pub fn args_fit(args: u64, size: u32) -> bool {
     size.is_multiple_of(8) && size <= MAX_ARGS * 8 && (size == 0 || args != 0)
 }
@@ -76,8 +76,8 @@ pub struct Text {
     pub len: usize,
 }
 
-/// An output buffer with a limit. Bytes beyond the limit are only counted. A field width of eight
-/// million therefore uses no memory.
+/// An output buffer with a limit. Bytes beyond the limit are counted but not stored. Even a field
+/// width of eight million therefore uses no memory.
 struct Out {
     bytes: Vec<u8>,
     room: usize,
@@ -102,8 +102,8 @@ impl Out {
 /// the work with [`charge`].
 ///
 /// # Errors
-/// EINVAL: the format has an unknown conversion, or more conversions than arguments. ENOSPC: the
-/// arguments contain too much text.
+/// EINVAL: the format has an unknown conversion, or more conversions than there are arguments.
+/// ENOSPC: the arguments contain too much text.
 pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Result<Text, i64> {
     let mut out = Out {
         bytes: Vec::new(),
@@ -126,7 +126,7 @@ pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Res
                 rest = after;
                 spec.print(region, arg, &mut taken, &mut out)?;
             }
-            // Control characters other than blanks.
+            // Control characters that are not white space.
             0..=8 | 0xe..=0x1f | 0x7f => return Err(EINVAL),
             c => out.extend(&[*c]),
         }
@@ -161,8 +161,8 @@ enum Conversion {
     #[default]
     Char,
     String,
-    /// A pointer. `symbol` marks `%ps` and its variants. They print the address, because there are
-    /// no symbols.
+    /// A pointer. `symbol` marks `%ps` and its variants, which print the name of a symbol in the
+    /// kernel. Here they print the address, because there are no symbols.
     Pointer {
         symbol: bool,
     },
@@ -177,8 +177,8 @@ enum Conversion {
     },
 }
 
-/// Returns whether a conversion may end before `rest`. It may not if a letter or a digit follows,
-/// because the conversion would then be the start of a longer one.
+/// Returns whether a conversion may end where the text `rest` follows. It may not end before a
+/// letter or a digit, because it would then be the start of a longer conversion.
 fn may_end(rest: &[u8]) -> bool {
     let is_blank = |c: &u8| matches!(*c, b'\t'..=b'\r' | b' ' | 0xa0);
     rest.first().is_none_or(|c| is_blank(c) || c.is_ascii_punctuation())
@@ -228,7 +228,8 @@ impl Spec {
         Ok((spec, rest))
     }
 
-    /// Prints an argument. `taken` is the number of bytes that the arguments up to this one use.
+    /// Prints an argument. `taken` is the number of bytes that the arguments before this one use.
+    /// The function adds the bytes of this argument.
     fn print(&self, region: &Region, arg: u64, taken: &mut usize, out: &mut Out) -> Result<(), i64> {
         let mut take = |align: usize, bytes: usize| {
             *taken = taken.next_multiple_of(align) + bytes;
@@ -316,7 +317,7 @@ impl Spec {
     }
 }
 
-/// Formats an IPv4 or IPv6 address as `%pI` does if `usual` is set, otherwise as `%pi`.
+/// Formats an IPv4 or IPv6 address: as `%pI` does if `usual` is set, otherwise as `%pi` does.
 fn ip(bytes: &[u8], usual: bool) -> String {
     let parts: Vec<String> = match (bytes.len(), usual) {
         (4, true) => bytes.iter().map(u8::to_string).collect(),
@@ -333,7 +334,7 @@ fn ip(bytes: &[u8], usual: bool) -> String {
     })
 }
 
-/// Logs a line and returns its length before truncation.
+/// Logs a line. Returns the length that the line had before it was truncated.
 fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     let Text { bytes, len } = printed;
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
@@ -346,14 +347,14 @@ fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     Ok(len as i64)
 }
 
-/// Number of bytes of a line to keep. It exceeds the logged length by 3, so that the last
-/// UTF-8 character that begins within the logged length is complete.
+/// Number of bytes of a line that are kept. They are 3 more than the logged length, so that the
+/// last UTF-8 character that begins within the logged length is complete.
 const LINE_ROOM: usize = MAX_LINE + 3;
 
-/// Formats `len` bytes of arguments with a format of `size` bytes.
+/// Formats `len` bytes of arguments with a format that has `size` bytes, including its NUL.
 ///
 /// # Errors
-/// Those of [`bprintf`]. Also EINVAL if a size is invalid or the format has no NUL.
+/// Those of [`bprintf`]. Also EINVAL if a size is invalid or the format contains no NUL.
 pub(super) fn sized<W: World>(
     w: &W,
     format: u64,
@@ -371,7 +372,7 @@ pub(super) fn sized<W: World>(
     print(w, until_nul(format), &args, room)
 }
 
-/// Formats the arguments and charges for the work.
+/// Formats the arguments and charges the program for the work.
 fn print<W: World>(w: &W, format: Result<&[u8], i64>, args: &[u64], room: usize) -> Result<Result<Text, i64>, Fault> {
     Ok(match format {
         Ok(format) => {

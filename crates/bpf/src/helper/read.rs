@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Helpers that read memory at addresses that may be invalid, and helpers for strings.
 //!
-//! The region is the memory that programs can access. The work of a helper is charged to the
-//! program: it is subtracted from the number of instructions that the program may still execute
-//! (its budget).
+//! The region is the memory that programs can access. Helpers charge the program for their work. A
+//! charge is subtracted from the number of instructions that the program may still execute (its
+//! budget).
 
 use crate::engine::func::Func;
 use crate::engine::world::World;
@@ -51,7 +51,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Reads a string of any length with [`string`], and charges for the work.
+/// Reads a string of any length with [`string`], and charges the program for the work.
 fn long_string<W: World>(w: &W, addr: u64, max: u64) -> Result<Option<(Vec<u8>, bool)>, Fault> {
     let mut bytes = Vec::new();
     loop {
@@ -67,8 +67,8 @@ fn long_string<W: World>(w: &W, addr: u64, max: u64) -> Result<Option<(Vec<u8>, 
     }
 }
 
-/// Returns the bytes before the NUL, at most `max`, and whether there is a NUL. Returns `None` if
-/// they cannot be read.
+/// Returns the bytes before the NUL, but at most `max`, and whether a NUL was found. Returns `None`
+/// if the bytes cannot be read.
 pub(super) fn string(region: &Region, addr: u64, max: u64) -> Option<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < max {
@@ -80,9 +80,9 @@ pub(super) fn string(region: &Region, addr: u64, max: u64) -> Option<(Vec<u8>, b
     Some((bytes, false))
 }
 
-/// Returns whether this address can be kernel memory (copy_from_kernel_nofault_allowed). The region
-/// contains the simulated kernel's objects. It can lie in the lower half of the address space,
-/// where no other address is kernel memory.
+/// Returns whether this address can be kernel memory (copy_from_kernel_nofault_allowed). Addresses
+/// in the upper half of the address space can be, and addresses in the region, because it contains
+/// the simulated kernel's objects. The region may lie in the lower half.
 pub(super) fn may_be_kernel(region: &Region, addr: u64) -> bool {
     region.contains(addr) || addr >= 0xffff_8000_0000_0000
 }
@@ -96,7 +96,8 @@ enum AddressSpace {
 }
 
 impl AddressSpace {
-    /// Determines the kind from the address, as the old helpers do (bpf_probe_read_compat).
+    /// Determines the kind of memory from the address, as the old helpers do
+    /// (bpf_probe_read_compat).
     fn from_address(region: &Region, addr: u64) -> AddressSpace {
         match region.contains(addr) || addr >> 63 != 0 {
             true => AddressSpace::Kernel,
@@ -104,7 +105,7 @@ impl AddressSpace {
         }
     }
 
-    /// Returns the error of a read at this address if the address alone determines the error.
+    /// Returns the error of a read, if it follows from the address alone.
     fn error(self, region: &Region, addr: u64) -> Option<i64> {
         match self {
             AddressSpace::User => Some(EFAULT),
@@ -133,7 +134,7 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: Address
     Ok(0)
 }
 
-/// Copies at most `size` bytes including the NUL. Returns the length with the NUL.
+/// Copies at most `size` bytes of a string, including the NUL. Returns the number of copied bytes.
 fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: AddressSpace) -> Result<i64, Fault> {
     if size == 0 {
         return Ok(0);
@@ -180,8 +181,8 @@ fn strncmp<W: World>(w: &mut W, a: u64, size: u32, b: u64) -> Result<i32, Fault>
 /// Stores 0 on an error.
 fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: bool) -> Result<i64, Fault> {
     w.region().store(res, 0u64)?;
-    // Charges for the whole buffer, because all its characters may be blanks that are skipped one
-    // by one.
+    // Charges for the whole buffer, because all its characters may be white space, which is skipped
+    // character by character.
     w.vm().charge(len)?;
     let (negative, value, taken) = match parse(w.region().bytes(buf, len)?, flags) {
         Ok(parsed) => parsed,

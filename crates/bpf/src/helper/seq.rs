@@ -48,7 +48,7 @@ fn seq_printf<W: World>(w: &mut W, seq: u64, format: u64, size: u32, args: u64, 
 }
 
 impl<W: World> Vm<W> {
-    /// Returns the output of iterator programs since the last call.
+    /// Returns the output that iterator programs have written since the last call of this function.
     pub fn take_seq(&self) -> Vec<u8> {
         std::mem::take(&mut self.state().borrow_mut().seq)
     }

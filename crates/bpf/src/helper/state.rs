@@ -19,13 +19,13 @@ pub(crate) struct State {
     pub(crate) percpu: HashMap<u64, u64>,
     /// Number of references to each mask made by `bpf_cpumask_create`.
     pub(super) cpumasks: HashMap<u64, u32>,
-    /// Addresses of the copies that `bpf_iter_bits_new` made of the bits to iterate over.
+    /// Addresses at which `bpf_iter_bits_new` has stored copies of the bits of iterators.
     pub(super) bits: HashSet<u64>,
-    /// Addresses of the nodes of each tree in ascending order, by the address of the tree's root.
+    /// For each tree, by the address of its root, the addresses of its nodes in the tree's order.
     pub(super) trees: HashMap<u64, Vec<u64>>,
-    /// Addresses of the nodes of each list, by the address of the list's head.
+    /// For each list, by the address of its head, the addresses of its nodes in the list's order.
     pub(super) lists: HashMap<u64, VecDeque<u64>>,
-    /// For each node, the root of the list or tree that contains it.
+    /// For each node, by its address, the root of the tree or head of the list that contains it.
     pub(super) root_by_node: HashMap<u64, u64>,
     /// For each CPU, the CPU that `bpf_cpumask_any_distribute` returned last.
     pub(super) distributed: Vec<u32>,
@@ -48,6 +48,6 @@ pub(crate) struct Timer {
     pub(super) map: u64,
     /// Address of the callback, 0 if none is set.
     pub(super) callback: u64,
-    /// Whether it is a work item (bpf_wq).
+    /// Whether this is a work item (bpf_wq) instead of a timer.
     pub(super) work: bool,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Deletes local storage: the values that TASK_STORAGE and CGRP_STORAGE maps keep for a kernel
-//! object. They must be deleted when the object is removed.
+//! object. These values must be deleted when the object is removed.
 
 use super::object::drop_fields;
 use crate::engine::vm::Vm;

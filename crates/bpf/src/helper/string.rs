@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! String kfuncs: the string functions of C, for memory that may be invalid.
 //!
-//! They return an index, the result of a comparison, or an error:
+//! The functions return an index, the result of a comparison, or an error:
 //!
 //! - -ERANGE: the address is not a kernel address.
 //! - -EFAULT: the memory is invalid.
 //! - -E2BIG: the string is longer than XATTR_SIZE_MAX.
-//! - -ENOENT: the text was not found.
+//! - -ENOENT: the character or string was not found.
 //!
-//! They read byte by byte and stop as early as possible. Memory after the first difference
-//! therefore need not be valid.
+//! The functions read byte by byte and stop as early as possible. For example, memory after the
+//! first difference between two strings need not be valid.
 //!
-//! Their work is charged to the program: it is subtracted from the number of instructions that the
-//! program may still execute (its budget).
+//! The functions charge the program for their work. A charge is subtracted from the number of
+//! instructions that the program may still execute (its budget).
 
 use super::read::{STRING_MAX, may_be_kernel};
 use crate::engine::func::Func;
@@ -176,7 +176,7 @@ fn strchrnul<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     Err(E2BIG.into())
 }
 
-/// Finds the last occurrence of a character. `c` is an int. A value outside of the range of a char
+/// Finds the last occurrence of a character. `c` is an int. If its value is not that of a char, it
 /// is not found.
 fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     check_addresses(w, &[s])?;
@@ -205,8 +205,8 @@ fn contains_char<W: World>(w: &W, c: u8, set: u64) -> Result<bool, Stop> {
     Err(E2BIG.into())
 }
 
-/// Returns the length of the longest prefix whose bytes are all in the set, or all outside of the
-/// set.
+/// Returns the length of the longest prefix of `s` whose bytes are all in the set (if `within` is
+/// set), or whose bytes are all outside of the set.
 fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, Stop> {
     check_addresses(w, &[s, set])?;
     for i in 0..STRING_MAX {
@@ -218,7 +218,7 @@ fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, Stop> {
     Err(E2BIG.into())
 }
 
-/// Returns the index of the string `b` in the first `len` bytes of the string `a`.
+/// Returns the index at which the string `b` begins in the first `len` bytes of the string `a`.
 fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, Stop> {
     check_addresses(w, &[a, b])?;
     let same = |x: u8, y: u8| x == y || fold && to_lower(x) == to_lower(y);
@@ -228,7 +228,7 @@ fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, St
             if j == STRING_MAX {
                 return Err(E2BIG.into());
             }
-            // If `b` ends here, it was found, even if its end is at `len`.
+            // If `b` ends here, it was found. This also holds if it ends at `len`.
             let wanted = byte(w, b.wrapping_add(j))?;
             if wanted == 0 {
                 return Ok(i as i32);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers and kfuncs for `struct bpf_timer` and `struct bpf_wq`. This file stores the callbacks.
-//! The simulated machine stores when each timer expires. A work item is a timer that expires
-//! immediately, because the simulator has no kworkers.
+//! Helpers and kfuncs for `struct bpf_timer` and `struct bpf_wq`. This file stores the callbacks of
+//! timers, and the simulated machine stores when each timer expires. A work item is a timer that
+//! expires immediately, because the simulator has no kworkers.
 
 use super::state::Timer;
 use crate::engine::func::Func;
@@ -54,7 +54,7 @@ fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fa
     enter(w, timer, map, false)
 }
 
-/// Records that a timer or work item was initialised. Returns -EBUSY if it already was.
+/// Records that a timer or work item was initialised. Returns -EBUSY if this was recorded before.
 fn enter<W: World>(w: &mut W, timer: u64, map: u64, work: bool) -> Result<i64, Fault> {
     let mut state = w.vm().state().borrow_mut();
     if state.timers.contains_key(&timer) {
@@ -113,9 +113,9 @@ fn start<W: World>(w: &mut W, timer: u64, ns: u64, flags: u64) -> Result<i64, Fa
     Ok(0)
 }
 
-/// Cancels a timer and returns whether it was pending. The callback must be set again afterwards.
-/// In the kernel, this function waits for a callback that is running. It therefore fails in
-/// contexts in which the callback could never end.
+/// Cancels a timer and returns whether it was pending. Before the timer can be used again, its
+/// callback must be set again. In the kernel, this function waits until a running callback has
+/// ended. It therefore fails in contexts in which the callback could never end.
 fn cancel<W: World>(w: &mut W, timer: u64) -> i64 {
     if w.irqs_disabled() {
         return -EOPNOTSUPP;
@@ -145,7 +145,7 @@ fn cancel_async<W: World>(w: &mut W, timer: u64) -> i64 {
     }
 }
 
-/// Removes a timer because the value that contains it is about to be removed.
+/// Removes a timer. Called when the value that contains the timer is about to be removed.
 pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
     if w.vm().state().borrow_mut().timers.remove(&timer).is_some() {
         w.region().memory().uncharge_records(Use::Timers, 1);
@@ -154,8 +154,8 @@ pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
 }
 
 impl<W: World> Vm<W> {
-    /// Calls the callback of the timer at this address, which has expired. The callback gets the
-    /// map, key and value. Does nothing if the timer was removed.
+    /// Calls the callback of the timer at this address, which has expired. The arguments of the
+    /// callback are the map, the key and the value. Does nothing if the timer was removed.
     pub fn run_timer(world: &mut W, timer: u64) -> Result<(), Fault> {
         let found = world.vm().state().borrow().timers.get(&timer).copied();
         let Some(Timer { map, callback, work }) = found else {

@@ -2,15 +2,15 @@
 //! ARENA map: up to 4 GiB of pages that the program allocates. The program may use any pointer into
 //! it.
 //!
-//! A pointer into the arena as the program sees it, and the address in the region (the memory of
-//! the simulated machine), have the same low 32 bits. A cast is the instruction that converts a
-//! pointer from the kernel's address of the arena to user space's address or back. Page 0 is
-//! allocated only at an explicit address, so that a NULL pointer is still NULL after a cast. Only
-//! the low half of the requested user address (`map_extra`) is used, because no process maps the
-//! arena.
+//! The program sees a pointer into the arena as an address of user space, or as an address of the
+//! kernel in the region (the memory of the simulated machine). Both have the same low 32 bits. A
+//! cast is the instruction that converts one into the other. Page 0 is allocated only if the
+//! program asks for its address, because the low 32 bits of its pointer may be 0, and a cast would
+//! turn this pointer into NULL. Only the low half of the requested user address (`map_extra`) is
+//! used, because no process maps the arena.
 //!
-//! Pointers also work without a cast. Some compilers (clang 19) omit the cast when they turn stores
-//! into a memset. The kernel's verifier rejects such a program.
+//! The simulator also accepts pointers that were not cast. Some compilers (clang 19) omit the cast
+//! when they turn stores into a memset. The kernel's verifier rejects a program without the cast.
 
 use super::Work;
 use crate::image::MapDef;
@@ -28,9 +28,8 @@ pub(super) struct Arena {
     pub(super) work: Work,
 }
 
-/// Number of instructions by which the program's budget is reduced for each allocation of pages,
-/// and for each page that is freed. The host's kernel needs about the time of that many
-/// instructions.
+/// Number of instructions by which each allocation of pages, and each freed page, reduces the
+/// program's budget. The host's kernel needs about as much time for it as for these instructions.
 const PAGE_WORK: usize = 64;
 
 impl Arena {
@@ -93,8 +92,8 @@ impl Arena {
         (addr as u32).wrapping_sub(self.user as u32) / PAGE as u32
     }
 
-    /// Allocates `count` pages, at the address `at` unless `at` is 0. Returns the program's
-    /// pointer, or 0 if not enough pages are free.
+    /// Allocates `count` adjacent pages, at the address `at` unless `at` is 0. Returns the pointer
+    /// that the program uses, or 0 if not enough adjacent pages are free.
     pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, Exhausted> {
         if count == 0 || count > self.pages {
             return Ok(0);
@@ -134,8 +133,8 @@ impl Arena {
         Ok(self.user & !0xffff_ffff | self.low(page))
     }
 
-    /// Makes all of the pages accessible, or none. The pages form one range, or two ranges if the
-    /// low 32 bits of the program's addresses wrap.
+    /// Makes all of these pages accessible, or none of them if this fails. They are one range of
+    /// addresses, or two ranges if the low 32 bits of the program's addresses wrap.
     fn commit(&self, region: &Region, page: u32, count: u32) -> Result<(), Exhausted> {
         let (low, size) = (self.low(page), u64::from(count) * PAGE);
         let first = size.min(ARENA_SIZE - low);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ARRAY, PERCPU_ARRAY and ARRAY_OF_MAPS. The values are adjacent in memory. A per-CPU array has
-//! one block of values for each CPU.
+//! ARRAY, PERCPU_ARRAY and ARRAY_OF_MAPS. The values lie one after the other in memory. A per-CPU
+//! array has one block of values for each CPU.
 
 use super::BPF_NOEXIST;
 use crate::errno::long::*;

@@ -3,8 +3,8 @@
 //! memory that contains the key and each CPU's value.
 //!
 //! A slot refers to one entry. Iteration follows the order of slots. A new entry reuses the slot
-//! that was freed last. The LRU variant evicts exactly the least recently used entry. The kernel
-//! only approximates this, on each CPU separately.
+//! that was freed last. An LRU map evicts exactly the least recently used entry. The kernel only
+//! approximates this, and does so on each CPU separately.
 
 use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
 use crate::errno::long::*;
@@ -13,14 +13,14 @@ use crate::memory::{OutOfMemory, RECORD, Region, Use};
 
 /// End of a chain of slots.
 const NONE: u32 = u32::MAX;
-/// Maximum length of a hash chain for which a search is not charged to the program. (A charge is a
-/// number of instructions. It is subtracted from the instructions that the program may still
-/// execute.) Chains are longer only if a program chooses keys that collide.
+/// Length of a hash chain up to which a search is free. A longer search is charged to the program:
+/// it reduces the number of instructions that the program may still execute. Chains are longer only
+/// if a program chooses keys that collide.
 const SHORT: usize = 16;
-/// Number of instructions charged for each step of a search beyond `SHORT`.
+/// Number of instructions that are charged for each step of a search beyond `SHORT`.
 const LONG_STEP: usize = 8;
-/// Number of slots that the machine on which the simulator runs can examine in the time of one BPF
-/// instruction.
+/// Number of slots that the host (the machine on which the simulator runs) examines in the time
+/// that it needs for one BPF instruction.
 const SLOTS: usize = 4;
 
 pub(super) struct Hash {
@@ -33,7 +33,7 @@ pub(super) struct Hash {
     buckets: Vec<u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Number of accesses so far, from which the LRU variant knows the order of accesses.
+    /// Number of accesses so far. The LRU maps use it to order the accesses.
     clock: u64,
     pub(super) work: Work,
 }
@@ -128,8 +128,8 @@ impl Hash {
             .expect("create() rejects maps with max_entries 0") as u32
     }
 
-    /// Returns the address of a value that an insertion of this key would evict: CPU 0's value of
-    /// the entry. Returns 0 if the insertion would evict nothing.
+    /// Returns the address of the value that an insertion of this key would evict. In a per-CPU
+    /// map, this is the value of CPU 0. Returns 0 if the insertion would evict nothing.
     pub fn victim(&self, region: &Region, key: &[u8]) -> u64 {
         if !self.lru || self.len() < self.max as usize || self.find(region, key, hash(key)).is_some() {
             return 0;
@@ -254,7 +254,7 @@ impl Hash {
     }
 }
 
-/// Compares keys. Keys of 4 or 8 bytes need no function call.
+/// Compares two keys. The comparison of keys of 4 or 8 bytes needs no function call.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     match (a.first_chunk::<4>(), b.first_chunk::<4>(), a.len()) {
         (Some(a), Some(b), 4) => a == b,
@@ -265,7 +265,7 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Hashes the key. The hash influences only the order inside a chain, which programs cannot see.
+/// Hashes a key. The hash only decides to which chain a slot belongs, which programs cannot see.
 fn hash(key: &[u8]) -> u32 {
     let mut state = key.len() as u64;
     for chunk in key.chunks(8) {

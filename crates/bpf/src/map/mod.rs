@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! BPF maps. Map types with the same data structure share a file.
 //!
-//! Values lie in the region (the memory that programs access), at addresses that do not change
-//! while the entry exists. The data structures that find the values lie outside, where no policy
-//! can corrupt them. Errors are the kernel's error numbers, negated.
+//! Values lie in the region (the memory that programs access). The address of a value does not
+//! change while its entry exists. The data structures with which a map finds its values lie outside
+//! of the region, where no policy can corrupt them. Errors are the kernel's error numbers, negated.
 
 mod arena;
 mod array;
@@ -54,8 +54,8 @@ pub const BPF_NOEXIST: u64 = 1;
 /// Update flag: fail unless the key exists. For a queue: drop the oldest element if the queue is
 /// full.
 pub const BPF_EXIST: u64 = 2;
-/// Update flag: hold the value's spin lock while the value is copied. The flag has no effect here,
-/// because no other code runs during the copy.
+/// Update flag: hold the value's spin lock while the value is copied. The simulator needs no lock
+/// for the copy, because no other code runs during it.
 pub const BPF_F_LOCK: u64 = 4;
 
 /// A map.
@@ -65,8 +65,8 @@ pub struct Map {
 }
 
 /// Work of the recent operations of a map, as the number of BPF instructions that take as long.
-/// Only operations whose cost depends on the contents of the map, such as long searches, are
-/// counted. The caller of an operation subtracts the number from the instructions that the program
+/// Only operations whose time depends on the contents of the map are counted, for example long
+/// searches. The caller of an operation subtracts the number from the instructions that the program
 /// may still execute.
 #[derive(Default)]
 struct Work(Cell<u64>);
@@ -86,7 +86,8 @@ enum Data {
     Arena(RefCell<Arena>),
     /// The map accepts any data and drops it, because there is no reader.
     PerfEvents,
-    /// The simulator does not have this map type. The map can be created, but using it is a fault.
+    /// The simulator does not have this map type. The map can be created, but each use of it is a
+    /// fault.
     NotModelled,
 }
 
@@ -144,8 +145,8 @@ impl Map {
         Fault::new(FaultKind::Trap, text)
     }
 
-    /// Returns the address of a key's value, or 0 if there is none. In a per-CPU map, returns the
-    /// value of `cpu`. `key` must have the map's key size.
+    /// Returns the address of the value for a key, or 0 if there is none. In a per-CPU map, this is
+    /// the value of `cpu`. `key` must have the map's key size.
     #[inline]
     pub fn lookup(&self, region: &Region, key: &[u8], cpu: u32) -> Result<u64, Fault> {
         let value = match &self.data {
@@ -159,8 +160,8 @@ impl Map {
         }
     }
 
-    /// Returns the value that an update of this key would evict from an LRU map, or 0 if it would
-    /// evict none.
+    /// Returns the address of the value that an update of this key would evict from an LRU map, or
+    /// 0 if the update would evict nothing.
     pub(crate) fn victim(&self, region: &Region, key: &[u8], flags: u64) -> u64 {
         match &self.data {
             // An LRU map refuses BPF_F_LOCK, so such an update evicts nothing.
@@ -250,8 +251,9 @@ impl Map {
         }
     }
 
-    /// Returns the entry at `cursor`, which is 0 for the first entry. The result consists of the
-    /// next cursor, the key, and the address of the value on `cpu`.
+    /// Returns an entry for an iteration over the map, or `None` after the last entry. `cursor` is
+    /// 0 for the first entry. The result is the cursor for the next entry, the key, and the address
+    /// of the value on `cpu`.
     pub fn next(&self, region: &Region, cursor: usize, cpu: u32) -> Result<Option<(usize, Vec<u8>, u64)>, Fault> {
         match &self.data {
             Data::Array(array) => {
@@ -264,7 +266,7 @@ impl Map {
         }
     }
 
-    /// Returns the work of operations since the last call of this function, as a number of BPF
+    /// Returns the work of all operations since the last call of this function, as a number of BPF
     /// instructions; see [`Work`].
     #[inline]
     pub(crate) fn take_work(&self) -> u64 {
@@ -293,9 +295,10 @@ impl Map {
         }
     }
 
-    /// Returns the address of the value that is stored for a kernel object. If there is none and
-    /// `create` is set, creates the value: a copy of `init`, or zeros. Returns 0 if there is no
-    /// value, if memory is exhausted, or if `owner` is not the address of a kernel object.
+    /// Returns the address of the value that is stored for the kernel object `owner`. If there is
+    /// no value and `create` is set, creates one, as a copy of `init` or filled with zeros. Returns
+    /// 0 if there is no value, if memory is exhausted, or if `owner` is not the address of a kernel
+    /// object.
     #[inline]
     pub fn storage_get(&self, region: &Region, owner: u64, init: Option<&[u8]>, create: bool) -> Result<u64, Fault> {
         let Data::Storage(storage) = &self.data else {
@@ -332,8 +335,7 @@ impl Map {
         }
     }
 
-    /// Returns the addresses at which an arena begins: the address in the region, and the address
-    /// that programs see.
+    /// Returns the start of an arena: its address in the region, and the address that programs see.
     pub(crate) fn arena_bases(&self) -> Option<(u64, u64)> {
         match &self.data {
             Data::Arena(arena) => Some(arena.borrow().bases()),
@@ -347,8 +349,8 @@ impl Map {
         self.arena_bases().map(|(base, _)| base | u64::from(pointer as u32))
     }
 
-    /// Allocates pages of an arena, at the pointer `at` unless `at` is 0. Returns the program's
-    /// pointer, or 0 if not enough pages are free.
+    /// Allocates adjacent pages of an arena, at the pointer `at` unless `at` is 0. Returns the
+    /// pointer that the program uses, or 0 if not enough adjacent pages are free.
     pub fn alloc_pages(&self, region: &Region, at: u64, pages: u32) -> Result<u64, Fault> {
         match &self.data {
             Data::Arena(arena) => {
@@ -404,7 +406,7 @@ impl Map {
         }
     }
 
-    /// Reads a value as user space does. For a per-CPU map, these are the values of all CPUs, one
+    /// Reads a value as user space does. For a per-CPU map, returns the values of all CPUs, one
     /// after the other.
     pub fn read(&self, region: &Region, key: &[u8], nr_cpus: u32) -> Option<Vec<u8>> {
         let percpu = matches!(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! RINGBUF (from the program to user space) and USER_RINGBUF (from user space to the program).
 //!
-//! The data lies in program memory. The headers of records lie outside. A record may cross the end
-//! of the ring. To make such a record contiguous, the kernel maps the ring's pages twice. Here the
-//! ring has twice as many pages instead. User space is represented by the callers of
-//! [`Ringbuf::consume`] and [`Ringbuf::produce`].
+//! The data of records lies in program memory, and their headers lie elsewhere. A record may cross
+//! the end of the ring. The kernel maps the ring's pages twice, so that such a record is
+//! contiguous. Here the ring has twice as many pages instead. The callers of [`Ringbuf::consume`]
+//! and [`Ringbuf::produce`] act for user space.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::image::MapDef;
 use crate::memory::{Region, Use};
 
-/// Size of the kernel's header before each record in bytes.
+/// Size in bytes of the header that the kernel puts before each record.
 const HEADER: u64 = 8;
 
 /// A ring buffer.
@@ -95,8 +95,9 @@ impl Ringbuf {
     /// Submits or discards a reserved record. Returns `false` if no reserved record has address
     /// `addr`.
     pub fn commit(&mut self, addr: u64, discard: bool) -> bool {
-        // The address of a record determines its position only modulo the ring's size. Because the
-        // record lies less than the ring's size after the read position `consumer`, this suffices.
+        // The address of a record says at which offset of the ring the record lies, but not in
+        // which round. The record lies less than one ring size after the read position `consumer`,
+        // so only one round is possible.
         let offset = addr.wrapping_sub(self.base + HEADER).wrapping_sub(self.consumer) % self.size;
         let start = self.consumer + offset;
         let found = self.records.binary_search_by_key(&start, |record| record.start);
@@ -110,9 +111,9 @@ impl Ringbuf {
         true
     }
 
-    /// Consumes the oldest record on behalf of user space. Returns the address and length of the
-    /// record's data, which are valid until the next `reserve`. Returns `None` if there is no
-    /// record or if the oldest one is not submitted yet.
+    /// Consumes the oldest record for user space. Returns the address and length of the record's
+    /// data, which are valid until the next `reserve`. Returns `None` if there is no record, or if
+    /// the oldest one is not submitted yet.
     pub fn consume(&mut self, region: &Region) -> Option<(u64, u64)> {
         loop {
             if self.records.front()?.state == State::Reserved {
@@ -127,7 +128,7 @@ impl Ringbuf {
         }
     }
 
-    /// Writes a record on behalf of user space. Returns `false` if the record does not fit.
+    /// Writes a record for user space. Returns `false` if the record does not fit into the ring.
     pub fn produce(&mut self, region: &Region, data: &[u8]) -> bool {
         let Ok(addr @ 1..) = self.reserve(region, data.len() as u64) else {
             return false;
@@ -149,8 +150,8 @@ impl Ringbuf {
         self.busy = false;
     }
 
-    /// Implements `bpf_ringbuf_query`. The properties are the number of unread bytes, the size, the
-    /// consumer position and the producer position. Any other property is 0.
+    /// Implements `bpf_ringbuf_query`. Properties 0 to 3 are the number of unread bytes, the size,
+    /// the consumer position and the producer position. For any other property, returns 0.
     pub fn query(&self, property: u64) -> u64 {
         match property {
             0 => self.producer - self.consumer,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! TASK_STORAGE and CGRP_STORAGE maps, which have a value for each kernel object. A value exists as
-//! long as the object and the map. Values are found in constant time by the object's index in its
-//! slab (an array of kernel objects).
+//! TASK_STORAGE and CGRP_STORAGE maps, which can store one value for each kernel object. A value
+//! exists as long as both the object and the map exist. The map finds a value in constant time by
+//! the object's index in its slab (an array of kernel objects).
 
 use crate::errno::long::*;
 use crate::image::MapDef;
@@ -9,8 +9,8 @@ use crate::memory::{RECORD, Region, Use};
 
 pub(super) struct Storage {
     value_size: u64,
-    /// Address of each object's value, or 0. The first index is the slab, the second is the
-    /// object's index in the slab.
+    /// For each object, the address of its value, or 0. The first index is the number of the slab,
+    /// the second is the object's index in the slab.
     values: Vec<Vec<u64>>,
 }
 
@@ -34,8 +34,8 @@ impl Storage {
             .unwrap_or(0)
     }
 
-    /// Creates a value, filled with zeros, for an object that has none. Returns 0 if the address is
-    /// not an object or if memory is exhausted.
+    /// Creates a value, filled with zeros, for an object that has none. Returns 0 if `owner` is not
+    /// the address of an object, or if memory is exhausted.
     pub fn create_value(&mut self, region: &Region, owner: u64) -> u64 {
         let Some((slab, index)) = region.object(owner) else {
             return 0;

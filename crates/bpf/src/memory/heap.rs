@@ -13,8 +13,8 @@ use super::region::Region;
 pub(super) struct Heap {
     /// Addresses of the free objects of each size class.
     pub(super) free: [Vec<u64>; CLASSES.len()],
-    /// Size class plus 1 of each chunk, 0 where there is no chunk. The index is (address - base) /
-    /// CHUNK.
+    /// For each chunk, its size class plus 1, or 0 if it is not in use. The index of a chunk is
+    /// (address - base) / CHUNK.
     pub(super) class: Vec<u8>,
     /// Sizes of live objects that are larger than the largest size class, by address.
     pub(super) large: std::collections::BTreeMap<u64, u64>,
@@ -23,9 +23,10 @@ pub(super) struct Heap {
 }
 
 impl Region {
-    /// Allocates pages for BPF programs, which are accessible and filled with zeros. The pages
-    /// around them stay inaccessible. Returns `None` if the area for such pages is full, the memory
-    /// limit is reached ([`Region::memory`]), or the host allows no more memory mappings.
+    /// Allocates pages for BPF programs. The pages are accessible and filled with zeros. The pages
+    /// next to them stay inaccessible. Returns `None` in three cases: the area for such pages is
+    /// full, the memory limit is reached ([`Region::memory`]), or the host allows no more memory
+    /// mappings.
     pub fn pages(&self, size: u64) -> Option<u64> {
         self.pages_for(Use::Maps, size)
     }
@@ -35,8 +36,8 @@ impl Region {
         let addr = self.bpf_next.get() + PAGE;
         let next = addr.checked_add(size)?.checked_add(PAGE)?;
         if next > self.base + BPF_END {
-            // The area is full. This is reported as if the memory limit were reached, which
-            // normally happens first: the area is far larger than a run's default limit.
+            // The area is full. The error is the same as for the memory limit. A run normally
+            // reaches that limit first, because the area is far larger than the default limit.
             self.memory.mark_refused();
             return None;
         }
@@ -45,14 +46,14 @@ impl Region {
         Some(addr)
     }
 
-    /// Returns the memory of pages to the host. Their addresses are not reused.
+    /// Gives the memory of these pages back to the host. The addresses of the pages are not reused.
     pub fn release_pages(&self, addr: u64, size: u64) {
         let size = size.max(1).next_multiple_of(PAGE);
         self.discard(addr, size);
         self.memory.uncharge(Use::Maps, size);
     }
 
-    /// Makes pages accessible and charges their size to this purpose.
+    /// Makes pages accessible and charges their size to the purpose `purpose`.
     fn commit_for(&self, purpose: Use, addr: u64, size: u64) -> Option<()> {
         self.memory.charge(purpose, size).ok()?;
         let done = self.commit(addr, size);
@@ -62,8 +63,9 @@ impl Region {
         done.ok()
     }
 
-    /// Allocates an object of `size` bytes, filled with zeros and aligned to at least 16 bytes.
-    /// Returns `None` if memory is exhausted. Reuses the object that was freed last.
+    /// Allocates an object of `size` bytes, filled with zeros and aligned to at least 16 bytes. If
+    /// freed objects of this size exist, reuses the one that was freed last. Returns `None` if
+    /// memory is exhausted.
     pub fn alloc(&self, size: u64) -> Option<u64> {
         let mut heap = self.heap.borrow_mut();
         let Some(class) = CLASSES.iter().position(|&class| size <= class) else {
@@ -91,7 +93,7 @@ impl Region {
         Some(addr)
     }
 
-    /// Adds a chunk of free objects to a size class.
+    /// Allocates a chunk and adds its objects to the free objects of a size class.
     fn grow(&self, heap: &mut Heap, class: usize) -> Option<()> {
         let addr = self.bpf_next.get().next_multiple_of(CHUNK);
         if addr + CHUNK > self.base + BPF_END {
@@ -110,8 +112,8 @@ impl Region {
         Some(())
     }
 
-    /// Returns the size, as rounded up by `alloc`, of the live or freed object at `addr`. Returns
-    /// `None` if `alloc` never returned this address.
+    /// Returns the size of the object at `addr`, which may be live or freed. `alloc` has rounded
+    /// this size up. Returns `None` if `alloc` never returned this address.
     pub fn alloc_size(&self, addr: u64) -> Option<u64> {
         let heap = self.heap.borrow();
         if let Some(&size) = heap.large.get(&addr) {
@@ -123,8 +125,8 @@ impl Region {
         (offset % CHUNK).is_multiple_of(size).then_some(size)
     }
 
-    /// Frees an object that `alloc` returned. Panics if the address is not such an object. Callers
-    /// must therefore check a pointer that comes from a policy.
+    /// Frees an object that `alloc` returned. Panics if there is no such object at `addr`. A caller
+    /// must therefore check the address if it comes from a policy.
     pub fn free(&self, addr: u64) {
         if let Some(freed) = &mut *self.freed.borrow_mut() {
             freed.push(addr);
@@ -146,14 +148,13 @@ impl Region {
         *self.freed.borrow_mut() = Some(Vec::new());
     }
 
-    /// Removes an address from the list of freed objects and returns it. The object that was freed
-    /// last comes first.
+    /// Removes the last address from the list of freed objects and returns it.
     pub(crate) fn take_freed(&self) -> Option<u64> {
         self.freed.borrow_mut().as_mut()?.pop()
     }
 
-    /// Returns the start and the size, as rounded up by `alloc`, of the object around an address.
-    /// The object may be live or free.
+    /// Returns the start and the size of the object that contains an address. The object may be
+    /// live or freed. `alloc` has rounded the size up.
     pub(crate) fn allocation_at(&self, addr: u64) -> Option<(u64, u64)> {
         let heap = self.heap.borrow();
         let offset = addr.checked_sub(self.base)?;
@@ -175,7 +176,7 @@ impl Region {
         Some((n, index, slab.base + index * slab.stride))
     }
 
-    /// Returns the first address and stride of each slab.
+    /// Returns, for each slab, the address of its first object and its stride.
     pub(crate) fn slabs(&self) -> Vec<(u64, u64)> {
         self.slabs
             .borrow()

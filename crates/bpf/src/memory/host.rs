@@ -4,8 +4,8 @@
 
 use super::layout::{HOST_ALIGN, REACH, RESERVED};
 
-/// Asks the host to use huge pages for a range of memory. For large memory that is used throughout,
-/// huge pages are faster, because the translation of small pages takes as long as fetching the
+/// Asks the host to use huge pages for a range of memory. They make accesses to a large and densely
+/// used range faster: with small pages, the translation of addresses takes as long as fetching the
 /// data. The request is only a hint. It does nothing for a range that is smaller than a huge page.
 pub fn want_huge_pages(start: *const u8, bytes: usize) {
     const HUGE: usize = 2 << 20;
@@ -19,8 +19,9 @@ pub fn want_huge_pages(start: *const u8, bytes: usize) {
 }
 
 /// Reserves a region at the host address `host`, with an inaccessible margin before and after it.
-/// The checks of an access cover only its base register, and the access may then add an offset.
-/// With the margin, such an access faults instead of reaching other memory.
+/// The engines check only the base register of an access, to which the access then adds an offset.
+/// If the sum lies outside of the region, it lies in a margin, so the access faults instead of
+/// reaching other memory.
 pub(super) fn reserve_at(host: u64) -> Option<u64> {
     let start = host - REACH;
     let got = map(start, RESERVED, libc::MAP_FIXED_NOREPLACE)?;

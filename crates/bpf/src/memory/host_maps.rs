@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Limits the number of memory mappings on the host that a policy's pages use.
 //!
-//! The host needs a memory mapping for each range of pages, if its access rights differ from those
-//! of the neighbouring ranges. Linux limits the number of mappings per process (vm.max_map_count).
-//! A process that has reached the limit cannot even report an error, because allocations fail too.
-//! A policy whose pages are in too many separate ranges is therefore ended long before. The
-//! kernel's own objects are in few ranges and are not counted.
+//! The host needs one memory mapping for each range of adjacent pages with the same access rights.
+//! Linux limits the number of mappings per process (vm.max_map_count). A process that has reached
+//! this limit cannot even report an error, because its allocations fail, too. The simulator
+//! therefore ends a policy long before the policy's pages, in too many separate ranges, have used
+//! up the limit. The kernel's own objects lie in few ranges and are not counted.
 
 use std::cell::Cell;
 
 use crate::fault::{Fault, FaultKind};
 
-/// Limit on hosts that do not have the setting (DEFAULT_MAX_MAP_COUNT, include/linux/mm.h).
+/// Limit on hosts without the setting vm.max_map_count (DEFAULT_MAX_MAP_COUNT,
+/// include/linux/mm.h).
 const DEFAULT_MAX_MAP_COUNT: u64 = 65_530;
 
-/// The policy's pages are in too many ranges for the host's memory mappings, or the host has no
-/// more memory.
+/// Error: the policy's pages are in so many ranges that the host's memory mappings do not suffice,
+/// or the host has no more memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMaps;
 
@@ -27,15 +28,15 @@ impl From<OutOfMaps> for Fault {
     }
 }
 
-/// Number of ranges that may still be split. When the number reaches 0, the memory mappings of the
-/// process are counted again.
+/// Number of splits of ranges that are still allowed. When the number reaches 0, the memory
+/// mappings of the process are counted again.
 #[derive(Default)]
 pub(super) struct Maps {
     left: Cell<u64>,
 }
 
 impl Maps {
-    /// Counts a change of access rights inside a range. The change splits the range into at most
+    /// Counts a change of access rights inside a range. The change splits the range into two or
     /// three ranges.
     pub fn split(&self) -> Result<(), OutOfMaps> {
         if self.left.get() == 0 {
@@ -46,8 +47,9 @@ impl Maps {
     }
 }
 
-/// Returns how many ranges each thread may still split so that all threads together use at most
-/// half of the memory mappings. Each split adds at most two mappings.
+/// Returns how many splits of ranges each thread may still make. All threads together then use at
+/// most half of the memory mappings that the process may have. Each split adds at most two
+/// mappings.
 fn count_left() -> u64 {
     let most = std::fs::read_to_string("/proc/sys/vm/max_map_count");
     let most = most.ok().and_then(|text| text.trim().parse().ok());

@@ -12,13 +12,13 @@ pub const SHIFT: u32 = 37;
 pub const OWN_SHIFT: u32 = SHIFT - 1;
 /// First address of every region, as policies see it.
 pub(crate) const BASE: u64 = 0x2000_0000_0000;
-/// Alignment of regions at any other host address, so that huge pages are possible.
+/// Alignment of a region on the host if [`BASE`] is not free there. It makes huge pages possible.
 pub(crate) const HOST_ALIGN: u64 = 2 << 20;
 
 /// Size of a page.
 pub const PAGE: u64 = 4096;
-/// A load through a base register below this address reads zeros, as the kernel's PROBE_MEM loads
-/// do.
+/// If the base register of a load is below this address, the load reads zeros, as the kernel's
+/// PROBE_MEM loads do.
 pub const NULL_LIMIT: u64 = 64 << 10;
 /// Maximum distance of a BPF load or store from its base register. The offset field has 16 bits,
 /// including the sign.
@@ -35,8 +35,8 @@ pub(crate) const BPF_END: u64 = 16 << 30;
 pub(crate) const ARENAS: u64 = 32 << 30;
 pub(crate) const KERNEL: u64 = 80 << 30;
 pub(crate) const KERNEL_END: u64 = 96 << 30;
-/// Size and alignment of an arena. Because of the alignment, `base | low 32 bits` is the address in
-/// the arena to which a pointer is cast.
+/// Size and alignment of an arena. Because of the alignment, a cast of a pointer into the arena is
+/// only `base | low 32 bits of the pointer`.
 pub const ARENA_SIZE: u64 = 4 << 30;
 pub(crate) const NR_ARENAS: u64 = 7;
 /// Offset from the region's base to the words of the cache model, which lie beyond the region.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The memory limit of a run, and the amount of memory that the run uses for each purpose.
 //!
-//! Memory counts as soon as it is accessible, whether or not it is used:
+//! Memory counts from the moment when it becomes accessible, even if it is never used:
 //!
 //! - Pages of maps, globals, ring buffers and arenas count in full.
-//! - Objects count in chunks of 64 KiB.
+//! - Small objects count in chunks of 64 KiB.
 //! - The simulator keeps a record for many things that a policy creates: an element, an object, a
-//!   timer, a queue, a lock, a line of text. Each such record counts with a fixed size.
+//!   timer, a queue, a lock, a line of text. Each of these records counts with a fixed size.
 //!
 //! A run therefore reaches its limit at the same point on every host.
 
@@ -17,11 +17,11 @@ use crate::fault::{Fault, FaultKind};
 /// Default limit of a run in bytes.
 pub const DEFAULT_LIMIT: u64 = 2 << 30;
 
-/// Number of bytes charged for one record that the simulator keeps. The largest record consists of
-/// an entry in each of two hash tables.
+/// Number of bytes that are charged for each record that the simulator keeps. The largest record
+/// consists of two entries, in two hash tables.
 pub const RECORD: u64 = 128;
 
-/// Purposes for which memory is used. The bytes are counted for each purpose.
+/// The purpose for which memory is used. The bytes of each purpose are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Pages of arrays, globals and ring buffers.
@@ -124,7 +124,7 @@ impl Memory {
         self.refused.take()
     }
 
-    /// Describes how much memory is used and for what, as an error message.
+    /// Returns an error message that says how much memory is used, and for what.
     pub fn message(&self) -> String {
         let (most, name) = NAMES
             .iter()
@@ -154,8 +154,8 @@ impl Memory {
         self.uncharge(purpose, nr as u64 * RECORD);
     }
 
-    /// Returns the result of a function for which an allocation failed. If the memory limit was
-    /// exceeded, this is the fault that ends the policy. Otherwise it is `otherwise`.
+    /// Returns the result of a function in which an allocation has failed. If the reason was the
+    /// memory limit, the result is the fault that ends the policy. If not, it is `otherwise`.
     #[cold]
     pub fn refused<T>(&self, otherwise: T) -> Result<T, Fault> {
         match self.take_refused() {

@@ -8,17 +8,19 @@
 //! SIGSEGV.
 //!
 //! Kernel objects lie in the upper half. One comparison thus also shows whether a program may store
-//! through a pointer. Stores to the upper half are legal only for the few fields that the kernel
-//! lets a policy write ([`Region::may_store`]). The simulator can therefore trust everything else
-//! that it keeps there.
+//! through a pointer. A store to the upper half is legal only if it goes to one of the few fields
+//! that the kernel lets a policy write ([`Region::may_store`]). The simulator can therefore trust
+//! all other data in the upper half.
 //!
-//! A policy can see pointers, for example to hash them, and must behave the same in every run.
-//! Pointers must therefore not differ between runs. Every region has the same addresses for the
-//! policy, and memory is allocated in the order of requests from fixed offsets.
+//! A policy can see the values of pointers, for example to hash them, but it must behave the same
+//! in every run. Pointers must therefore not differ between runs. To this end, a policy sees the
+//! same addresses in every region, and memory is allocated in the order of the requests from fixed
+//! offsets.
 //!
 //! This crate uses the policy's addresses throughout. The host's address of the same memory is the
-//! policy's address plus [`Region::delta`]. Only the loads and stores themselves add this
-//! difference. It is 0 for the first region of a process if these addresses are free on the host.
+//! policy's address plus [`Region::delta`]. Only the code that loads and stores adds this
+//! difference. The difference is 0 for the first region of a process if the host has not used these
+//! addresses for something else.
 //!
 //! The areas of a region (offsets from its base):
 //!

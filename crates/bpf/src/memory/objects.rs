@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Slabs (arrays) of kernel objects in the region, which programs may read, and the fields of these
-//! objects to which programs may store.
+//! Slabs (arrays) of kernel objects in the region. Programs may read these objects, and may store
+//! to some of their fields.
 
 use super::layout::*;
 use super::region::Region;
@@ -8,8 +8,8 @@ use super::slab::{ObjectType, Slab, SlabLayout};
 use crate::fault::{Fault, FaultKind};
 
 impl Region {
-    /// Reserves space in the kernel area for at most `max` objects of `stride` bytes, which
-    /// programs may only read.
+    /// Reserves space in the area of kernel objects for at most `max` objects of `stride` bytes.
+    /// Programs may only read these objects.
     ///
     /// # Errors
     /// The kernel area is too small for that many objects.
@@ -17,7 +17,7 @@ impl Region {
         self.slab_with_type(&ObjectType::OPAQUE, stride, max)
     }
 
-    /// Like [`Region::slab`], for objects of a named type. Programs may store to those fields that
+    /// Like [`Region::slab`], for objects of a named type. Programs may store to the fields that
     /// the type declares as writable.
     pub fn slab_with_type(&self, ty: &'static ObjectType, stride: u64, max: u64) -> Result<Slab, String> {
         let base = self.kernel_next.get();
@@ -64,9 +64,10 @@ impl Region {
     /// field of a kernel object. The pointer may point to the object, to the struct that begins
     /// with the first writable field, or to the field itself.
     ///
-    /// If this returns `false` for a store instruction, the store never goes to a writable field,
-    /// so the JIT and the interpreter refuse it through any pointer into kernel memory. For such
-    /// stores, compiled code needs only one check of a pointer, whatever their offsets are.
+    /// If this function returns `false` for a store instruction, the store never goes to a writable
+    /// field. The JIT and the interpreter then refuse the store through any pointer into kernel
+    /// memory. If all stores through a pointer are of this kind, compiled code checks the pointer
+    /// only once, whatever the offsets of the stores are.
     pub(crate) fn may_be_field(&self, offset: i64, size: u64) -> bool {
         let slabs = self.slabs.borrow();
         let mut types = slabs.iter().map(|slab| slab.ty.writable);
@@ -81,7 +82,7 @@ impl Region {
         })
     }
 
-    /// Returns the fault of a store to these bytes in kernel memory.
+    /// Returns the fault for a store to these bytes in kernel memory.
     #[cold]
     pub(crate) fn store_fault(&self, addr: u64, size: u64) -> Fault {
         let slabs = self.slabs.borrow();
@@ -103,7 +104,7 @@ impl Region {
     }
 
     /// Returns the number of the slab that contains this address, and the index of the object that
-    /// starts there. Slabs are numbered in the order of their creation.
+    /// starts at the address. Slabs are numbered in the order of their creation.
     #[inline]
     pub fn object(&self, addr: u64) -> Option<(usize, usize)> {
         for (n, slab) in self.slabs.borrow().iter().enumerate() {

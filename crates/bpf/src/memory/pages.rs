@@ -56,8 +56,8 @@ impl Region {
         self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Makes pages inaccessible. The pages next to them stay accessible, so this may split a
-    /// mapping. Fails like [`Region::commit`].
+    /// Makes pages inaccessible. Pages next to them stay accessible, so the host may have to split
+    /// a memory mapping. Fails like [`Region::commit`].
     pub(super) fn discard_part(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
         self.maps.split()?;
         self.discard(addr, size);
@@ -65,7 +65,7 @@ impl Region {
     }
 
     /// Makes pages inaccessible and drops their contents. If the host refuses to make the pages
-    /// inaccessible, loads from them return zeros.
+    /// inaccessible, later loads from them return zeros.
     pub(super) fn discard(&self, addr: u64, size: u64) {
         let protected = self.protect(addr, size, libc::PROT_NONE);
         unsafe { libc::madvise(self.host(addr), size as usize, libc::MADV_DONTNEED) };

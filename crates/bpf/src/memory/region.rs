@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The region: the address space of one simulated machine. This file has its areas, its accessible
-//! pages, and checked accesses.
+//! The region: the address space of one simulated machine. This file defines its data structure and
+//! its checked accesses.
 //!
 //! A slab is an array of kernel objects of one kind.
 
@@ -18,7 +18,8 @@ use crate::fault::{Fault, FaultKind};
 /// The address space of one simulated machine. It is not shared between threads.
 pub struct Region {
     pub(super) base: u64,
-    /// Difference between the host's address and the region's address.
+    /// Number that is added to an address in the region to get the host's address of the same
+    /// memory.
     pub(super) delta: u64,
     pub(super) memory: Memory,
     /// One bit per page, which is set if the page is accessible.
@@ -31,11 +32,11 @@ pub struct Region {
     pub(super) arenas: Cell<u8>,
     pub(super) heap: RefCell<Heap>,
     pub(super) slabs: RefCell<Vec<SlabLayout>>,
-    /// The first slab of objects with fields to which programs may store.
+    /// The first slab whose objects have fields to which programs may store.
     pub(super) writable: OnceCell<SlabLayout>,
     pub(super) lines: Lines,
-    /// Addresses of objects that were freed since the sanitizer (the run-time checks of `--check`)
-    /// last took them. `None` without the sanitizer.
+    /// Addresses of the objects that were freed since the last call of `take_freed`. `None` without
+    /// the sanitizer (the run-time checks of `--check`).
     pub(super) freed: RefCell<Option<Vec<u64>>>,
     pub(super) maps: Maps,
 }
@@ -78,8 +79,8 @@ impl Region {
         self.base
     }
 
-    /// Returns the difference between the host's address and the region's address. Adding it may
-    /// wrap.
+    /// Returns the number that is added to an address in the region to get the host's address of
+    /// the same memory. The addition may wrap.
     #[inline]
     pub fn delta(&self) -> u64 {
         self.delta
@@ -107,18 +108,20 @@ impl Region {
         &mut self.lines
     }
 
-    /// Returns the value of `addr >> SHIFT` for the addresses in this region.
+    /// Returns the value that `addr >> SHIFT` has for every address in this region.
     pub fn tag(&self) -> u64 {
         self.base >> SHIFT
     }
 
-    /// Returns whether the address lies in this region. The memory there may be inaccessible.
+    /// Returns whether the address lies in this region. The memory at the address may be
+    /// inaccessible.
     #[inline]
     pub fn contains(&self, addr: u64) -> bool {
         addr >> SHIFT == self.base >> SHIFT
     }
 
-    /// Returns the middle of the read-only zeros: every byte within [`REACH`] of it is 0.
+    /// Returns the address in the middle of the read-only zeros. Every byte within [`REACH`] of
+    /// this address is 0.
     pub fn zeros(&self) -> u64 {
         self.base + ZEROS + REACH
     }
@@ -136,7 +139,7 @@ impl Region {
         self.check_pages(addr, len, write)
     }
 
-    /// Like [`Region::check`], for any number of pages, including none.
+    /// Like [`Region::check`], for bytes that may lie in any number of pages, or in none.
     fn check_pages(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
         if len == 0 {
             return Ok(());
@@ -169,8 +172,8 @@ impl Region {
         self.mapped[(page / 64) as usize].get() >> (page % 64) & 1 != 0
     }
 
-    /// Checks whether the policy may read the bytes at `addr`, and returns them. The slice must not
-    /// be used after the next call into BPF code.
+    /// Checks whether the policy may read the bytes at `addr`, and returns them as a slice. The
+    /// slice must not be used after the next call into BPF code.
     #[inline]
     pub fn bytes(&self, addr: u64, len: u64) -> Result<&[u8], Fault> {
         self.check(addr, len, false)?;
@@ -180,9 +183,9 @@ impl Region {
         })
     }
 
-    /// Checks whether a helper or kfunc may write to these bytes, because a policy passed their
-    /// address. Like [`Region::check`], but also refuses the kernel's own structures. Only
-    /// [`Region::at`] gives write access to them.
+    /// Checks whether a helper or kfunc may write to these bytes if a policy passed their address.
+    /// The rules are those of [`Region::check`], and the kernel's own structures are refused, too.
+    /// The simulator itself writes to these structures through [`Region::at`].
     #[inline]
     pub fn check_writable(&self, addr: u64, len: u64) -> Result<(), Fault> {
         self.check(addr, len, true)?;
@@ -201,8 +204,8 @@ impl Region {
         )
     }
 
-    /// Checks like [`Region::check_writable`] and returns the writable bytes at `addr`. Two slices
-    /// that are used at the same time must not overlap.
+    /// Makes the checks of [`Region::check_writable`] and returns the writable bytes at `addr` as a
+    /// slice. Two slices that are used at the same time must not overlap.
     #[allow(clippy::mut_from_ref)]
     pub fn bytes_mut(&self, addr: u64, len: u64) -> Result<&mut [u8], Fault> {
         self.check_writable(addr, len)?;
@@ -219,7 +222,8 @@ impl Region {
         Ok(unsafe { self.host::<T>(addr).read_unaligned() })
     }
 
-    /// Writes a value to an address that the policy passed; see [`Region::check_writable`].
+    /// Writes a value to an address that the policy passed. Fails if [`Region::check_writable`]
+    /// refuses the address.
     #[inline]
     pub fn store<T: Copy>(&self, addr: u64, value: T) -> Result<(), Fault> {
         self.check_writable(addr, size_of::<T>() as u64)?;
@@ -227,8 +231,8 @@ impl Region {
         Ok(())
     }
 
-    /// Copies bytes between two addresses that the policy passed. The ranges may overlap. See
-    /// [`Region::check_writable`].
+    /// Copies bytes between two addresses that the policy passed. The ranges may overlap. Fails if
+    /// [`Region::check`] or [`Region::check_writable`] refuses them.
     pub fn copy(&self, to: u64, from: u64, len: u64) -> Result<(), Fault> {
         self.check(from, len, false)?;
         self.check_writable(to, len)?;

@@ -24,11 +24,11 @@ impl ObjectType {
     };
 }
 
-/// Location of a slab's objects in memory.
+/// Position of a slab in memory, and the sizes and type of its objects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabLayout {
     pub base: u64,
-    /// Address of `base` in the host's memory.
+    /// Address at which the host has mapped `base`.
     host: u64,
     pub size: u64,
     pub stride: u64,
@@ -65,7 +65,7 @@ impl SlabLayout {
         ((u128::from(offset) * u128::from(self.inverse)) >> 64) as u64
     }
 
-    /// Returns whether a program may store to these bytes. They begin in the slab.
+    /// Returns whether a program may store to these bytes, which begin in the slab.
     #[inline]
     pub fn may_store(&self, addr: u64, size: u64) -> bool {
         let offset = addr - self.base;
@@ -80,9 +80,10 @@ impl SlabLayout {
 pub struct Slab {
     layout: SlabLayout,
     max: u64,
-    /// Number of the slab's places that were ever in use.
+    /// Number of objects that were ever allocated. Object `next` is the first one that was never in
+    /// use.
     next: u64,
-    /// End of the accessible part.
+    /// Address at which the accessible part of the slab ends.
     accessible: u64,
     free: Vec<u32>,
 }
@@ -111,8 +112,8 @@ impl Slab {
         }
         let addr = self.addr(self.next);
         if addr + self.layout.stride > self.accessible {
-            // The accessible part grows in increasing steps. With one mprotect per page, the
-            // creation of many tasks would consist mostly of such calls.
+            // The accessible part grows in larger and larger steps. If it grew by one page each
+            // time, the creation of many tasks would consist mostly of calls of mprotect.
             let used = self.accessible - self.layout.base;
             let end = (self.layout.base + self.layout.stride * self.max).next_multiple_of(PAGE);
             let want = (addr + self.layout.stride + used).next_multiple_of(PAGE).min(end);
@@ -142,8 +143,8 @@ impl Slab {
         self.layout.base + index * self.layout.stride
     }
 
-    /// Returns the index of the object that starts at this address, whether live or freed. Used to
-    /// check pointers that a policy passes.
+    /// Returns the index of the object that starts at this address. The object may be live or
+    /// freed. Callers use this to check pointers that a policy passes.
     #[inline]
     pub fn index(&self, addr: u64) -> Option<u64> {
         self.layout.index(addr).filter(|&index| index < self.next)

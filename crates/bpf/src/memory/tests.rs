@@ -94,8 +94,8 @@ fn slabs_recognise_their_objects() {
     assert_eq!(region.object(other), Some((1, 0)));
     assert_eq!(region.object(region.zeros()), None);
     assert!(region.check(objects[2], 200, true).is_ok());
-    // The JIT and the interpreter check stores of programs to kernel objects themselves. Helpers
-    // may never store to such an object at an address that a policy passed.
+    // Programs may store to some fields of kernel objects; the JIT and the interpreter check this.
+    // A helper may never store to a kernel object if a policy passed the address.
     let given = region.pages(PAGE).unwrap();
     assert!(region.store(given, 1u64).is_ok());
     assert!(region.store(objects[2], 1u8).is_err() && region.bytes_mut(objects[2], 8).is_err());

@@ -4,8 +4,8 @@
 //! allowed to write to this part of the object.
 //!
 //! A provenance identifies the object to which a pointer originally pointed. The shadow is a table
-//! with an entry for each word of the BPF stack. The entry of a spilled pointer contains its
-//! provenance.
+//! with an entry for each word of the BPF stack. When the program spills a pointer to a word, the
+//! word's entry records the provenance of the pointer.
 
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov, SCALAR};
@@ -53,7 +53,7 @@ impl Access {
     }
 }
 
-/// Packs the index of an instruction, and the size and offset of its access, into one word.
+/// Packs the index of an instruction, the size of its access, and its offset into one word.
 pub(crate) fn meta(pc: usize, i: &Insn) -> u64 {
     let is_atomic = insn::class(i.op) == insn::STX && i.op & 0xe0 == insn::ATOMIC;
     let atomic = if is_atomic { ATOMIC } else { 0 };
@@ -79,8 +79,8 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
         }
         let addr = access.addr();
         let value = cx.region().host::<u64>(addr).read_unaligned();
-        // The shadow of the stack records the provenance of a spilled pointer, even if the pointer
-        // is NULL.
+        // A word that was loaded from the stack may be a spilled NULL pointer. Its provenance is in
+        // the shadow.
         let on_stack = matches!(Prov(prov).origin(), Origin::Frame { .. });
         if !on_stack && value >> SHIFT != sanitizer.objects.tag {
             return SCALAR;
@@ -116,12 +116,12 @@ pub(crate) unsafe extern "C" fn store(
 }
 
 impl Sanitizer {
-    /// Returns the provenance of an 8-byte word that was loaded through a pointer and may be an
-    /// address of the region.
+    /// Returns the provenance of `value`, an 8-byte word that was loaded from `addr` through a
+    /// pointer with the provenance `from`. The value may be an address of the region.
     fn loaded(&self, cx: &Context, from: Prov, addr: u64, value: u64) -> Prov {
         let region = cx.region();
-        // If a kptr field owns a reference, the kernel has set its value. Any other kptr field may
-        // contain a value that the program stored.
+        // A kptr field that owns a reference was set by the kernel. Any other kptr field may
+        // contain a value that the program has stored itself.
         let kptr = |fields: &[Field], start: u64| {
             let field = fields.iter().find(|f| start + u64::from(f.offset) == addr);
             match field.map(|field| &field.kind) {
@@ -134,7 +134,8 @@ impl Sanitizer {
             Origin::Frame { .. } => self.objects.spilled_prov(addr.wrapping_sub(self.objects.stack), value),
             Origin::Context { .. } => self.objects.classify_argument_pointer(region, value),
             Origin::Slab { .. } => self.objects.classify_kernel_pointer(region, value),
-            // A program may have written this pointer, because it lies in the memory of programs.
+            // The pointer lies in memory to which programs can store, so a program may have
+            // written it.
             Origin::Kernel if region.in_bpf_area(addr) => Prov::UNTRUSTED,
             Origin::Kernel => self.objects.classify_kernel_pointer(region, value),
             Origin::Untrusted => Prov::UNTRUSTED,
@@ -154,8 +155,9 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the provenance of a pointer that was loaded from a map. Inside an RCU section, RCU
-    /// keeps the object alive even if another program removes it from the map.
+    /// Returns the provenance of a pointer that was loaded from a kptr field of a map value. The
+    /// pointer is trusted only inside an RCU section, where RCU keeps the object alive even if
+    /// another program removes it from the map.
     fn classify_kptr(&self, cx: &Context, value: u64) -> Prov {
         if self.held.in_rcu() {
             self.objects.classify(cx.region(), value)
@@ -215,8 +217,8 @@ impl Sanitizer {
             Origin::Slab { slab, index } => {
                 let slab = &objects.slabs[slab];
                 let start = slab.base + index * slab.stride;
-                // Memory that belongs to an object may follow it. The slab's stride includes that
-                // memory.
+                // An object may be followed by further memory that belongs to it. The slab's stride
+                // includes this memory.
                 access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
             }
             Origin::Frame { top } => {
@@ -369,8 +371,8 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the fault of using a pointer that may be NULL and that the program has not compared
-    /// with NULL.
+    /// Returns the fault for the use of a pointer that may be NULL, if the program has not compared
+    /// the pointer with NULL.
     #[cold]
     pub(super) fn untested(&self, cx: &Context, message: String, addr: Option<u64>, prov: Prov) -> Fault {
         let got = match prov.origin() {
@@ -386,7 +388,7 @@ impl Sanitizer {
         finding("untested", &message, addr, notes)
     }
 
-    /// Returns the fault of using a pointer to an object that no longer exists.
+    /// Returns the fault for the use of a pointer to an object that no longer exists.
     #[cold]
     pub(super) fn dead(&self, cx: &Context, message: String, addr: Option<u64>, view: Option<&View>) -> Fault {
         let Some(view) = view else {
@@ -474,15 +476,15 @@ fn describe_access(verb: &str, size: u64) -> String {
     format!("{verb} of {size} bytes")
 }
 
-/// Returns whether the access touches no special field (lock, timer, kptr, ...). A load of a whole
-/// kptr is allowed, too.
+/// Returns whether the access touches no special field (lock, timer, kptr, ...). Also returns true
+/// for a load of a whole kptr.
 #[inline(always)]
 fn touches_no_special_field(fields: &[Field], start: u64, access: &Access) -> bool {
     fields.is_empty() || find_special_field(fields, start, access).is_none()
 }
 
-/// Like [`touches_no_special_field`], for an object that the program allocated. The kptrs in such
-/// an object may only be exchanged, never loaded.
+/// Like [`touches_no_special_field`], for an object that the program allocated. A kptr in such an
+/// object may only be exchanged, so a load of the kptr is not allowed, either.
 fn touches_no_field(fields: &[Field], start: u64, access: &Access) -> bool {
     !fields.iter().any(|field| touches(field, start, access))
 }

@@ -6,12 +6,12 @@ use super::signature::Arg;
 use crate::image::{CALL_KFUNC, Insn};
 use std::rc::Rc;
 
-/// Effect of a call on the objects, locks and critical sections that the program holds.
+/// Effect of a call on the things that the program holds: references, locks, critical sections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// No effect on anything that the program holds.
     Plain,
-    /// Returns a pointer to a value of the map in r1, or NULL.
+    /// Returns a pointer to a value of the map that is the argument r1, or NULL.
     Lookup,
     /// Allocates an object of a type of the program (bpf_obj_new).
     ObjNew,
@@ -19,7 +19,7 @@ pub enum Effect {
     PercpuNew,
     /// Allocates a bpf_cpumask.
     CpumaskCreate,
-    /// Initialises the timer in r1, which lies in a value of the map in r2.
+    /// Initialises the timer to which r1 points. The timer lies in a value of the map r2.
     TimerInit,
     /// Reserves a ring buffer record of r2 bytes (bpf_ringbuf_reserve).
     Reserve,
@@ -27,10 +27,11 @@ pub enum Effect {
     Acquire,
     /// Releases the reference in r1.
     Release,
-    /// Stores the reference in r2 and returns the previous one or NULL (bpf_kptr_xchg).
+    /// Stores the reference that is the argument r2 in a kptr. Returns the previous content of the
+    /// kptr, which is a reference or NULL (bpf_kptr_xchg).
     Exchange,
-    /// Moves the reference in r2 into a list or tree. The program may still read the object until
-    /// it releases the lock.
+    /// Moves the object to which the reference in r2 refers into a list or tree. The program loses
+    /// the reference, but may read the object until it releases the lock.
     GraphAdd,
     /// Removes an object from a list or tree and returns a reference to it.
     GraphTake,
@@ -53,7 +54,8 @@ pub enum Effect {
     /// Creates a dynptr at r4, which the program must submit or discard.
     DynptrReserve,
     DynptrSubmit,
-    /// Returns a pointer to memory. Its size is the value of this argument, numbered from 1.
+    /// Returns a pointer to memory. The argument with this number, counted from 1, is the size of
+    /// the memory.
     Slice(usize),
     /// Returns its argument as a pointer through which the program may only read.
     Cast,
@@ -78,9 +80,9 @@ pub struct CallRules {
 pub(super) struct Callback {
     /// Number of arguments of the callback.
     pub args: usize,
-    /// If the helper or kfunc passes one of its own arguments on to the callback: the number of
-    /// this argument in the callback's arguments, and its number in the helper's arguments, both
-    /// from 0.
+    /// Set if the helper or kfunc passes one of its own arguments on to the callback. The first
+    /// number is the argument's position among the arguments of the callback, and the second its
+    /// position among the arguments of the helper or kfunc. Both count from 0.
     pub forwarded: Option<(usize, usize)>,
 }
 
@@ -145,8 +147,8 @@ impl CallRules {
         }
     }
 
-    /// Declares that the function always uses the first `args` arguments. Whether it uses further
-    /// arguments depends on their values.
+    /// Declares that the function always uses its first `args` arguments. The values of these
+    /// arguments determine whether the function uses the others, too.
     pub const fn uses_args(self, args: u8) -> CallRules {
         CallRules {
             uses_args: Some(args),
@@ -161,7 +163,7 @@ pub(super) struct Callee {
     pub name: &'static str,
     pub rules: CallRules,
     pub args: Vec<Arg>,
-    /// Number of leading arguments that the function always uses.
+    /// Number of arguments, counted from the first, that the function always uses.
     pub used_args: usize,
     /// Whether the function returns a pointer.
     pub pointer: bool,

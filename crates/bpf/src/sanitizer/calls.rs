@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks calls for the sanitizer (`--check`): calls of the program's functions by the simulated
-//! machine, by helpers and by each other, and the program's calls of helpers and kfuncs.
+//! Checks calls for the sanitizer (`--check`). There are two kinds. The simulated machine, helpers
+//! and the program itself call functions of the program. The program calls helpers and kfuncs.
 //!
 //! These checks also track the references, locks, critical sections and iterators that the program
 //! holds. When the outermost function of the program returns, it must have released them all.
@@ -26,8 +26,8 @@ const MAX_FRAMES: usize = 8;
 /// Maximum total size in bytes of the stack frames of these functions (MAX_BPF_STACK).
 const MAX_STACK: u32 = 512;
 
-/// Entry point of every function of a sanitized program, through which the simulated machine and
-/// helpers call the function.
+/// Entry point through which the simulated machine and helpers call a function of a sanitized
+/// program. All functions share it: `cx.function` is the function to call.
 pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         let function = (*cx).function;
@@ -72,7 +72,8 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
         sanitizer.held.program = sanitizer.held.last;
     }
     let top = cx.fp;
-    // The callback of a timer receives the map, key and value. It is recognised by the map.
+    // A timer's callback receives the map, key and value. A call is recognised as one to a timer's
+    // callback if its first argument is a map.
     let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
     let callee = by
         .and_then(|call| sanitizer.names.get(&cx.code.insns[call.pc]))
@@ -86,7 +87,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     };
     let mut provs = args.map(|arg| sanitizer.objects.classify(cx.region(), arg).0);
     provs[nr_args..].fill(UNSET);
-    // The callback receives the same value as the helper, so it has the same provenance.
+    // The helper passes this argument on to the callback, so the provenance stays the same.
     if let Some((to, from)) = called_back.and_then(|callback| callback.forwarded)
         && let Some(by) = by
     {
@@ -154,8 +155,8 @@ fn end(cx: &mut Context, sanitizer: &mut Sanitizer, mark: Mark, r0: u64) -> Resu
     Ok(())
 }
 
-/// Checks that a program's result has a value, and that the kernel accepts the result of a
-/// callback.
+/// Checks that a program's result has a value. If the program is a callback, also checks that the
+/// kernel accepts this value.
 fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
     let function = &cx.code.functions[mark.function];
     let has_value = cx.arg_prov[0] != UNSET;
@@ -199,7 +200,7 @@ pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u6
     0
 }
 
-/// Checks the arguments of a call to a helper or kfunc. Their provenances are in the context.
+/// Checks the arguments of a call to a helper or kfunc. The context contains their provenances.
 pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
@@ -472,9 +473,9 @@ impl Sanitizer {
             };
         }
         let prov = self.result(cx, &call, &callee, r0);
-        // The verifier knows that a look-up in an array map with a constant index does not return
-        // NULL. The sanitizer does not know whether the index was constant, so it never requires a
-        // test of a pointer to an array element.
+        // If a look-up in an array map has a constant index, the verifier knows that the result is
+        // not NULL, and requires no test. The sanitizer does not know whether the index was
+        // constant. It therefore never requires a test of a pointer to an array element.
         match callee.nullable && !matches!(prov.origin(), Origin::Scalar | Origin::Value { .. }) {
             true => prov.untested(),
             false => prov,

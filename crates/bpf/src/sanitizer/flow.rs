@@ -2,27 +2,30 @@
 //! Analyses the values of registers once, when a program is loaded with the sanitizer (`--check`).
 //!
 //! The analysis follows each function's code. It finds instructions that may read a register
-//! without a value. It also finds instructions that add, to a pointer, a number that the verifier
-//! would not know. Such a number is called variable here. At run time the sanitizer tests only
-//! these instructions.
+//! without a value. It also finds instructions that add a number to a pointer, if the kernel's
+//! verifier would not know the number. Such a number, and the register that holds it, are called
+//! variable here. At run time the sanitizer tests only the instructions that the analysis found.
 //!
-//! If the analysis is not sure, it reports nothing. It calls a register variable only if, on all
-//! paths, its value comes from memory or a helper and is not compared with a constant. A load from
-//! the stack or from read-only globals does not make a register variable.
+//! If the analysis is not sure, it reports nothing. It calls a register variable only if two
+//! conditions hold on all paths: the register's value comes from memory or a helper, and it was
+//! not compared with a constant. A load from the stack or from read-only globals does not make a
+//! register variable.
 
 use super::objects::Objects;
 use crate::image::{CALL, CALL_FUNCTION, Function, Insn, LD_IMM64};
 use crate::insn::{self, alu, atomic, class, jmp};
 
-/// Checks to make before an instruction. Bits 0 to 10 are set for the registers that may have no
-/// value.
+/// The checks that the sanitizer makes before an instruction, as a set of bits. Each of bits 0 to
+/// 10 stands for the register with this number, and is set if the register may have no value.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct RegisterChecks(pub u16);
 
 impl RegisterChecks {
-    /// Bit that marks an addition whose source register is variable if it holds a number.
+    /// Bit for an addition whose source register may hold a pointer or a number. If it holds a
+    /// number, the number is variable.
     const SRC_VARIES: u16 = 1 << 11;
-    /// Bit that marks an addition whose destination register is variable if it holds a number.
+    /// Bit for an addition whose destination register may hold a pointer or a number. If it holds a
+    /// number, the number is variable.
     const DST_VARIES: u16 = 1 << 12;
 
     /// Returns the registers that may have no value.
@@ -30,8 +33,8 @@ impl RegisterChecks {
         (0..11).filter(move |register| self.0 >> register & 1 != 0)
     }
 
-    /// Returns whether the source register is variable, and whether the destination register is
-    /// variable, assuming that they hold numbers.
+    /// Returns two conditions: whether the source register is variable if it holds a number, and
+    /// whether the destination register is variable if it holds a number.
     pub fn varies(self) -> (bool, bool) {
         (
             self.0 & RegisterChecks::SRC_VARIES != 0,
@@ -45,11 +48,11 @@ impl RegisterChecks {
 struct Known {
     /// Whether the register may have no value.
     unset: bool,
-    /// Whether the register is variable: on all paths it holds a number whose value the verifier
-    /// does not know.
+    /// Whether the register is variable: if it holds a number, the verifier does not know the
+    /// number. True only if this holds on all paths.
     varies: bool,
-    /// Whether the register may point into the stack or read-only globals. The verifier knows the
-    /// values there.
+    /// Whether the register may point into the stack or into read-only globals. The verifier knows
+    /// the values that are stored there.
     known_memory: bool,
 }
 
@@ -67,7 +70,7 @@ impl Known {
         known_memory: false,
     };
 
-    /// Returns the facts that are true after two paths meet.
+    /// Returns the facts about a register at a point where two paths meet.
     fn join(self, other: Known) -> Known {
         Known {
             unset: self.unset | other.unset,
@@ -77,7 +80,7 @@ impl Known {
     }
 }
 
-/// Returns the checks to make before each instruction.
+/// Returns, for each instruction, the checks that the sanitizer makes before it.
 pub(super) fn register_checks(insns: &[Insn], functions: &[Function], objects: &Objects) -> Vec<RegisterChecks> {
     let mut register_checks = vec![RegisterChecks::default(); insns.len()];
     for function in functions {
@@ -87,7 +90,7 @@ pub(super) fn register_checks(insns: &[Insn], functions: &[Function], objects: &
 }
 
 /// Follows all paths through a function until the facts about its registers no longer change. Then
-/// stores the checks to make before each instruction.
+/// stores the checks for each instruction.
 fn follow(insns: &[Insn], function: &Function, objects: &Objects, register_checks: &mut [RegisterChecks]) {
     let start = function.start;
     let mut before: Vec<Option<Registers>> = vec![None; function.end - start];
@@ -127,7 +130,7 @@ fn follow(insns: &[Insn], function: &Function, objects: &Objects, register_check
     }
 }
 
-/// Returns the registers that an instruction reads, except for the arguments of a call.
+/// Returns the registers that an instruction reads. The arguments of a call are not included.
 fn reads(i: &Insn) -> u16 {
     let (dst, src) = (1 << i.dst, 1 << i.src);
     let source = if i.op & insn::X != 0 { src } else { 0 };
@@ -150,7 +153,7 @@ fn reads(i: &Insn) -> u16 {
     }
 }
 
-/// Returns the checks to make before an instruction, from the facts that are known there.
+/// Returns the checks for an instruction, from the facts that are known before it.
 fn checks_before(i: &Insn, known: &Registers) -> RegisterChecks {
     let mut checks_before = 0;
     for (n, known) in known.iter().enumerate() {
@@ -231,8 +234,8 @@ fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
             known[1..6].fill(Known::UNSET);
         }
         _ if insn::is_jump(i.op) && !matches!(i.op, insn::GOTO | insn::GOTOL | insn::MAY_GOTO) => {
-            // After this comparison, the register may have only one possible value on one of the
-            // paths.
+            // On one of the two paths after this comparison, the verifier may know the register's
+            // value, because only one value is possible.
             let single = matches!(i.op & 0xf0, jmp::JEQ | jmp::JNE) || !register && (0..=1).contains(&i.imm);
             if single {
                 known[dst].varies = false;

@@ -75,8 +75,8 @@ impl Sanitizer {
         self.check(cx, access, prov)
     }
 
-    /// Returns whether an argument is a kernel object of type `tag`, or a part of that type inside
-    /// a kernel object.
+    /// Returns whether an argument points to a kernel object of type `tag`, or to a part of a
+    /// kernel object if the part has this type.
     fn is_kernel(&self, call: &Pending, n: usize, tag: &str) -> bool {
         let (slab, start) = match Prov(call.provs[n]).origin() {
             Origin::Slab { slab, index } => {
@@ -127,8 +127,8 @@ impl Sanitizer {
         Err(self.wrong_argument(cx, arg, prov, wanted, callee))
     }
 
-    /// Checks that an argument points to a lock, timer, list, tree, node or kptr. The program's
-    /// types must declare such a field at this address.
+    /// Checks that an argument points to a lock, timer, list, tree, node or kptr. The type of the
+    /// object must declare such a field at this address.
     fn check_field(
         &self,
         cx: &Context,
@@ -143,8 +143,8 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the special field to which an argument points, if the program's types declare one
-    /// there.
+    /// Returns the special field of kind `special` to which an argument points, or `None` if the
+    /// object's type declares no such field at this address.
     fn field_at<'a>(&'a self, cx: &'a Context, call: &Pending, n: usize, special: Special) -> Option<&'a Field> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let (start, fields): (u64, &[Field]) = match prov.origin() {
@@ -166,8 +166,8 @@ impl Sanitizer {
         fields.iter().find(is_there)
     }
 
-    /// Checks a pointer that is stored into a kptr. It must be a reference to a whole object of the
-    /// field's type (map_kptr_match_type).
+    /// Checks a pointer that is stored into a kptr. The pointer must be a reference to a whole
+    /// object, and the object must have the type that the kptr declares (map_kptr_match_type).
     pub(super) fn check_kptr_type(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         let field = self.field_at(cx, call, 0, Special::Kptr).map(|field| &field.kind);
         let Some(FieldKind::Kptr { to, id, percpu, .. }) = field else {
@@ -192,8 +192,8 @@ impl Sanitizer {
         Err(self.wrong_argument(cx, arg, prov, &wanted, callee))
     }
 
-    /// Checks that the argument points into the stack. This is required of objects that the program
-    /// owns but only kernel functions fill in, such as iterators.
+    /// Checks that the argument points into the stack. Iterators and similar objects must lie
+    /// there: the program owns their memory, but only kernel functions may write to it.
     fn check_on_stack(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         match prov.origin() {
@@ -220,7 +220,7 @@ impl Sanitizer {
         }
     }
 
-    /// Checks that the map in r2 is the one that contains the timer in r1.
+    /// Checks that the map in r2 contains the timer to which r1 points.
     pub(super) fn check_timer_map(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         let actual = match Prov(call.provs[0]).origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation).map(|view| view.kind) {
@@ -282,7 +282,7 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the fault of an argument that is not the `wanted` object.
+    /// Returns the fault for an argument that is not the object `wanted`.
     #[cold]
     pub(super) fn wrong_argument(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
         let (name, object) = (callee.name, self.origin_name(cx, prov));

@@ -18,10 +18,10 @@ pub(super) struct Held {
     /// Number of the last call that was started.
     pub last: u32,
     pub sections: Sections,
-    /// For each program whose call was interrupted by a nested call of a program: depth of the
-    /// nested call, number of the interrupted call, and critical sections of the interrupted call.
+    /// One entry for each call that a nested call has interrupted: the depth of the nested call,
+    /// and the number and the critical sections of the interrupted call.
     pub outer: Vec<(u32, u32, Sections)>,
-    /// Calls to helpers and kfuncs in progress.
+    /// Calls of helpers and kfuncs that have not returned yet.
     pub pending: Vec<Pending>,
     /// Iterators, dynptrs and saved interrupt flags in the program's stack.
     pub open: Vec<Open>,
@@ -30,7 +30,7 @@ pub(super) struct Held {
 /// Locks that are held and critical sections that are open, with the instructions that began them.
 #[derive(Default)]
 pub(super) struct Sections {
-    /// Whether the program may sleep, outside of these sections.
+    /// Whether the program may sleep while none of these sections is open.
     pub sleepable: bool,
     /// Address of each lock that is held, and the instruction that acquired it.
     pub locks: Vec<(u64, usize)>,
@@ -47,8 +47,8 @@ pub(super) struct Pending {
     pub args: [u64; 5],
     /// Provenances of the arguments.
     pub provs: [u64; 5],
-    /// Number of nested calls into the program, from the outermost one to the one that makes this
-    /// call.
+    /// Number of calls into the program that were in progress when this call was made: 1 if only
+    /// the outermost call was, more if calls were nested.
     pub depth: u32,
     /// Whether the helper or kfunc calls back a function of the program.
     pub calls_back: bool,
@@ -57,7 +57,7 @@ pub(super) struct Pending {
 /// A call of one of the program's functions by the simulated machine or a helper.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
-    /// Number of nested calls into the program, including this one.
+    /// Number of calls into the program that are in progress, including this one.
     pub depth: u32,
     /// Whether a helper or kfunc makes the call.
     pub callback: bool,
@@ -70,7 +70,8 @@ pub(super) struct Mark {
 }
 
 impl Held {
-    /// Returns whether RCU keeps the objects alive to which kernel pointers point.
+    /// Returns whether RCU now protects kernel objects from being freed, so that pointers to them
+    /// stay valid.
     pub fn in_rcu(&self) -> bool {
         let now = &self.sections;
         !now.sleepable || !now.rcu.is_empty() || !now.locks.is_empty()
@@ -86,7 +87,7 @@ impl Held {
         self.program
     }
 
-    /// Removes the calls that were nested at least this deep. They have ended, possibly by a fault.
+    /// Removes the calls at nesting depth `depth` and deeper. They have ended, possibly by a fault.
     pub fn unwind(&mut self, depth: u32) {
         while self.outer.last().is_some_and(|outer| outer.0 >= depth)
             && let Some((_, program, sections)) = self.outer.pop()
@@ -105,15 +106,15 @@ pub(super) struct Open {
     pub pc: usize,
     /// Number of the call of the program that created it.
     pub program: u32,
-    /// Whether the program must end its lifetime: destroy an iterator, or submit or discard a
-    /// reserved dynptr. (Saved interrupt flags are recorded in [`Sections`], too.)
+    /// Whether the program must end the lifetime of the object: it must destroy an iterator, and
+    /// submit or discard a reserved dynptr. (For saved interrupt flags, [`Sections`] records this.)
     pub must_end: bool,
-    /// Bytes that the kernel last stored there.
+    /// Contents of the memory at `addr` when the kernel last wrote to it.
     pub bytes: Vec<u8>,
-    /// Provenance of a dynptr's data.
+    /// Provenance of the data to which a dynptr refers.
     pub data: Prov,
-    /// Index of the view (the sanitizer's record of an object) for the element that an iterator
-    /// returned.
+    /// The element that an iterator last returned: the index of its view (the sanitizer's record of
+    /// an object).
     pub element: Option<usize>,
 }
 

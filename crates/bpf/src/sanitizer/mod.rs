@@ -7,14 +7,14 @@
 //! rules are those of the kernel's verifier, but they are applied at run time to the executed path
 //! and its values.
 //!
-//! Moves and additions keep the provenance. When a pointer is spilled to the stack, its provenance
-//! is stored in the shadow (a table with an entry for each word of the stack) for a later load. A
-//! call sets the provenance of its result. Every other operation yields a number without
-//! provenance.
+//! Moves and additions keep the provenance. When the program spills a pointer to the stack, the
+//! shadow records the pointer's provenance for a later load. (The shadow is a table with an entry
+//! for each word of the stack.) A call sets the provenance of its result. The result of any other
+//! operation is a number without provenance.
 //!
 //! Both engines (the JIT and the interpreter) track provenances and call the functions of `access`,
-//! `calls` and `registers`. The memory layout and the instruction counts equal those of a run
-//! without the sanitizer. If the sanitizer is off, neither engine contains code for it.
+//! `calls` and `registers`. The sanitizer changes neither the memory layout nor the counts of
+//! executed instructions. If the sanitizer is off, neither engine executes code for it.
 //!
 //! | data (parts of `state`) | content |
 //! |---|---|
@@ -67,7 +67,7 @@ impl Sanitizer {
     /// Makes the sanitizer of a program that has not run yet.
     ///
     /// # Errors
-    /// The program can call a function whose arguments are not described.
+    /// The program can call a function, but no description of the function's arguments exists.
     pub fn new(cx: &Context, rules: Rules) -> Result<Sanitizer, String> {
         let mut kinds = vec![None; cx.code.functions.len()];
         for program in &rules.programs {

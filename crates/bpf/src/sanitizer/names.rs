@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// Returns descriptions of the helpers and kfuncs that a program can call.
 ///
 /// # Errors
-/// The pointer arguments of a function are not described.
+/// The program can call a function whose pointer arguments are not described.
 pub(super) fn names(cx: &Context, rules: &Rules) -> Result<Names, String> {
     let collect = |targets: &[Option<Target>]| {
         let callees = targets.iter().map(|target| match target {

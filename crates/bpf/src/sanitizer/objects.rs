@@ -7,9 +7,9 @@
 //! - A view is the record of an object with a limited lifetime: a map element, an allocated object,
 //!   a ring buffer record, or a reference.
 //!
-//! A provenance identifies the object to which a pointer originally pointed. A call of a program is
-//! outermost if no other call of it is running. The budget is the number of instructions that an
-//! outermost call may execute.
+//! A provenance identifies the object to which a pointer originally pointed. A call into the
+//! program is outermost if no other call into the program is running. The budget is the number of
+//! instructions that an outermost call may execute.
 
 use super::prov::{GENERATION, Origin, Prov};
 use super::rules::{KernelObject, Rules};
@@ -19,18 +19,19 @@ use crate::map::{Map, kind};
 use crate::memory::{Region, SHIFT};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Number of dead views that are kept before their slots are reused. A report can still describe
-/// such a view.
+/// Number of dead views that are kept. If there are more, the slot of the oldest one is reused. A
+/// report can describe a dead view as long as it is kept.
 const QUARANTINE: usize = 4096;
 /// Number of temporary views (see `Objects::temporary`) that do not count against the budget.
 const MANY: usize = 1024;
-/// Number of instructions by which each temporary view beyond [`MANY`] reduces the budget. This
-/// bounds the memory that a program can use by never releasing what it acquires.
+/// Number of instructions by which each temporary view beyond [`MANY`] reduces the budget. A
+/// program that acquires objects and never releases them can thus use only limited memory.
 const VIEW: usize = 64;
-/// Number of temporary views that the host examines in the time of one BPF instruction.
+/// Number of temporary views that the host examines in the time that it needs for one BPF
+/// instruction.
 const VIEWS: usize = 4;
 
-/// Adjacent elements that exist as long as the program: an array map or a section of globals.
+/// An array map or a section of globals: adjacent elements that exist as long as the program.
 pub(super) struct StaticArea {
     pub start: u64,
     pub end: u64,
@@ -52,10 +53,10 @@ pub(super) enum Kind {
     Value(usize),
     /// Object of the type with this BTF id, made by bpf_obj_new.
     Object(u32),
-    /// Objects of the type with this BTF id for all CPUs, made by bpf_percpu_obj_new. The program
-    /// may not access them directly.
+    /// One object per CPU, of the type with this BTF id, made by bpf_percpu_obj_new. The program
+    /// may not access these objects directly.
     Percpu(u32),
-    /// One CPU's copy of an object of `Percpu`.
+    /// One CPU's object of a `Percpu` view.
     Copy(u32),
     /// A bpf_cpumask.
     Cpumask,
@@ -75,7 +76,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Until {
     Freed,
-    /// bpf_spin_unlock. The pointer points into a list or tree and gives the program no ownership.
+    /// bpf_spin_unlock, for a pointer into a list or tree, which gives the program no ownership.
     Unlock,
     /// bpf_rcu_read_unlock.
     RcuUnlock,
@@ -88,8 +89,8 @@ pub(super) struct View {
     pub start: u64,
     /// Size of the object in bytes.
     pub len: u64,
-    /// Number of earlier views that used the same slot. A provenance contains this number, so that
-    /// a pointer to an earlier object of the slot is recognised.
+    /// Number of earlier views that used the same slot. A provenance contains this number, so the
+    /// sanitizer recognises a pointer to an earlier object of the slot.
     pub generation: u32,
     pub kind: Kind,
     pub until: Until,
@@ -99,8 +100,8 @@ pub(super) struct View {
     pub program: u32,
     /// Instruction that created the view.
     pub born: usize,
-    /// Why the object ended, as a verb for messages ("released"), and the instruction that ended it
-    /// if the program did.
+    /// How the object ended, as a verb for messages ("released"). Also the instruction that ended
+    /// it, unless the kernel ended it.
     pub died: Option<(&'static str, Option<usize>)>,
     pub alive: bool,
 }
@@ -117,7 +118,8 @@ pub(super) struct Slab {
     pub name: &'static str,
     /// Offset and size of each field to which programs may store.
     pub writable: Vec<(u64, u64)>,
-    /// Parts of an object that functions accept as objects: the offset and `struct` name of each.
+    /// Parts of an object that functions accept in place of a kernel object of the part's type. For
+    /// each part: its offset and the name of its `struct`.
     pub parts: Vec<(u64, &'static str)>,
 }
 
@@ -134,16 +136,18 @@ pub(super) struct Objects {
     live: BTreeMap<u64, u32>,
     /// Views that end at the latest when the outermost call of a program returns.
     temporary: Vec<u32>,
-    /// Length of `temporary` at which the entries of dead views are next removed.
+    /// When `temporary` reaches this length, the entries of dead views are removed from it.
     crowded: usize,
-    /// Work since the last call of [`Objects::take_work`], in instructions.
+    /// Work of the sanitizer since the last call of [`Objects::take_work`], in BPF instructions
+    /// that would take the same time.
     work: usize,
-    /// Provenance and value of the pointer that the program has spilled to each word of the stack.
+    /// For each word of the stack, the provenance and the value of the pointer that the program
+    /// has spilled to it.
     pub shadow: Box<[[u64; 2]]>,
     /// Address of the BPF stack.
     pub stack: u64,
     pub stack_end: u64,
-    /// High bits of all addresses in the region, the memory that programs can access.
+    /// The high bits that all addresses in the region (the memory that programs can access) share.
     pub tag: u64,
     /// Address of the arena, 0 without an arena.
     pub arena: u64,
@@ -162,7 +166,7 @@ pub(super) struct Frame {
     /// Value of r10 in the frame.
     pub top: u64,
     pub function: usize,
-    /// Instruction of the program that called the function, or `None` if the simulated machine or a
+    /// Instruction of the program that called the function. `None` if the simulated machine or a
     /// helper called it.
     pub caller: Option<usize>,
     pub depth: u32,
@@ -214,8 +218,8 @@ impl Objects {
         }
     }
 
-    /// Records that the program compares this pointer with NULL. The test also counts for copies of
-    /// the pointer.
+    /// Records that the program compares this pointer with NULL. The pointer's copies count as
+    /// compared, too.
     pub fn record_tested(&mut self, prov: Prov) {
         let tested = prov.tested().0;
         if tested != self.last_tested {
@@ -241,8 +245,8 @@ impl Objects {
             return Prov::SCALAR;
         }
         if (self.stack..self.stack_end).contains(&addr) {
-            // The kernel keeps its own data for a program in the stack, for example the number that
-            // an iterator returns, or the key of an element.
+            // The program got this address from the kernel, so the kernel keeps data there, for
+            // example the number that an iterator returns, or the key of an element.
             return Prov::KERNEL;
         }
         let at = self.areas.partition_point(|area| area.start <= addr);
@@ -289,8 +293,8 @@ impl Objects {
         self.views.len() - 1
     }
 
-    /// Returns the provenance of allocated memory. Makes a view for the memory if there is none
-    /// yet.
+    /// Returns the provenance of allocated memory. Makes a view of the memory if there is no view
+    /// of it yet.
     pub fn add_allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
         if let Some(&slot) = self.live.get(&start) {
             return self.prov(slot as usize);
@@ -314,8 +318,8 @@ impl Objects {
         self.prov(slot)
     }
 
-    /// Removes the entries of dead views from `temporary`. If a slot was reused, `temporary` has
-    /// several entries for it, and only the last one is kept.
+    /// Removes the entries of dead views from `temporary`. If a slot was reused, `temporary` may
+    /// contain it several times; then only the last entry is kept.
     fn forget_dead(&mut self) {
         let mut seen = BTreeSet::new();
         self.temporary.reverse();
@@ -324,9 +328,9 @@ impl Objects {
         self.temporary.reverse();
     }
 
-    /// Returns the work since the last call of this function, in instructions. The program's
-    /// instruction budget must pay for this work, because the program determines the number of
-    /// views.
+    /// Returns the work of the sanitizer since the last call of this function, in instructions. The
+    /// work grows with the number of views, which the program determines. The program's instruction
+    /// budget must therefore pay for it.
     pub fn take_work(&mut self) -> i64 {
         std::mem::take(&mut self.work).cast_signed() as i64
     }
@@ -379,8 +383,8 @@ impl Objects {
         }
     }
 
-    /// Returns the provenance of a pointer that was loaded from kernel memory. It is a kernel
-    /// object, other kernel memory that may only be read, or an untrusted pointer.
+    /// Returns the provenance of a pointer that was loaded from kernel memory. It is one of three:
+    /// a kernel object, other kernel memory (read-only), or an untrusted pointer.
     pub fn classify_kernel_pointer(&self, region: &Region, addr: u64) -> Prov {
         let prov = self.classify(region, addr);
         match prov.origin() {
@@ -389,9 +393,9 @@ impl Objects {
         }
     }
 
-    /// Returns the provenance of a pointer among a program's arguments. It is a context if it
-    /// points to a struct next to the arguments on the stack. Otherwise see
-    /// [`classify_kernel_pointer`](Self::classify_kernel_pointer).
+    /// Returns the provenance of a pointer that is an argument of a program. If the pointer points
+    /// to a struct next to the arguments on the stack, its origin is a context. Otherwise this
+    /// function does the same as [`classify_kernel_pointer`](Self::classify_kernel_pointer).
     pub fn classify_argument_pointer(&self, region: &Region, addr: u64) -> Prov {
         let mut outer = self.stack_end;
         for frame in &self.frames {
@@ -403,7 +407,7 @@ impl Objects {
         self.classify_kernel_pointer(region, addr)
     }
 
-    /// Ends the views whose lifetime ends with this event.
+    /// Ends all views for which `until` is the end of their lifetime.
     pub fn expire(&mut self, until: Until, verb: &'static str, pc: usize) {
         self.work += self.temporary.len() / VIEWS;
         for at in 0..self.temporary.len() {
@@ -414,7 +418,8 @@ impl Objects {
         }
     }
 
-    /// Returns the slot of a reference that this call of a program has acquired and not released.
+    /// Returns the slot of a reference that the call with the number `program` has acquired and not
+    /// released.
     pub fn find_leak(&self, program: u32) -> Option<usize> {
         let held = |slot: &u32| {
             let view = &self.views[*slot as usize];
@@ -423,7 +428,7 @@ impl Objects {
         self.temporary.iter().find(|slot| held(slot)).map(|&slot| slot as usize)
     }
 
-    /// Ends all views of the outermost call, which is over, and forgets its comparisons with NULL.
+    /// Ends all views of the previous outermost call, and forgets its comparisons with NULL.
     pub fn end_temporary(&mut self) {
         self.tested.clear();
         self.last_tested = 0;
@@ -485,13 +490,14 @@ fn array_area(map: &Map) -> Option<StaticArea> {
 }
 
 impl Objects {
-    /// Records that a word with this provenance was stored to the stack.
+    /// Records that a word with the value `value` and the provenance `prov` was stored to the
+    /// stack.
     pub fn spill(&mut self, offset: u64, value: u64, prov: u64) {
         self.shadow[(offset / 8) as usize] = [prov, value];
     }
 
-    /// Returns the provenance of a word that was loaded from the stack. If the word is a spilled
-    /// pointer, this is the pointer's provenance.
+    /// Returns the provenance of a word that was loaded from the stack. If the word is still the
+    /// spilled pointer, this is the provenance of the pointer. Otherwise the word is a number.
     pub fn spilled_prov(&self, offset: u64, value: u64) -> Prov {
         match self.shadow[(offset / 8) as usize] {
             [prov, spilled] if spilled == value => Prov(prov),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks iterators, dynptrs and saved interrupt flags for the sanitizer (`--check`). They are data
-//! of the kernel that lies in the program's stack.
+//! of the kernel, but they lie in the program's stack.
 //!
-//! Such data must still contain what the last kernel function stored there. The memory to which a
-//! dynptr refers must still exist.
+//! The program must not change them: they must still contain what a kernel function last wrote to
+//! them. The memory to which a dynptr refers must still exist.
 //!
 //! A provenance identifies the object to which a pointer originally pointed. A view is the
 //! sanitizer's record of an object with a limited lifetime.

@@ -6,8 +6,8 @@
 /// Provenance of a number.
 pub(crate) const SCALAR: u64 = 0;
 
-/// Position of the bits for the kind. The constants that follow are the kinds; [`Origin`] explains
-/// them.
+/// Position of the bits for the kind of object. The constants that follow are the kinds. The enum
+/// [`Origin`] explains each kind.
 const KIND: u32 = 60;
 const VIEW: u64 = 1;
 const VALUE: u64 = 2;
@@ -24,13 +24,13 @@ const VARIED: u64 = 10;
 pub(crate) const UNSET: u64 = UNSET_KIND << KIND;
 
 /// Bit in the provenance of a pointer that may be NULL, because a function returned it or because
-/// it was loaded from a kptr field. A comparison with NULL clears the bit only in the register that
-/// is compared. `Objects::is_untested` recognises copies of a compared pointer, in which the bit is
-/// still set.
+/// it was loaded from a kptr field. When the program compares the pointer with NULL, the bit is
+/// cleared in the compared register only. The bit stays set in copies of the pointer, but
+/// `Objects::is_untested` recognises them as compared.
 pub(crate) const UNTESTED: u64 = 1 << 59;
 
-/// Mask for the bits of a generation that a provenance contains. The generation is a counter, which
-/// distinguishes objects that use the same slot one after another.
+/// Mask for the low bits of a view's generation, which a provenance contains. The generation is a
+/// counter, which distinguishes objects that use the same slot one after another.
 pub(super) const GENERATION: u32 = 0x7ff_ffff;
 
 /// A provenance in its encoded form.
@@ -56,13 +56,13 @@ pub(super) enum Origin {
     Context { start: u64, end: u64 },
     /// NULL, returned by the call at this instruction.
     Null { pc: usize },
-    /// A pointer to kernel memory that nothing keeps alive. The program may read through it but not
-    /// pass it to functions.
+    /// A pointer to a kernel object that may be freed at any time. The program may read through the
+    /// pointer but not pass it to functions.
     Untrusted,
     /// A register without a value.
     Unset,
-    /// The address of a kernel object plus a number whose value the verifier would not know. The
-    /// program may only pass it to functions that accept any address.
+    /// The address of a kernel object plus a number that the verifier would not know. The program
+    /// may not access memory through it, and may only pass it to functions that accept any address.
     Varied,
 }
 
@@ -93,7 +93,8 @@ impl Prov {
         Prov(NULL << KIND | UNTESTED | pc as u64)
     }
 
-    /// Returns this provenance, marked as that of a pointer that was not compared with NULL.
+    /// Returns this provenance with the mark of a pointer that the program has not compared with
+    /// NULL.
     pub fn untested(self) -> Prov {
         Prov(self.0 | UNTESTED)
     }
@@ -143,14 +144,14 @@ impl Prov {
 }
 
 impl Origin {
-    /// Returns whether a function may return NULL instead of a pointer with this origin.
+    /// Returns whether a function can return either a pointer with this origin or NULL.
     pub fn may_be_null(self) -> bool {
         !matches!(self, Origin::Context { .. } | Origin::Frame { .. } | Origin::Scalar)
     }
 }
 
-/// Returns the provenance of a frame whose r10 is at the start of the stack. To get the provenance
-/// of another frame, add the offset of its r10 in the stack.
+/// Returns the provenance of a frame whose r10 points to the start of the stack. For another frame,
+/// add the distance from the start of the stack to its r10.
 pub(crate) const fn frame() -> u64 {
     FRAME << KIND
 }

@@ -74,17 +74,17 @@ unsafe fn check_registers(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 1
     }
 }
 
-/// Returns the fault of reading a register without a value.
+/// Returns the fault for the read of a register without a value.
 pub(super) fn unset(register: u8) -> Fault {
     let message = format!("r{register} is read but has no value");
     finding("uninitialised", &message, None, Vec::new())
 }
 
 impl Prov {
-    /// Returns the provenance of this pointer after the addition of a variable number. A pointer to
-    /// a kernel object becomes [`Prov::VARIED`], because fields of such an object may be accessed
-    /// only at constant offsets. The provenance of a pointer that may be NULL stays unchanged,
-    /// because the addition itself is an error, which `move_untested` reports.
+    /// Returns the provenance of the sum of this pointer and a variable number. For a pointer to a
+    /// kernel object, it is [`Prov::VARIED`], because fields of kernel objects may be accessed only
+    /// at constant offsets. A pointer that may be NULL keeps its provenance, because
+    /// `move_untested` then reports the addition itself as an error.
     pub fn varied(self, objects: &Objects) -> Prov {
         if objects.is_untested(self) {
             return self;
@@ -100,8 +100,8 @@ impl Prov {
     }
 }
 
-/// Checks the read of a register that may have no value. The arguments are pc, register and the
-/// register's provenance.
+/// Checks an instruction that reads a register that may have no value. The arguments are the index
+/// of the instruction, the register and the register's provenance.
 pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, prov: u64, _: u64, _: u64) -> u64 {
     if prov != UNSET {
         return 0;
@@ -112,7 +112,8 @@ pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, p
     }
 }
 
-/// Checks arithmetic on a pointer that may be NULL. The arguments are pc and provenance.
+/// Checks arithmetic on a pointer that may be NULL. The arguments are the index of the instruction
+/// and the pointer's provenance.
 pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let prov = Prov(prov);
@@ -131,7 +132,8 @@ pub(crate) unsafe extern "C" fn test(cx: *mut Context, prov: u64, _: u64, _: u64
     0
 }
 
-/// Returns the provenance of a pointer after the addition of a variable number.
+/// Returns the provenance of the sum of a pointer, whose provenance is `prov`, and a variable
+/// number.
 pub(crate) unsafe extern "C" fn vary(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { Prov(prov).varied(&sanitizer(cx).objects).0 }
 }

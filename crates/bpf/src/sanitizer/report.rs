@@ -6,7 +6,8 @@ use super::state::Sanitizer;
 use crate::engine::context::Context;
 use crate::fault::{Fault, FaultKind, Report};
 
-/// Adds the calls in progress to a report, up to the innermost call by the simulated machine.
+/// Adds the calls in progress to a report: the innermost one first, up to the call by the simulated
+/// machine.
 pub(super) fn with_callers(cx: &Context, sanitizer: &Sanitizer, report: Report) -> Report {
     let frames = sanitizer.objects.frames.iter().rev();
     let under_way = frames.filter(|frame| frame.depth <= cx.depth);
@@ -25,8 +26,8 @@ pub(crate) fn add_report(cx: &Context, fault: Fault) -> Fault {
     }
 }
 
-/// Makes a fault from an error that the sanitizer found: the name of the check, the operation, its
-/// address, and notes about the object.
+/// Makes a fault from an error that the sanitizer found. The fault's report has the name of the
+/// check, the faulty operation, its address, and notes about the object.
 #[cold]
 pub(super) fn finding(check: &str, message: &str, addr: Option<u64>, notes: Vec<(String, Option<usize>)>) -> Fault {
     let at = addr.map_or(String::new(), |addr| format!(" at {addr:#x}"));

@@ -13,7 +13,7 @@ use crate::engine::context::Context;
 use crate::map::kind;
 
 impl Sanitizer {
-    /// Returns the provenance of a call's result `r0`, a pointer that is not NULL.
+    /// Returns the provenance of the result `r0` of a call. `r0` is a pointer and is not NULL.
     pub(super) fn result(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) -> Prov {
         let (pc, region) = (call.pc, cx.region());
         let program = self.held.program();
@@ -81,8 +81,8 @@ impl Sanitizer {
                 let prov = self.objects.classify(region, r0);
                 if callee.args.first() == Some(&Arg::PerCpu) {
                     let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
-                        // The argument is a per-CPU variable of the kernel. The result is one
-                        // CPU's copy of the variable, which never lies in program memory.
+                        // The argument is a per-CPU variable of the kernel, so the result is one
+                        // CPU's copy of the variable. It lies in kernel memory.
                         return self.objects.classify_kernel_pointer(region, r0);
                     };
                     let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
@@ -100,8 +100,8 @@ impl Sanitizer {
         }
     }
 
-    /// Returns the BTF id of the objects' type, if this is a pointer to per-CPU objects of the
-    /// program.
+    /// If `prov` is that of a pointer to the program's own per-CPU objects, returns the BTF id of
+    /// their type.
     fn percpu_type(&self, prov: Prov) -> Option<u32> {
         match prov.origin() {
             Origin::View { slot, .. } => match self.objects.views[slot].kind {

@@ -14,17 +14,17 @@ use crate::object::Program;
 pub struct Rules {
     /// Kinds of kernel objects.
     pub objects: Vec<KernelObject>,
-    /// Programs of the object. Each entry says whether the program may sleep.
+    /// Programs of the object. Each entry also says whether the program may sleep.
     pub programs: Vec<Program>,
     /// Sections of globals.
     pub sections: Vec<Globals>,
-    /// Names and sizes in bytes of structs, including iterators, that the simulated machine's
-    /// kfuncs expect in the program's memory.
+    /// Structs that the kfuncs of the simulated machine expect in the memory of the program, for
+    /// example iterators: name and size in bytes.
     pub structs: Vec<(&'static str, u64)>,
 }
 
-/// Names and sizes in bytes of structs that kfuncs of this crate expect. The size of the cpumask is
-/// that in a kernel for 8192 CPUs.
+/// Structs that kfuncs of this crate expect in the memory of the program: name and size in bytes.
+/// The size of bpf_cpumask is its size in a kernel for 8192 CPUs.
 const STRUCTS: [(&str, u64); 3] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16), ("bpf_cpumask", 1032)];
 
 impl Rules {
@@ -33,8 +33,8 @@ impl Rules {
         known.find(|(name, _)| *name == tag).map(|&(_, size)| size)
     }
 
-    /// Returns whether this is the name of a kernel object's type, or of a part of an object that
-    /// functions accept as an object.
+    /// Returns whether `tag` is the name of a kernel object's type, or of the type of a part that
+    /// functions accept in place of a kernel object.
     pub(super) fn is_object(&self, tag: &str) -> bool {
         let is = |object: &KernelObject| object.name == tag || object.parts.iter().any(|&(_, part)| part == tag);
         self.objects.iter().any(is)
@@ -77,7 +77,8 @@ pub struct KernelObject {
     pub size: u64,
     /// Offset and size of each field to which programs may store.
     pub writable: Vec<(u64, u64)>,
-    /// Parts of an object that functions accept as objects: the offset and `struct` name of each.
+    /// Parts of an object that functions accept in place of a kernel object of the part's type. For
+    /// each part: its offset and the name of its `struct`.
     pub parts: Vec<(u64, &'static str)>,
 }
 

@@ -4,8 +4,8 @@
 //!
 //! The description of a kfunc follows from its prototype by the kernel's conventions
 //! (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of parameter names. The description
-//! of a helper is a list of its arguments. With `--check`, a program that can call a function
-//! without a description is not loaded.
+//! of a helper is a list of its arguments. With `--check`, a program is not loaded if it can call a
+//! function without a description.
 
 use super::rules::Rules;
 use crate::image::FieldKind;
@@ -14,11 +14,11 @@ use crate::image::FieldKind;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Len {
     Bytes(u64),
-    /// Size of a key of the map in r1.
+    /// The size of a key of the map that is the argument r1.
     Key,
-    /// Size of a value of the map in r1.
+    /// The size of a value of the map that is the argument r1.
     Value,
-    /// Value of another argument, numbered from 1.
+    /// The value of the argument with this number, counted from 1.
     Arg(usize),
 }
 
@@ -43,7 +43,8 @@ pub enum Opaque {
     /// An iterator, with the name of its struct.
     Iterator(&'static str),
     Dynptr,
-    /// Interrupt flag that was saved, either together with acquiring a lock or alone.
+    /// A saved interrupt flag. `with_lock` says whether the function that saved it also acquired a
+    /// lock.
     IrqFlag {
         with_lock: bool,
     },
@@ -98,18 +99,19 @@ impl Special {
     }
 }
 
-/// Use that a function makes of one of its arguments.
+/// How a function uses one of its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
     /// A number, or a value that the function checks itself: a pointer to a map, to an allocated
     /// object or to a function.
     Value,
-    /// An argument that need not have a value: the kernel sets it itself (`__prog`), or its pointer
-    /// may be invalid (`__ign`).
+    /// An argument that need not have a value, for one of two reasons. Either the kernel passes the
+    /// value itself (`__prog`), or the function accepts an invalid pointer (`__ign`).
     Ignored,
     /// Pointer to memory in a map's value.
     MapMemory(Len),
-    /// Pointer to a kernel object of this type, or to a part of that type inside a kernel object.
+    /// Pointer to a kernel object of this type, or to a part of a kernel object if the part has
+    /// this type.
     Kernel {
         tag: &'static str,
         or_null: bool,
@@ -119,16 +121,18 @@ pub enum Arg {
     Mask,
     Read(Len),
     Write(Len),
-    /// Pointer to a bpf_cpumask that the function writes, with its size in bytes.
+    /// Pointer to a bpf_cpumask that the function writes. The number is the size of the mask in
+    /// bytes.
     OwnMask(u64),
     /// Pointer to the start of a special field of a map value, object or section.
     Field(Special),
-    /// Pointer to memory in the stack where the function creates kernel data of this kind and size
-    /// in bytes.
+    /// Pointer to memory in the stack, in which the function creates kernel data of this kind. The
+    /// number is the size of the data in bytes.
     Make(Opaque, u64),
-    /// Pointer to kernel data of this kind in the stack, which an earlier call created.
+    /// Pointer to kernel data of this kind in the stack. An earlier call must have created the
+    /// data.
     Use(Opaque),
-    /// Pointer to a per-CPU object. The function returns a pointer to one CPU's copy.
+    /// Pointer to a per-CPU object. The function returns a pointer to the copy of one CPU.
     PerCpu,
 }
 
@@ -155,7 +159,7 @@ pub(crate) enum Declared {
 }
 
 impl Declared {
-    /// Returns the description.
+    /// Returns the description of the function with this declaration.
     ///
     /// # Errors
     /// The meaning of a pointer argument is not known.

@@ -2,8 +2,8 @@
 //! The state of the sanitizer (the run-time checks of `--check`) for one program.
 //!
 //! A provenance identifies the object to which a pointer originally pointed. The shadow is a table
-//! with an entry for each word of the BPF stack. The entry of a spilled pointer contains its
-//! provenance.
+//! with an entry for each word of the BPF stack. When the program spills a pointer to a word, the
+//! word's entry records the provenance of the pointer.
 
 use super::callee::Names;
 use super::flow::RegisterChecks;
@@ -18,22 +18,22 @@ pub(crate) struct Sanitizer {
     pub(super) objects: Objects,
     pub(super) held: Held,
     pub(super) names: Names,
-    /// Kind of each function that is a program, and whether it may sleep. `None` for other
-    /// functions.
+    /// For each function that is a program: the kind of the program, and whether it may sleep.
+    /// `None` for all other functions.
     pub(super) kinds: Vec<Option<(ProgramKind, bool)>>,
-    /// Checks to make before each instruction.
+    /// For each instruction, the checks of registers that precede it.
     pub(super) register_checks: Vec<RegisterChecks>,
     pub counts: CheckCounts,
 }
 
 impl Sanitizer {
-    /// Returns the address of the stack's shadow, which records the spilled pointers: two words
-    /// (provenance, value) for each word of the stack.
+    /// Returns the address of the shadow of the stack. For each word of the stack, it has two
+    /// words: the provenance and the value of the pointer that was spilled there.
     pub fn shadow(&self) -> u64 {
         self.objects.shadow.as_ptr() as u64
     }
 
-    /// Returns the checks to make before each instruction.
+    /// Returns, for each instruction, the checks of registers that precede it.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     pub fn register_checks(&self) -> &[RegisterChecks] {
         &self.register_checks

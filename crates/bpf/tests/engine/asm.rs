@@ -2,14 +2,14 @@
 //! An assembler for the test programs of `../corpus`. Each line is one instruction in clang's
 //! notation for eBPF.
 //!
-//! It has these extensions:
+//! The notation has these extensions:
 //!
 //! - `name:` defines a label, `func name:` starts a function.
 //! - `map NAME KIND KEY VALUE MAX` defines a map. `type ID SIZE` defines a type of which the
 //!   program allocates objects. Both may list special fields such as `timer@8`.
 //! - `r1 = map NAME` and `r1 = func NAME` load an address.
 //! - `trap "text"` raises a fault.
-//! - `op OP DST SRC OFF IMM` is an instruction that is given by its numbers.
+//! - `op OP DST SRC OFF IMM` is the instruction with these numbers.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct Program {
     pub code: Code,
     pub maps: Vec<MapDef>,
     pub types: LocalTypes,
-    /// Instructions whose immediate is a map's address, each with the index of the map.
+    /// Instructions whose immediate is the address of a map, each with the index of the map.
     pub map_refs: Vec<(usize, usize)>,
 }
 
@@ -236,8 +236,8 @@ fn operand(op: u8, dst: u8, text: &str, off: i32) -> Option<Insn> {
     })
 }
 
-/// Parses a register. Returns its number, and whether all 64 bits are used (`r1`) instead of the
-/// low 32 bits (`w1`).
+/// Parses a register. Returns its number, and whether the operation uses all 64 bits (`r1`) or only
+/// the low 32 bits (`w1`).
 fn register(text: &str) -> Option<(u8, bool)> {
     let wide = text.starts_with('r');
     let number = text.strip_prefix(['r', 'w'])?.parse().ok()?;
@@ -253,8 +253,8 @@ fn number(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Parses an access such as `*(u32 *)(r1 + 8)` anywhere in the line. Returns the size bits, whether
-/// the value is signed, the base register and the offset.
+/// Parses an access such as `*(u32 *)(r1 + 8)` anywhere in the line. Returns the size bits of the
+/// opcode, whether the value is signed, the base register and the offset.
 fn memory(line: &str) -> Option<(u8, bool, u8, i32)> {
     let rest = &line[line.find("*(")? + 2..];
     let (ty, rest) = rest.split_once(" *)(")?;

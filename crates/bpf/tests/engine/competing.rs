@@ -24,7 +24,8 @@ fn a_line_that_was_evicted_is_charged_again() {
         remote_ns: 0,
         memory_ns: 500,
     };
-    // The cache has room for one or for two of the lines.
+    // With one way, the cache has room for one of the two lines, so all three loads are charged.
+    // With two ways, it has room for both.
     for (ways, expected) in [(1, 3 * 500), (2, 2 * 500)] {
         for engine in ENGINES {
             let mut region = Region::new().expect("the host has address space for a region");

@@ -80,7 +80,7 @@ fn run(world: &mut TestWorld, text: &str, engine: Engine) -> Result<String, Stri
 }
 
 /// Compares a result with the expected one. Values are compared as numbers. A message must contain
-/// the expected text. The number of instructions is compared only if one is expected.
+/// the expected text. The number of instructions is compared only if the corpus gives one.
 fn matches(expected: &str, got: &str) -> bool {
     let (want, want_insns) = expected.split_once(" insns ").unwrap_or((expected, ""));
     let (have, have_insns) = got.split_once(" insns ").unwrap_or((got, ""));

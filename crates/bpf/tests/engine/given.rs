@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the checks that the sanitizer (`--check`) makes of arguments. Each program passes an
-//! argument that breaks a rule. Without the sanitizer, the program would continue or do damage.
+//! Tests of the checks that the sanitizer (`--check`) makes on arguments of calls. Each program
+//! passes an argument that breaks a rule. Without the sanitizer, the program would continue or do
+//! damage.
 
 use bpf::engine::{ANY, Engine, Vm};
 use bpf::fault::FaultKind;
@@ -32,8 +33,8 @@ enum To {
     Stack(i64),
     /// Address of the second function.
     Callback,
-    /// Address of the globals, but as the result of a computation. It therefore has no provenance,
-    /// which means that the sanitizer does not know it as a pointer.
+    /// Address of the globals, but computed from numbers. The value therefore has no provenance:
+    /// the sanitizer treats it as a number, not as a pointer.
     Computed,
 }
 use To::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Programs that are too large, whose calls are nested too deeply, or that run too long. Both
+//! Tests of programs that are too large, that nest calls too deeply, or that run too long. Both
 //! engines (the JIT and the interpreter) must end them with the same result.
 
 use std::fmt::Write;
@@ -15,8 +15,8 @@ pub const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
 /// Number of instructions that one call may execute in these tests.
 pub const BUDGET: u64 = 2_000_000;
 
-/// Outcome of a call: the result, or the fault's kind, message and instruction. The second part is
-/// the number of executed instructions.
+/// Outcome of a call. The first part is the result, or the kind, message and instruction of the
+/// fault. The second part is the number of executed instructions.
 pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
 
 /// Returns a world (simulated machine) with the program `text`, and with the budget of these tests.
@@ -24,7 +24,8 @@ pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
     let mut program = asm::assemble(text).expect("the text is a valid program");
     let mut world = TestWorld::new();
     world.sanitized = sanitized;
-    // The sanitizer lets functions call each other to the greatest depth if they use no stack.
+    // The sanitizer limits the stack of nested functions. If functions use no stack, they can call
+    // each other to the greatest depth.
     program
         .code
         .functions
@@ -43,7 +44,7 @@ pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
     world
 }
 
-/// Calls the first function. r1 is the world's memory, r2 is the given value.
+/// Calls the first function. r1 is the address of the world's memory, r2 is the parameter.
 pub fn call(world: &mut TestWorld, r2: u64) -> Ran {
     let before = world.vm().executed();
     let args = [world.memory, r2, 0, 0, 0];
@@ -62,8 +63,8 @@ fn run(text: &str, r2: u64) -> Ran {
     plain
 }
 
-/// Returns why the JIT does not compile a program. Also checks that the interpreter runs the
-/// program.
+/// Returns the reason why the JIT does not compile a program. Also checks that the interpreter runs
+/// the program.
 fn why_interpreted(text: &str, r2: u64) -> String {
     run(text, r2).0.expect("the program returns");
     let world = world(text, Engine::Jit, false);
@@ -74,9 +75,10 @@ fn why_interpreted(text: &str, r2: u64) -> String {
         .to_string()
 }
 
-/// Returns the text of a function that calls itself r2 times. Each frame must keep `values`
-/// different values across the call. A compiler that recognises equal expressions computes each
-/// value only once, so it must spill them all to the stack.
+/// Returns the text of a function that calls itself r2 times. The function computes `values`
+/// different expressions before the call, and the same ones after it. A compiler that recognises
+/// equal expressions computes each of them only once. It must then spill the values to the stack
+/// during the call.
 fn many_live_values(values: u32) -> String {
     let mut text = String::from("func main:\nr6 = r1\nr7 = r2\n");
     let expressions = |text: &mut String| {
@@ -124,8 +126,8 @@ fn a_deep_program_fits_into_the_host_stack_or_faults() {
     // `needed` is the number of KiB of stack that a call into the program needs.
     for (engine, needed) in [(Engine::Interpreter, 385), (Engine::Jit, 765)] {
         let mut world = world(&text, engine, false);
-        // Uses more and more of the thread's stack before the call. At some depth the rest is too
-        // small for the program, whatever the size of the stack.
+        // Uses more and more of the thread's stack before the call. Whatever the size of the stack
+        // is, at some depth it is too small for the program.
         let fault = (0..).find_map(|n| {
             let (result, insns) = deep(n, &mut || call(&mut world, 126));
             assert_eq!(insns, if result.is_ok() { expected.1 } else { 0 });
@@ -178,7 +180,7 @@ fn programs_that_compile_slowly_are_interpreted() {
     for n in 0..4200 {
         writeln!(blocks, "if r2 > {n} goto l{n}\nr0 += r2\nl{n}:").unwrap();
     }
-    // The compilation of 2000 nested loops would take minutes.
+    // The compilation of these 2000 nested loops would take minutes.
     for n in 0..2000 {
         writeln!(loops, "l{n}:\nr0 += 1\nif r0 == {n} goto l{}", n / 2).unwrap();
     }
@@ -197,9 +199,9 @@ fn programs_that_compile_slowly_are_interpreted() {
 
 #[test]
 fn a_tree_of_calls_ends_with_the_budget() {
-    // The first program makes 2^60 calls without a loop. With the sanitizer, only eight functions
-    // can be nested. In the second program, seven functions therefore call the next function 1000
-    // times each.
+    // The first program makes 2^60 calls without a loop. With the sanitizer, it would end early,
+    // because only eight functions can be nested. In the second program, seven functions therefore
+    // call the next function 1000 times each.
     let mut tree = String::new();
     for n in 0..60 {
         writeln!(tree, "func f{n}:\ncall f{m}\ncall f{m}\nexit", m = n + 1).unwrap();
@@ -235,7 +237,7 @@ fn a_chain_of_calls_may_use_up_the_budget_to_the_last_instruction() {
         let mut world = world(text, engine, false);
         for (budget, fits) in [(4, true), (3, false)] {
             world.vm().set_budget(budget);
-            // The second call is the fourth instruction. The budget is not tested after this call.
+            // The second call of `f` is the fourth instruction. The budget is not tested after it.
             assert_eq!(call(&mut world, 0).0.is_ok(), fits, "{engine:?}, {budget}");
         }
     }

@@ -41,7 +41,8 @@ fn struct_ops_programs_get_an_array_of_arguments() {
 
 #[test]
 fn registers_without_a_value_show_nothing_of_the_host() {
-    // Calls after the first one enter through the short trampoline, which passes only r1.
+    // The first call enters through the usual trampoline. All later calls enter through the short
+    // one, which passes only r1.
     for engine in ENGINES {
         let mut world = TestWorld::new();
         let all = "r0 |= r2\nr0 |= r3\nr0 |= r4\nr0 |= r5\nr0 |= r6\nr0 |= r7\nr0 |= r8\nr0 |= r9\nexit";
@@ -90,7 +91,7 @@ fn nested_calls_share_the_budget() {
         world.vm().set_budget(500);
         let fault = Vm::call(&mut world, 0, [0; 5]).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Budget);
-        // The next call may execute 500 instructions again.
+        // The budget applies to each call, so the next call may execute 500 instructions again.
         assert_eq!(Vm::call(&mut world, 1, [0; 5]).unwrap(), 0);
     }
 }
@@ -357,8 +358,8 @@ fn prototypes_name_their_functions() {
     }
 }
 
-/// The process must die as if there were no signal handler. Only bad accesses by programs become
-/// faults.
+/// A bad access by the simulator itself must kill the process, as if there were no signal handler.
+/// Only bad accesses by programs become faults.
 #[test]
 #[cfg(unix)]
 fn a_bug_of_the_simulator_is_not_a_fault_of_the_policy() {

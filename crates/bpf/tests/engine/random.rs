@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests with random programs. The JIT and the interpreter must agree on r0, the memory and the
-//! number of instructions, or on the fault. The fuzz target uses the same generator, but with bytes
-//! instead of a seed.
+//! Tests with random programs. The JIT and the interpreter must return the same r0, leave the same
+//! memory and execute the same number of instructions, or raise the same fault. The fuzz target
+//! uses the same generator, which then takes its decisions from bytes instead of a seed.
 
 use bpf::engine::{Engine, Vm, World};
 use bpf::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Function, Insn, LD_IMM64};
@@ -9,8 +9,8 @@ use bpf::insn::{self, alu, atomic};
 
 use crate::world::TestWorld;
 
-/// Source of the generator's decisions. It returns the given bytes first, then pseudo-random
-/// numbers.
+/// Source of the generator's decisions. It first returns the bytes that it was made from, and then
+/// pseudo-random numbers.
 pub struct Source<'a> {
     bytes: &'a [u8],
     state: u64,
@@ -288,8 +288,8 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Emits a loop. Nested loops share the counter, so some of them never end by themselves. The
-    /// instruction budget ends those.
+    /// Emits a loop. Nested loops share the counter, so some of them never end by themselves. Those
+    /// loops end when the instruction budget is used up.
     fn counted_loop(&mut self, index: usize, depth: u32) {
         let times = 1 + self.source.below(5) as i64;
         self.emit(insn::ALU64 | alu::MOV, COUNTER, 0, 0, times);
@@ -384,8 +384,8 @@ fn engines_agree_on_random_programs() {
     }
 }
 
-/// Runs programs that fuzzing found, given as decisions of the generator. Each program once
-/// revealed a bug. The text before the decisions describes the bug.
+/// Runs programs that fuzzing found. Each program is stored as the decisions of the generator, and
+/// once revealed a bug. The text before the decisions describes the bug.
 #[test]
 fn engines_agree_on_programs_found_by_fuzzing() {
     let found: &[(&str, &[u8])] = &[

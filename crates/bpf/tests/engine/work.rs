@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of helpers whose amount of work depends on the program. An endless loop that calls such a
-//! helper must end long before it has executed the instructions of its budget (the limit for a
-//! call). The JIT and the interpreter must end it at the same call.
+//! Tests of helpers that do as much work as the program asks for. Such a helper charges its work to
+//! the program's budget (the number of instructions that one call of the program may execute). An
+//! endless loop around such a helper must therefore use up the budget after few instructions of its
+//! own. The JIT and the interpreter must end the loop at the same call.
 
 use bpf::engine::{Vm, World};
 use bpf::fault::FaultKind;
@@ -9,14 +10,14 @@ use bpf::fault::FaultKind;
 use crate::limits::{BUDGET, ENGINES, Ran, world};
 use crate::world::TestWorld;
 
-/// Start of each program. r6 points to a map value with 64 KiB of letters, r7 to 4 KiB of memory
-/// that start with a format.
+/// Start of each program. r6 points to a map value that contains 64 KiB of letters. r7 points to 4
+/// KiB of memory, which begin with a format.
 const BEGIN: &str = "func main:\nmap m array 4 65536 1\nr7 = r1\n*(u32 *)(r10 - 4) = 0\nr1 = map m\nr2 = r10\nr2 += -4\n\
     call bpf_map_lookup_elem\nif r0 == 0 goto out\nr6 = r0\nagain:\n";
 const END: &str = "\ngoto again\nout:\nr0 = 0\nexit\n";
 const FORMAT: &[u8] = b"%8388607d|%-8388607x|%08388607d\0";
 
-/// Fills the memory with the format and the map value with letters, and calls the program.
+/// Fills the memory with the format, and the map value with letters. Then calls the program.
 fn call(world: &mut TestWorld) -> Ran {
     let format = world
         .region
@@ -37,9 +38,9 @@ fn call(world: &mut TestWorld) -> Ran {
     crate::limits::call(world, 0)
 }
 
-/// Runs an endless loop around `body`, which may call the functions in `functions`. Checks that the
-/// budget ends the loop in the same way in both engines. Returns the number of executed
-/// instructions.
+/// Runs an endless loop around `body`. `functions` is the text of functions that `body` may call.
+/// Checks that the budget ends the loop in the same way in both engines. Returns the number of
+/// instructions that were executed.
 fn endless(body: &str, functions: &str) -> u64 {
     let text = [BEGIN, body, END, functions].concat();
     let [plain, _] = [false, true].map(|sanitized| {
@@ -58,10 +59,10 @@ fn endless(body: &str, functions: &str) -> u64 {
 
 #[test]
 fn helpers_charge_for_the_bytes_they_read() {
-    // Each number is the maximum number of instructions that the loop may execute. The budget is
-    // two million.
+    // Each number is the maximum number of instructions that the loop may execute before it has
+    // used up the budget of two million.
     for (body, most) in [
-        // These calls charge about one or two instructions per character.
+        // These helpers charge one or two instructions per character.
         ("r1 = r6\nr2 = r6\ncall bpf_strspn", 100),
         ("r1 = r6\ncall bpf_strlen", 200),
         ("r1 = r6\nr2 = r7\ncall bpf_strcspn", 100),
@@ -70,7 +71,7 @@ fn helpers_charge_for_the_bytes_they_read() {
         ("r1 = r6\nr2 = r6\nr2 += 32768\ncall bpf_strstr", 200),
         ("r1 = r6\nr2 = 65535\nr3 = r6\ncall bpf_strncmp", 200),
         ("r1 = r6\nr2 = 65536\nr3 = 10\nr4 = r7\nr4 += 64\ncall bpf_strtol", 300),
-        // These calls charge one instruction per 16 bytes.
+        // These helpers charge one instruction per 16 bytes.
         ("r1 = r6\nr2 = 65536\nr3 = r6\ncall bpf_probe_read_kernel", 4000),
         ("r1 = r6\nr2 = 65536\nr3 = 4096\ncall bpf_probe_read_user", 4000),
         (
@@ -87,8 +88,8 @@ fn helpers_charge_for_the_bytes_they_read() {
 
 #[test]
 fn a_huge_width_takes_neither_time_nor_memory() {
-    // Each of the three conversions has a width of eight million characters. The buffer has room
-    // for a hundred.
+    // Each of the three conversions of the format has a width of eight million characters. The
+    // buffer has room for a hundred.
     let arguments =
         "*(u64 *)(r10 - 32) = 1\n*(u64 *)(r10 - 24) = 2\n*(u64 *)(r10 - 16) = 3\nr4 = r10\nr4 += -32\nr5 = 24\n";
     let snprintf = "r1 = r6\nr2 = 100\nr3 = r7\ncall bpf_snprintf";
@@ -145,8 +146,8 @@ fn each_call_of_a_trivial_callback_is_charged() {
         "r1 = 8000000\nr2 = func nothing\nr3 = 0\nr4 = 0\ncall bpf_loop",
         "map big array 4 8 1000000\nr1 = map big\nr2 = func nothing\nr3 = 0\nr4 = 0\ncall bpf_for_each_map_elem",
     ] {
-        // Each call of the callback executes two instructions and charges four, so about a third of
-        // the budget is left for instructions.
+        // Each call of the callback executes two instructions and charges four. About a third of
+        // the budget is therefore used by executed instructions.
         let insns = endless(body, nothing);
         assert!((BUDGET / 4..BUDGET / 2).contains(&insns), "{body}: {insns}");
     }
@@ -154,8 +155,8 @@ fn each_call_of_a_trivial_callback_is_charged() {
 
 #[test]
 fn long_searches_are_charged() {
-    // The hash function multiplies a key by a constant. The hashes of these keys are equal, because
-    // the products differ only in the low bits.
+    // The hash function multiplies a key by a constant. The program computes keys whose products
+    // differ only in the low bits, so the hashes of these keys are equal.
     let mut inverse = 0x9e37_79b9_7f4a_7c15u64;
     for _ in 0..6 {
         inverse = inverse.wrapping_mul(2u64.wrapping_sub(inverse.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
@@ -167,11 +168,12 @@ fn long_searches_are_charged() {
         (inverse >> 32) as i32,
         inverse as i32
     );
-    // The value contains a list of nodes. The program searches it for a node that the list does not
-    // contain.
+    // The map value contains the nodes of a list. The program searches the list for a node that is
+    // not in it.
     let list = "r8 = 0\nfill:\nr1 = r7\nr1 += 1024\nr2 = r6\nr2 += r8\nr3 = 0\nr4 = 0\ncall bpf_list_push_back_impl\nr8 += 24\n\
         if r8 < 60000 goto fill\nsearch:\nr1 = r7\nr1 += 1024\nr2 = r7\ncall bpf_list_del\ngoto search";
-    // The program itself writes the bytes of an iterator, which has to search 64 KiB of zeros.
+    // The program itself writes the bytes of a bit iterator. Each call then searches 64 KiB of
+    // zeros.
     let bits = "r1 = r6\nr2 = 65536\nr3 = 0\ncall bpf_probe_read_kernel\nscan:\n*(u64 *)(r10 - 32) = r6\n\
         *(u32 *)(r10 - 24) = 524288\n*(u32 *)(r10 - 20) = -1\nr1 = r10\nr1 += -32\ncall bpf_iter_bits_next\ngoto scan";
     let arena = "map a arena 0 0 1000\nr1 = map a\nr2 = 0\nr3 = 900\nr4 = -1\nr5 = 0\ncall bpf_arena_alloc_pages\n\
@@ -193,11 +195,11 @@ fn a_charge_changes_neither_the_executed_count_nor_later_calls() {
     for engine in ENGINES {
         let mut world = world(&text, engine, false);
         for _ in 0..100 {
-            // The string has 65,535 characters. The budget would suffice for only thirty such calls
-            // in total, but each call has its own budget.
+            // The string has 65,535 characters. One budget would suffice for only thirty of these
+            // calls, but each call has its own budget.
             assert_eq!(call(&mut world), (Ok(65535), 11));
         }
-        // While no program is running, helpers are free.
+        // A charge has no effect while no program is running.
         assert!(world.vm().charge(u64::MAX).is_ok());
         assert_eq!(Vm::call(&mut world, 0, [0; 5]).expect("the program returns"), 65535);
     }

@@ -13,8 +13,8 @@ use bpf::rows::{CALL, PLAIN, V6_12};
 use bpf::sanitizer::{Globals, KernelObject, Rules};
 
 pub const NR_CPUS: u32 = 70;
-/// Context bits of the tests: `HERE` is the context in which programs run, `ELSEWHERE` is another
-/// one.
+/// Context bits of the tests. `HERE` is the context (kind of callback) in which programs run.
+/// `ELSEWHERE` is another context.
 pub const HERE: u32 = 1;
 pub const ELSEWHERE: u32 = 2;
 
@@ -31,10 +31,10 @@ pub struct TestWorld {
     pub gone: Option<u64>,
     /// Lines that programs have printed, and a line for each kernel object that was released.
     pub log: Vec<String>,
-    /// Addresses of the locks that programs have acquired (`true`) and released (`false`), in
-    /// order.
+    /// Each acquisition (`true`) and release (`false`) of a lock by programs, in order, with the
+    /// address of the lock.
     pub locks: Vec<(u64, bool)>,
-    /// Time in ns for which each pending timer was started, by the timer's address.
+    /// For each pending timer, by its address, the argument `ns` with which it was started.
     pub timers: BTreeMap<u64, u64>,
     random: u32,
 }
@@ -64,7 +64,7 @@ impl TestWorld {
         }
     }
 
-    /// Resets the state that programs change, and loads a program.
+    /// Loads a program, after resetting all state that an earlier program may have changed.
     pub fn load(&mut self, code: Code, maps: &[MapDef], types: LocalTypes, engine: Engine) -> Result<(), String> {
         self.vm = None;
         self.random = 1;
@@ -87,8 +87,8 @@ impl TestWorld {
 }
 
 impl TestWorld {
-    /// Returns the sanitizer's rules. The program's memory is treated as a section of globals, and
-    /// task_structs as read-only.
+    /// Returns the sanitizer's rules. They treat `memory` as a section of globals, and a
+    /// task_struct as read-only.
     fn rules(&self) -> Rules {
         let memory = Globals {
             name: "memory".into(),
@@ -148,7 +148,7 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
                 Vm::call_address(w, callback, [arg, dropped.len() as u64, 0, 0, 0]).unwrap_or(u64::MAX)
             },
         ),
-        // Reads an address on behalf of the simulator, to imitate a bug of the simulator.
+        // Reads an address as the simulator's own code would do, to imitate a bug of the simulator.
         kfunc(
             ANY,
             "void test_crash(u64 addr)",

@@ -254,7 +254,8 @@ fn loads_take_the_size_of_the_field() {
     assert_eq!((op("grows"), linked.first("grows")), (double, Ok(232)));
     assert_eq!((op("shrinks"), linked.first("shrinks")), (half, Ok(248)));
     assert_eq!((op("same"), linked.first("same")), (double, Ok(192)));
-    // A wider load of a signed field would not extend the sign, which the code expects.
+    // The code expects that a load of a signed field extends the sign. A wider load would not do
+    // this.
     assert_eq!(
         linked.first("signed_grows"),
         Err("struct task.signed_grows has 8 bytes instead of 4: this access is not modelled".into())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of linking functions: calls, callbacks, unreachable code, source lines, and objects that
-//! libbpf's linker joined.
+//! libbpf's linker made from several files.
 
 use std::process::Command;
 

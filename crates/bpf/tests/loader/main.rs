@@ -97,8 +97,8 @@ impl Linked {
     }
 
     /// Returns the value that the first instruction of a function loads: a constant, or the offset
-    /// of a load. If the instruction is a trap, which stands for a missing symbol, returns its
-    /// message.
+    /// of the load. If this instruction is a trap, which stands for a missing symbol, returns the
+    /// message of the trap.
     fn first(&self, function: &str) -> Result<u64, String> {
         match *self.insns(function).first().unwrap() {
             Insn { op: TRAP, imm, .. } => Err(self.image.code.traps[imm as usize].clone()),
@@ -121,7 +121,7 @@ impl Linked {
             .collect()
     }
 
-    /// Returns the calls of a function, as (kind, number).
+    /// Returns the calls in a function: for each, the kind and the number of the called function.
     fn calls(&self, function: &str) -> Vec<(u8, i64)> {
         self.insns(function)
             .iter()

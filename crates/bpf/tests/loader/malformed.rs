@@ -46,7 +46,7 @@ fn kernel() -> Target {
 }
 
 /// Uses every function of the loader on a file. If the region (the memory for programs) is full,
-/// makes a new one.
+/// replaces it by a new one.
 fn exercise(bytes: &[u8], target: &Target, region: &mut Region) -> Result<(), String> {
     let mut object = Object::parse(bytes, "fuzz.o").map_err(|error| error.to_string())?;
     let names: Vec<String> = object.variables().iter().map(|v| v.name.clone()).collect();
@@ -187,7 +187,7 @@ fn errors_name_section_and_offset() {
         bytes
     };
     check(&patched(18, &[62, 0]), "x.o: offset 0x12: the machine is");
-    // The instruction is a conditional jump that compares with 77.
+    // Finds the conditional jump that compares with 77.
     let jump = find(&[77, 0, 0, 0]) - 4;
     check(&patched(jump + 2, &[0xff, 0x7f]), "x.o: section syscall, offset 0x");
     check(

@@ -196,7 +196,7 @@ fn arrays_can_grow() {
     assert_eq!(linked.image.get(&linked.region, "table").unwrap(), "{4, 5, 6}");
 }
 
-/// Returns the most memory that this process has used so far, in MiB.
+/// Returns the maximum of the memory that this process has used so far, in MiB.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -222,16 +222,16 @@ fn a_struct_ops_member_that_claims_gigabytes_does_not_allocate_them() {
     let mut bytes = compile(
         "struct ops { u64 flags; char name[0x23571]; }; SEC(\".struct_ops.link\") struct ops main_ops = { .flags = 3 };",
     );
-    // Enlarges the length of the array and the size of the struct. Both are the first occurrences
-    // of their numbers in the .BTF section.
+    // Enlarges the length of the array and the size of the struct in the .BTF section. The first
+    // occurrence of each number in the section is the right one.
     let btf = bytes.windows(4).position(|magic| magic == [0x9f, 0xeb, 1, 0]).unwrap();
     for (small, large) in [(0x23571u32, 0x7fff_ff00u32), (0x23580, 0x7fff_ff08)] {
         let found = bytes[btf..].windows(4).position(|word| word == small.to_le_bytes());
         let at = btf + found.unwrap();
         bytes[at..at + 4].copy_from_slice(&large.to_le_bytes());
     }
-    // Changes the section's header: the type becomes NOBITS, and the size becomes that of the
-    // struct.
+    // Changes the section header of the struct_ops section: the type becomes NOBITS, and the size
+    // becomes that of the struct.
     let is_header =
         |at: &usize| bytes[*at..*at + 8] == 0x23580u64.to_le_bytes() && bytes[at - 28..at - 24] == [1, 0, 0, 0];
     let at = (28..bytes.len() - 8).find(is_header).unwrap();

@@ -27,13 +27,13 @@ fn the_tasks_of_hackbench_are_forked_and_wait_for_each_other() {
         })
         .collect();
     assert_eq!(parents, [0, 1, 1, 1, 1, 1, 1]);
-    // All children exist, and none of them has received a message.
+    // When the measurement begins, all children exist, and none of them has received a message.
     let (before, after) = records.split_at(begin);
     let count = |records: &[Record], is: fn(&Event) -> bool| records.iter().filter(|r| is(&r.event)).count();
     assert_eq!(count(before, |e| matches!(e, Event::TaskNew { .. })), 7);
     assert_eq!(count(before, |e| matches!(e, Event::Done { .. })), 0);
     assert_eq!(count(after, |e| matches!(e, Event::Done { .. })), 3 * 3 * 2);
-    // The parent writes one byte, which wakes all children that sleep in poll().
+    // To begin, the parent writes one byte. This wakes all children, which sleep in poll().
     let woken_by_parent = |r: &&Record| matches!(r.event, Event::Waking { waker: 1, .. });
     let wakes = after.iter().filter(woken_by_parent).count();
     assert_eq!(wakes, 6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that change cgroups while tasks run. They check which callbacks and tracepoints a policy
-//! (BPF scheduler) sees, and on which CPUs tasks run.
+//! Tests that change cgroups while tasks run. They check which calls of callbacks and tracepoints a
+//! policy (BPF scheduler) gets, and on which CPUs tasks run.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -9,7 +9,8 @@ use trace::{Event, Record};
 use workload::{Action, Cgroup, Disturbance, Op, Policy};
 
 /// Returns a machine with the cgroups "/a" and "/a/b". Their indexes in the workload are 1 and 2,
-/// and their cgroup ids are 2 and 3. `actions` contains changes of cgroups and their times in ms.
+/// and their cgroup ids are 2 and 3. `actions` contains the changes of cgroups, each with its time
+/// in ms.
 fn machine(cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
     let mut workload = tasks.workload;
     workload.cgroups = ["/", "/a", "/a/b"]
@@ -153,7 +154,8 @@ fn fair_tasks_keep_their_groups_shares_and_limits() {
         .with_all(|task| task.cpus = Some(vec![u32::from(task.policy == Policy::Ext { nice: 0 })]));
     let actions = [
         (0, Action::Weight { cgroup: 1, weight: 300 }),
-        // The limit is 5 ms in each period of 50 ms, plus a burst of 2.5 ms in the first period.
+        // The limit is 5 ms in each period of 50 ms. In the first period, a burst of 2.5 ms is
+        // added.
         (800, max(Some(5000))),
     ];
     let mut run = Run::new(machine(2, tasks, &actions), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
@@ -280,8 +282,8 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
         within(1, 1, 40, &[0, 1, 2, 3]);
         within(1, 41, 60, &[2, 3]);
         within(1, 61, 80, &[3]);
-        // The child's cpuset has only CPU 0, which is not in the parent's cpuset. So all CPUs of
-        // the parent's cpuset apply.
+        // The child's cpuset now has only CPU 0. The parent's cpuset does not contain this CPU, so
+        // all CPUs of the parent's cpuset apply to the child.
         within(1, 81, 100, &[2, 3]);
         within(2, 1, 20, &[1, 2]);
         within(2, 21, 100, &[2]);
@@ -333,7 +335,7 @@ fn a_policy_can_read_cpusets() {
                 "cgroup 2 had c",
                 "cgroup 1 in 0: f, effective 7",
                 "cgroup 2 in 1: a, effective 2",
-                // None of the CPUs of this cpuset is left, so the CPUs of its parent apply.
+                // No CPU of this cgroup's cpuset is online, so the CPUs of its parent apply.
                 "cgroup 3 in 2: 8, effective 2",
                 "joined 1: f, effective 7",
                 "init 2: 0, effective 7",
@@ -341,8 +343,8 @@ fn a_policy_can_read_cpusets() {
                 "cgroup 4294967298 in 1: 1, effective 1",
             ]
         );
-        // A mask has CONFIG_NR_CPUS / 8 bytes. Masks are accessed through pointers and are not
-        // arrays.
+        // A mask has CONFIG_NR_CPUS / 8 bytes. The structs of this kernel contain pointers to
+        // masks, not arrays.
         assert_eq!(run.var("cpumask_bytes"), 1024);
         assert_eq!((run.var("pointers"), run.var("arrays")), (1, 0));
     }

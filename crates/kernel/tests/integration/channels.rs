@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pipes, sockets and local TCP connections ("channels"). The tests check when readers and writers
-//! wait, and what messages cost. All costs of kernel work are zero, except for the cost that is
-//! tested.
+//! Tests of pipes, sockets and local TCP connections ("channels"). They check when readers and
+//! writers wait, and what messages cost. All costs of kernel work are zero, except for the cost
+//! that is tested.
 
 use crate::support::*;
 use kernel::Ended;
@@ -34,7 +34,7 @@ fn a_full_pipe_blocks_its_writer_and_an_empty_one_its_reader() {
     let (records, ended) = run(2, tasks);
     assert_eq!(starts(&records, 2)[..2], [0, 2]);
     // The first message wakes the reader. The third message fits into the pipe only after the
-    // reader has run. The fourth message waits for the reader's second read.
+    // reader has read once. The fourth message has to wait for the reader's second read.
     assert_eq!(starts(&records, 1), [0, 2, 2, 5]);
     assert_eq!(ended, Ended::AllExited);
 }
@@ -97,7 +97,8 @@ fn poll_wakes_all_its_callers_and_leaves_the_message() {
         .add("late", vec![sleep_ms(3), Op::Poll(0), Op::Recv(0)]);
     let (records, ended) = run(4, tasks);
     assert_eq!((starts(&records, 1), starts(&records, 2)), (vec![0, 2], vec![0, 2]));
-    // The first two tasks left the message in the pipe, so the last task does not wait.
+    // The first two tasks left the message in the pipe, so the last task finds it and does not
+    // wait.
     assert_eq!(starts(&records, 4), [0, 3]);
     assert_eq!(ended, Ended::AllExited);
 }
@@ -119,8 +120,9 @@ fn a_message_of_an_eventfd_wakes_all_readers_and_one_gets_it() {
 
 #[test]
 fn pipes_and_sockets_pull_the_reader_to_the_writer_but_eventfds_and_futexes_do_not() {
-    // Two CPUs that share no cache. The waker is alone on CPU 0, and the reader sleeps on CPU 1. A
-    // synchronous wake-up says that the waker is about to sleep, so the reader is placed on CPU 0.
+    // The machine has two CPUs that share no cache. The waker is alone on CPU 0, and the reader
+    // sleeps on CPU 1. A synchronous wake-up announces that the waker is about to sleep, so the
+    // reader is placed on CPU 0.
     let target = |resource: Resource, wait: Op, wake: Op| {
         let tasks = Tasks::default()
             .resources(vec![resource])
@@ -185,8 +187,8 @@ fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 1).max(stop_ns(&records, 2))
     };
-    // The first message is sent alone. The later messages are sent together when the first one is
-    // acknowledged. Another acknowledgement follows.
+    // The first message is sent alone. When it is acknowledged, all later messages are sent
+    // together. A second acknowledgement follows.
     assert_eq!(
         [1, 2, 5].map(|messages| ns(Channel::Tcp, 100, messages)),
         [15_000, 30_000, 30_000]
@@ -218,8 +220,9 @@ fn tcp_writers_and_readers_use_different_cache_lines() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         (stop_ns(&records, 2) - MS, stop_ns(&records, 3) - 2 * MS)
     };
-    // The second writer fetches the cache line of the writers' end. The reader does not need this
-    // cache line. A Unix socket has only one end, so its reader fetches the cache line as well.
+    // The second writer fetches the cache line of the writers' end of the connection. The reader on
+    // the first CPU does not need this cache line. A Unix socket has only one end, so its reader
+    // has to fetch the cache line as well.
     assert_eq!((ns(Channel::Tcp), ns(Channel::Socket)), ((1000, 0), (1000, 1000)));
 }
 
@@ -237,7 +240,8 @@ fn a_second_tcp_writer_sleeps_until_the_first_has_finished() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         [1, 2].map(|pid| (starts(&records, pid), stop_ns(&records, pid)))
     };
-    // Both tasks write at 0 ms. The second task sleeps until 1 ms, so its CPU is free until then.
+    // Both tasks write at 0 ms. The second task's CPU is free until 1 ms, because the task sleeps
+    // until then.
     assert_eq!(stops(Channel::Tcp), [(vec![0], MS), (vec![0, 1], 2 * MS)]);
     assert_eq!(stops(Channel::Socket), [(vec![0], MS), (vec![0], MS)]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the cost of memory accesses: cache lines that move between CPUs, and footprints
-//! (working sets of tasks) that are loaded into caches again.
+//! Tests of the cost of memory accesses. Cache lines move between CPUs, and the footprints of tasks
+//! (their working sets) are loaded into caches again.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -12,8 +12,8 @@ use workload::{Dist, Op, Policy, TaskSpec};
 
 const FOOTPRINT: u64 = 512 << 10;
 
-/// Returns a machine with two nodes. Each node has one LLC and two cores. Only cache accesses take
-/// time. Each private cache has 1 MiB.
+/// Returns a machine with two nodes. Each node has one LLC and two cores. Only accesses to caches
+/// and memory take time. Each private cache has 1 MiB.
 fn caches() -> MachineSpec {
     let mut spec = MachineSpec::regular(2, 1, 2, 1).free();
     spec.costs.reload_llc_ps = 100;
@@ -22,7 +22,8 @@ fn caches() -> MachineSpec {
     spec
 }
 
-/// Returns a function that changes a task: the task gets a footprint of `bytes` and runs on CPU 0.
+/// Returns a function that changes a task: it gives the task a footprint of `bytes` and binds the
+/// task to CPU 0.
 fn touching(bytes: u64) -> impl FnOnce(&mut TaskSpec) {
     move |task| {
         task.footprint_bytes = bytes;
@@ -30,9 +31,9 @@ fn touching(bytes: u64) -> impl FnOnce(&mut TaskSpec) {
     }
 }
 
-/// Returns the reload time of a task with the footprint [`FOOTPRINT`]. The task sleeps on CPU 0 and
-/// then continues on CPU `target_cpu`. While it sleeps, another task with a footprint of `other`
-/// bytes runs on CPU 0.
+/// Returns the reload time of a task with the footprint [`FOOTPRINT`]. The task runs on CPU 0,
+/// sleeps and then continues on CPU `target_cpu`. While it sleeps, another task with a footprint of
+/// `other` bytes runs on CPU 0.
 fn reload(spec: MachineSpec, target_cpu: u32, other: u64) -> u64 {
     let sleeper = vec![
         run_ms(1),
@@ -55,14 +56,15 @@ fn reload(spec: MachineSpec, target_cpu: u32, other: u64) -> u64 {
 #[test]
 fn a_task_reloads_nothing_from_an_undisturbed_cache() {
     assert_eq!(reload(caches(), 0, 0), 0);
-    // The footprints of both tasks fit into the cache together.
+    // The cache has room for the footprints of both tasks.
     assert_eq!(reload(caches(), 0, FOOTPRINT), 0);
 }
 
 #[test]
 fn displaced_bytes_are_reloaded_from_the_next_cache() {
     let spec = caches();
-    // A footprint of 640 KiB in a cache of 1 MiB displaces a quarter of the other footprint.
+    // The other task's footprint of 640 KiB displaces a quarter of the first footprint from the
+    // cache of 1 MiB. A footprint of 8 MiB displaces all of it.
     assert_eq!(reload(spec.clone(), 0, 640 << 10), (FOOTPRINT / 4) / 10);
     assert_eq!(reload(spec, 0, 8 << 20), FOOTPRINT / 10);
 }
@@ -70,8 +72,8 @@ fn displaced_bytes_are_reloaded_from_the_next_cache() {
 #[test]
 fn another_core_reloads_from_the_llc_and_another_node_from_remote_memory() {
     let spec = caches();
-    // The task wakes on CPU 0, whose cache still contains its footprint, and continues on another
-    // CPU.
+    // The task wakes up on CPU 0, whose cache still contains its footprint, and then moves to
+    // another CPU.
     assert_eq!(reload(spec.clone(), 1, 0), FOOTPRINT / 10);
     assert_eq!(reload(spec.clone(), 2, 0), FOOTPRINT * 3);
     let mut flat = spec;
@@ -94,8 +96,8 @@ fn reloading_is_time_without_progress() {
     assert_eq!(heavy, (light.0 + FOOTPRINT * 3, FOOTPRINT * 3));
 }
 
-/// A reload may be interrupted. If the task soon continues to run, only the rest of the reload
-/// follows.
+/// A reload may be interrupted. If the task soon continues to run on the same CPU, it is charged
+/// only for the rest of the reload.
 #[test]
 fn an_interrupted_reload_is_not_charged_twice() {
     let mover = vec![run_ms(1), Op::SetAffinity(Some(vec![2])), run_ms(5)];
@@ -115,7 +117,8 @@ fn an_interrupted_reload_is_not_charged_twice() {
     assert!(off < 10, "{} ns instead of {}", machine.reload_ns(), FOOTPRINT * 3);
 }
 
-/// If load balancing moves a task at exec, it does so before the new program has accessed memory.
+/// Load balancing may move a task at exec. It does so before the new program has accessed memory,
+/// so the memory is placed on the node to which the task moves.
 #[test]
 fn memory_is_placed_where_a_task_runs_after_exec() {
     let moved = |then: Vec<Op>| {
@@ -147,7 +150,7 @@ fn shared_cache_lines_come_from_the_kernels_node() {
         remote: 1000,
         ..ByDistance::default()
     };
-    // CPU 3 writes the cache line. CPU 2 reads it first, and then the other CPUs.
+    // CPU 3 writes to the cache line. Then CPU 2 reads it first, and after it the other CPUs.
     let reads = |spec: &MachineSpec| {
         let machine = Machine::new(spec.clone(), Default::default(), 1).expect("a machine");
         let (lines, addr) = (
@@ -172,8 +175,8 @@ fn naps() -> Vec<Op> {
     ])
 }
 
-/// Returns the number of cache-line transfers and the overhead in ns. On the machine, only
-/// transfers of cache lines take time.
+/// Returns the number of cache-line transfers and the overhead in ns. Only transfers of cache lines
+/// take time on this machine.
 fn line_transfers(cpus: u32, defines: &[&str]) -> (u64, u64) {
     let mut spec = free(cpus);
     spec.costs.cache_line = ByDistance {
@@ -196,7 +199,7 @@ fn a_single_cpu_transfers_no_cache_lines() {
 #[test]
 fn separate_cache_lines_are_cheaper_than_a_shared_one() {
     let (dense, sparse) = (line_transfers(8, &["DENSE"]), line_transfers(8, &[]));
-    // Tasks move between CPUs in both cases, so cache lines are transferred.
+    // Tasks move between CPUs in both cases, so both have transfers of cache lines.
     assert!(sparse.0 > 1000, "{sparse:?}");
     assert!(
         dense.0 * 4 > sparse.0 * 5 && dense.1 * 4 > sparse.1 * 5,
@@ -204,11 +207,11 @@ fn separate_cache_lines_are_cheaper_than_a_shared_one() {
     );
 }
 
-/// Returns the cache-line transfers to the only CPU, and the policy's counter `nr_seen`.
+/// Returns the transfers of cache lines to the only CPU, and the policy's counter `nr_seen`.
 ///
 /// The addresses of the tasks are multiples of 8 KiB, so their cache lines compete for the same
-/// sets of the L2. The L2 has room for the cache lines of `room` tasks. Fetching a cache line from
-/// another CPU takes 100 ns. Fetching both cache lines of a task takes `two_ns`.
+/// sets of the L2. The L2 has room for the cache lines of `room` tasks. From another CPU, one cache
+/// line is fetched in 100 ns, and both cache lines of a task are fetched in `two_ns`.
 fn task_line_transfers(room: u64, two_ns: u32) -> (Transfers, u64) {
     let mut spec = free(1);
     let by_distance = |node| ByDistance {
@@ -239,16 +242,17 @@ fn task_structs_compete_for_sets_of_the_l2() {
         "a transfer of 32 bytes from memory takes 5 ns per byte"
     );
     assert!(many.count < 32, "each cache line is fetched once: {many:?}");
-    // The nth dispatch adds n to nr_seen for each of the 16 tasks, so nr_seen = 16 * n * (n + 1) /
-    // 2, or about 8 * n * n. None of the 16 cache lines is still in the L2 at the next dispatch.
+    // The nth dispatch adds n to nr_seen for each of the 16 tasks. After n dispatches, nr_seen is
+    // 16 * n * (n + 1) / 2, or about 8 * n * n. At the next dispatch, none of the 16 cache lines is
+    // still in the L2.
     let dispatches = (seen / 8).isqrt();
     assert!(dispatches > 100 && few.count >= 16 * dispatches, "{few:?}");
 }
 
 #[test]
 fn the_second_cache_line_of_a_task_struct_is_fetched_in_parallel() {
-    // Each transfer takes 160 ns. The exception is the second cache line of the task that sleeps
-    // and wakes up, which takes 40 % of that time.
+    // Each transfer takes 160 ns, with one exception: the second cache line of the task that sleeps
+    // and wakes up takes 40 % of this time.
     let (two, _) = task_line_transfers(64, 140);
     assert_eq!(two.ns, two.count * 160 - 96);
 }
@@ -257,7 +261,7 @@ fn the_second_cache_line_of_a_task_struct_is_fetched_in_parallel() {
 fn a_policys_lock_has_the_name_of_its_map_and_statistics() {
     let tasks = (0..24).fold(Tasks::default(), |tasks, i| tasks.add(&format!("nap{i}"), naps()));
     let mut spec = costly(8);
-    // Each instruction takes long, so that the critical section is long.
+    // Each instruction takes 100 ns, so that the critical section is long.
     spec.costs.bpf_insn_ps = 100_000;
     let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "locks", &[]);

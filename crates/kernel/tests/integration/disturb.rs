@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Disturbances that delay tasks: interrupts, real-time and deadline tasks, and CPUs that a policy
-//! (BPF scheduler) slows down.
+//! Tests of disturbances that delay tasks: interrupts, real-time and deadline tasks, and CPUs that
+//! a policy (BPF scheduler) slows down.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -43,8 +43,8 @@ fn the_tick_waits_for_the_end_of_an_interrupt() {
     let mut workload = worker().workload;
     workload.disturbances = vec![irq(9 * MS, 0, 4 * MS, MS, Some(1))];
     spec.costs.tick_ns = MS as u32;
-    // The tick is due at 10 ms, during the interrupt. The CPU spends 9 ms on the work, 4 ms on the
-    // interrupt, 1 ms on the tick, and 1 ms on the rest of the work.
+    // The tick is due at 10 ms, while the interrupt is handled. The CPU spends 9 ms on the task's
+    // work, 4 ms on the interrupt, 1 ms on the tick, and 1 ms on the rest of the task's work.
     let (machine, records) = run_fair(spec, workload);
     assert_eq!(
         (stop_ns(&records, 1), machine.rqs[0].time.overhead_ns),
@@ -70,7 +70,7 @@ fn interrupts_delay_the_running_task() {
     };
     assert_eq!(end(Vec::new()), (10 * MS, 0));
     assert_eq!(end(vec![irq(2 * MS, 0, MS, 2 * MS, Some(3))]), (13 * MS, 3 * MS));
-    // If no count is given, the interrupts never stop. Ten of them occur before the task ends.
+    // Without a count, the interrupts never stop. Ten of them occur before the task ends.
     assert_eq!(end(vec![irq(MS / 2, 0, MS, 2 * MS, None)]).0, 20 * MS);
     assert_eq!(end(vec![irq(2 * MS, 1, MS, 2 * MS, Some(3))]), (10 * MS, 0));
     // An offline CPU receives no interrupts.
@@ -100,7 +100,7 @@ fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
         let mut run = Run::new(machine, "perf", &[]);
         run.run(100 * MS).assert_alive();
         assert_eq!(stop_ns(&run.records, 1), 12 * MS, "{kind}");
-        // When the task starts for the third time, it only exits.
+        // The disturbing task runs twice. When it starts for the third time, it only exits.
         assert_eq!(starts(&run.records, 2), [2, 6, 10], "{kind}");
         let counts = run
             .image
@@ -118,16 +118,16 @@ fn a_deadline_task_preempts_every_realtime_task() {
     workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
     let (_, records) = run_fair(free(1), workload);
     assert_eq!((starts(&records, 2), stop_ns(&records, 1)), (vec![2, 6, 10], 12 * MS));
-    // The worker has the highest real-time priority. A real-time task of the same priority would
-    // have to wait for it.
+    // The worker now has the highest real-time priority. A disturbing task with the same priority
+    // has to wait until the worker has finished.
     let mut workload = read(r#"{"at": 2000, "fifo": [0], "priority": 99, "length": 1000, "period": 4000, "count": 2}"#);
     workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
     let (_, records) = run_fair(free(1), workload);
     assert_eq!((starts(&records, 2)[0], stop_ns(&records, 1)), (10, 10 * MS));
 }
 
-/// Returns the time at which a task of 10 ms on CPU 0 ends, in us. The CPU has the capacity
-/// `capacity`. Its lowest performance level is `min`.
+/// Returns the time in us at which a task ends that needs 10 ms on CPU 0 at full speed. The CPU has
+/// the capacity `capacity`, and its lowest performance level is `min`.
 fn end_us(capacity: u32, min: u32, defines: &[&str]) -> u64 {
     let mut spec = free(2);
     spec.cpuperf_min = min;
@@ -158,8 +158,8 @@ fn a_cpu_runs_at_the_policys_performance_target() {
     // The target is relative to the CPU's own capacity, which is 512 here.
     assert_eq!(end_us(512, 256, &[]), 20_000);
     assert_eq!(end_us(512, 256, &["TARGET=512"]), 32_000);
-    // The CPU runs at a quarter of its speed for five ticks of 1 ms. After that it runs at full
-    // speed.
+    // For five ticks of 1 ms, the CPU runs at a quarter of its speed, so 1.25 ms of the work is
+    // done. After that it runs at full speed.
     assert_eq!(end_us(1024, 256, &["TARGET=0", "RAISED=1024"]), 5_000 + 8_750);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Policies (BPF schedulers) that identify CPUs by cid. A cid is a topological CPU number: the CPUs
-//! of a core have consecutive cids.
+//! Tests of policies (BPF schedulers) that identify CPUs by cid. A cid is a topological CPU number:
+//! the CPUs of a core have consecutive cids.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -58,7 +58,8 @@ fn init_can_assign_cids() {
         (run.var("wrong_dispatch"), run.var("wrong_task"), run.var("cpu_of_0")),
         (0, 0, 3)
     );
-    // The policy gave CPUs 1 and 2 the cids 2 and 1. The task that is pinned to CPU 3 is on cid 0.
+    // Here the policy gave CPU 1 the cid 2, and CPU 2 the cid 1. The task that is pinned to CPU 3
+    // is on cid 0.
     assert_eq!(run.var("mask_bits"), 0b0110);
     assert!(run.var("dispatched[0]") > 10 && run.var("dispatched[1]") > 10);
     assert_eq!(

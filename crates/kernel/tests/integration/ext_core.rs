@@ -48,8 +48,8 @@ fn callbacks_come_in_pairs() {
     let queued = run.machine.tasks.iter().filter(|task| task.on_rq).count() as u64;
     assert_eq!(get("nr_runnable"), get("nr_quiescent") + queued);
     let idle = run.machine.rqs.iter().filter(|rq| rq.idle()).count() as u64;
-    // Both CPUs were idle when the policy was loaded, so ops.update_idle() was not called for the
-    // start of their idle time.
+    // Both CPUs were idle when the policy was loaded, and their idle time had begun before that. So
+    // ops.update_idle() was not called for the beginning of this idle time.
     assert_eq!(get("nr_from_idle"), get("nr_to_idle") + 2 - idle);
     assert!(get("nr_select_cpu") > 1000 && get("nr_enqueue") >= get("nr_select_cpu") && get("nr_tick") > 100);
     assert_eq!(
@@ -139,8 +139,8 @@ fn enable_and_disable_follow_a_tasks_class() {
         ),
         (1, 2, 2, 1)
     );
-    // ops.enable() is followed by ops.set_weight() twice. The third call is for the change of the
-    // nice value to 10.
+    // ops.set_weight() is called after each of the two calls of ops.enable(). The third call is for
+    // the change of the nice value to 10.
     assert_eq!((get("nr_set_weight"), get("last_weight")), (3, 11));
 }
 
@@ -219,7 +219,7 @@ fn slices_end_at_a_tick() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog());
     let mut run = Run::new(machine(1, tasks), "count", &[]);
     run.run(1000 * MS).assert_alive();
-    // The two tasks run in turn. Their slices of 20 ms are rounded to a tick.
+    // The two tasks take turns. Their slices of 20 ms are rounded to whole ticks.
     assert!((45..=51).contains(&run.var("nr_running")), "{}", run.var("nr_running"));
     let used: Vec<u64> = run
         .machine

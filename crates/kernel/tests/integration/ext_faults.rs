@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of policy errors. An error ends the policy with the kernel's message, and the fair class
-//! schedules its tasks afterwards.
+//! Tests of errors of policies. An error ends the policy with the kernel's message. The fair class
+//! then schedules the policy's tasks.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -108,8 +108,8 @@ fn a_lost_task_is_found_by_the_watchdog() {
 
 #[test]
 fn tasks_are_dispatched_only_to_allowed_cpus() {
-    // Tasks without affinity may run on any CPU. With STALE, the policy dispatches each task a
-    // second time, when the task no longer waits. This has no effect.
+    // Tasks without affinity may run on any CPU. With STALE, the policy dispatches each task twice.
+    // The second time the task no longer waits, so the dispatch has no effect.
     for defines in [["ON=cpu"], ["ON=(u32)p->pid%2"], ["ON=!cpu"], ["STALE"]] {
         let mut run = Run::new(machine(2, 5), "hoard", &defines);
         run.run(300 * MS).assert_alive();

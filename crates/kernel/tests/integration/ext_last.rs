@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests with the policy `last`. When the slice of the only runnable task of a CPU ends, the task
-//! is enqueued again (SCX_OPS_ENQ_LAST), and the policy kicks the CPU. Other tests check that
-//! callbacks must test arguments that may be NULL.
+//! is enqueued again (SCX_OPS_ENQ_LAST), and the policy kicks the CPU. Further tests check that
+//! a callback must test its arguments for NULL if they may be NULL.
 
 use crate::policies::{Run, compile};
 use crate::support::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of local DSQs (preemption, SCX_ENQ_IMMED and re-enqueueing) and of bypass mode.
+//! Tests of local DSQs (preemption, SCX_ENQ_IMMED and re-enqueueing), and of bypass mode.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -77,8 +77,8 @@ fn requested_reenqueueing_happens_after_the_callback() {
     assert!(run.var("nr_came_back") >= 2, "{}", run.var("nr_came_back"));
 }
 
-/// When a policy ends, its tasks run in bypass mode until the fair class takes over: they run in
-/// turn with short slices, and the policy is not called.
+/// When a policy is about to end, its tasks run in bypass mode until the fair class takes over. In
+/// bypass mode the tasks take turns with short slices, and the policy is not called.
 #[test]
 fn an_ending_policy_is_bypassed() {
     let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());

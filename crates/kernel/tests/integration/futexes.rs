@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the costs of mutexes, semaphores, condition variables and barriers. All of them are
-//! implemented with futexes.
+//! Tests of the costs of mutexes, semaphores, condition variables and barriers. User space
+//! implements all of them with futexes.
 
 use crate::support::*;
 use machine::{MachineSpec, MessageCosts};
 use workload::{Op, Resource};
 
-/// Returns a machine on which an operation in user space takes 1 us, FUTEX_WAKE 10 us and
-/// FUTEX_WAIT 20 us. Other work of the kernel takes no time.
+/// Returns a machine on which an operation in user space takes 1 us, FUTEX_WAKE takes 10 us and
+/// FUTEX_WAIT takes 20 us. All other work of the kernel takes no time.
 fn spec(cpus: u32) -> MachineSpec {
     let mut spec = free(cpus);
     spec.costs.user_lock_ns = 1_000;
@@ -51,10 +51,10 @@ fn a_contended_mutex_costs_futex_wait_and_futex_wake() {
         .add("waiter", vec![Op::Lock(0), Op::Unlock(0)])
         .with(|task| task.start_ns = 100_000);
     let (_, records, _) = draw(spec(2), tasks, END, MS);
-    // The holder acquires the mutex within 1 us, computes, and releases it within 1 + 10 us.
+    // The holder acquires the mutex in 1 us, computes, and releases it in 1 + 10 us.
     assert_eq!(stop_ns(&records, 1), 1_000 + MS + 11_000);
-    // The waiter is woken when the holder begins to release the mutex. It pays for its first
-    // attempt and FUTEX_WAIT, then for a second attempt and for the release.
+    // The waiter wakes up when the holder begins to release the mutex. After that it pays 21 us for
+    // its first attempt and FUTEX_WAIT, 1 us for a second attempt, and 1 us for its release.
     assert_eq!(stop_ns(&records, 2), 1_000 + MS + 21_000 + 2_000);
 }
 
@@ -86,6 +86,6 @@ fn a_mutex_that_another_cpu_used_last_costs_a_cache_line() {
             .with(|task| (task.cpus, task.start_ns) = (Some(vec![0]), MS));
         stop_ns(&draw(spec, tasks, END, MS).1, 2)
     };
-    // For stop(0), the other CPU used the mutex last. For stop(1), no CPU used it before.
+    // In stop(0), the other CPU used the same mutex last. In stop(1), it used another mutex.
     assert_eq!(stop(0) - stop(1), 5_000);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hostile policies (BPF schedulers), with the sanitizer (`--check`) and without it. They call
-//! arbitrary functions with arbitrary arguments or write to arbitrary memory. In all cases the run
-//! either continues or ends with an error that names its cause. The JIT and the interpreter behave
-//! the same. Memory that does not belong to the policy is not changed.
+//! Tests of hostile policies (BPF schedulers), with and without the sanitizer (`--check`). The
+//! policies call arbitrary functions with arbitrary arguments or write to arbitrary memory. In all
+//! cases the run either continues or ends with an error that names its cause. The result is the
+//! same in the JIT and in the interpreter. Memory that does not belong to the policy is not
+//! changed.
 mod calls;
 
 use crate::policies;
@@ -46,8 +47,8 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(seed, &[]));
     let (image, policy) = match open_changed(&m, object, &profile, engine, put) {
         Ok(opened) => opened,
-        // Some programs are rejected when they are loaded. The kernel's verifier would reject them
-        // as well.
+        // Some programs are refused when they are loaded. The kernel's verifier would reject these
+        // programs as well.
         Err(error) => return (error.to_string(), Vec::new()),
     };
     let constants = image
@@ -98,14 +99,15 @@ fn a_hostile_policy_does_no_harm() {
         let kind = message.split(": ").nth(1).unwrap_or("").to_string();
         *ends.entry(kind).or_default() += 1;
     }
-    // Most arguments are nearly valid, so some of the random calls must reach each of these checks.
+    // Most arguments are nearly valid, so some of the random calls must get as far as each of these
+    // checks.
     for check in ["bad-pointer", "not-a-reference", "special-field", "stack-out-of-bounds"] {
         assert!(ends.contains_key(check), "no policy ended with {check}: {ends:#?}");
     }
 }
 
-/// Runs the policy `tamper`, which executes the given statement, without the sanitizer. Returns the
-/// message with which the policy ends.
+/// Runs the policy `tamper` without the sanitizer. The policy executes the C statement `statement`.
+/// Returns the message with which the policy ends.
 fn tamper(statement: &str, engine: Engine) -> String {
     let path = policies::compile("tamper", &[&format!("STORE={statement}")]);
     let bytes = std::fs::read(&path).expect("an object");
@@ -232,9 +234,9 @@ fn exhausted_memory_ends_the_policy_and_names_the_largest_user() {
     }
 }
 
-/// The three machines exist at the same time, so their memory is at different addresses of the
-/// host. The policy's slices depend on addresses, so the schedules would differ if the policy saw
-/// host addresses.
+/// The three machines exist at the same time, so the host has mapped their memory at different
+/// addresses. The policy computes slices from addresses. If it saw the addresses of the host, the
+/// schedules would differ.
 #[test]
 fn a_policy_sees_the_same_addresses_in_every_machine() {
     let path = policies::compile(
@@ -316,8 +318,8 @@ fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
 
 #[test]
 fn the_budget_pays_for_searches_of_the_kernel() {
-    // `work` is the number of instructions that each call must be charged for the search in the
-    // kernel, in addition to the instructions of the loop.
+    // `work` is a number of instructions. Each call must be charged this number for the search in
+    // the kernel, in addition to the instructions of the loop.
     for (function, cpus, work) in [
         ("PICK_IDLE", 8192, 8192 / 64),
         ("ONLINE_MASK", 8192, 8192 / 64),

@@ -10,7 +10,7 @@ use kernel::ext::EnableState;
 use trace::{Event, Record};
 use workload::Op;
 
-/// Returns the CPUs on which a task started to run, each with the time in ms.
+/// Returns the switches to a task: for each, the time in ms and the CPU.
 fn switches_to(records: &[Record], pid: u32) -> Vec<(u64, u32)> {
     let to = |record: &Record| matches!(record.event, Event::Switch { next, .. } if next == pid);
     let switches = records.iter().filter(|record| to(record));
@@ -19,7 +19,8 @@ fn switches_to(records: &[Record], pid: u32) -> Vec<(u64, u32)> {
 
 #[test]
 fn a_task_whose_cpus_are_all_offline_may_run_anywhere_from_then_on() {
-    // When its CPU goes offline, the task is queued in the first case and asleep in the second.
+    // When the task's CPU goes offline, the task is queued in the first case and sleeps in the
+    // second case.
     for ops in [vec![run_ms(20)], vec![run_ms(1), sleep_ms(10), run_ms(10)]] {
         let tasks = Tasks::default()
             .add("hog", vec![run_ms(40)])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the time that kernel work takes, and of the tasks that are charged for it. They also
-//! cover the times of ticks, and lazy reschedule requests, which wait for the return to user space.
+//! Tests of the time that kernel work takes, and of the tasks that are charged for this time. Also
+//! tests of the times at which ticks occur, and of lazy reschedule requests, which take effect only
+//! when the task returns to user space.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -27,7 +28,7 @@ fn machine(spec: MachineSpec, tasks: Tasks) -> Machine {
     Machine::new(spec, tasks.workload, 1).expect("a machine")
 }
 
-/// Returns the CPU time that a task was charged for, ns.
+/// Returns the CPU time in ns for which a task was charged.
 fn charged(m: &Machine, pid: u32) -> u64 {
     m.task(m.find_task(pid).expect("the task exists")).sum_exec_runtime
 }
@@ -49,14 +50,14 @@ fn tasks_are_charged_for_all_kernel_work_on_their_cpu() {
     assert!(time.overhead_ns > 50 * MS, "{time:?}");
     assert_eq!(time.tasks_ns + time.overhead_ns + time.idle_ns, SECOND);
     let sum = charged(&m, 1) + charged(&m, 2);
-    // At the end of the run, a task may already have been charged for kernel work that is not over
-    // yet.
+    // At the end of the run, a task may be charged for kernel work whose end is still in the
+    // future.
     assert!(sum.abs_diff(SECOND) <= 50 * US, "{sum}");
 }
 
-/// Runs a hog and a task that wakes other tasks on one CPU. Returns the CPU time that each of the
-/// two was charged for. A wake-up has two halves. The waker's half takes as much time as the work
-/// before it. The CPU of the woken task pays the other half.
+/// Runs a hog, and a task that wakes another task again and again, on one CPU. Returns the CPU time
+/// for which each of the two was charged. A wake-up takes 200 us. The waker's half takes as much
+/// time as the waker's work before the wake-up. The CPU of the woken task pays the other half.
 fn hog_and_waker() -> (u64, u64) {
     let mut spec = free(2);
     spec.costs.wakeup_ns = 200_000;
@@ -84,8 +85,9 @@ fn the_fair_share_of_a_task_includes_its_wake_ups() {
     assert!(waker.abs_diff(SECOND / 2) < 10 * MS, "{hog} {waker}");
 }
 
-/// Returns the length in ms of the longest turn of a task under a policy with slices of 20 ms. Each
-/// tick takes 0.3 ms, which is 30 % of all time.
+/// Returns the length in ms of the longest turn of a task (the time from a switch to the task until
+/// the switch away from it). The slices of the policy have 20 ms. Each tick takes 0.3 ms, which is
+/// 30 % of all time.
 fn longest_turn(irq_time_accounting: bool) -> u64 {
     let mut spec = free(1);
     spec.costs.tick_ns = 300_000;
@@ -124,7 +126,7 @@ fn a_slice_includes_the_callbacks_of_the_policy() {
     assert!(cheap.abs_diff(costly) <= 2, "{cheap} {costly}");
 }
 
-/// Returns the overhead of CPU 0, on which a timer wakes a task 100 times.
+/// Returns the overhead of CPU 0 in ns. A timer wakes a task on this CPU 100 times.
 fn timer_overhead(timer_irq_ns: u32) -> u64 {
     let mut spec = free(1);
     spec.costs.timer_irq_ns = timer_irq_ns;
@@ -139,8 +141,8 @@ fn timer_overhead(timer_irq_ns: u32) -> u64 {
 #[test]
 fn a_wake_up_by_a_timer_costs_an_interrupt() {
     assert_eq!(timer_overhead(0), 0);
-    // The high-resolution tick that ends slices also costs an interrupt, so there may be more than
-    // 100 interrupts.
+    // The high-resolution tick that ends a slice also costs an interrupt, so there may be more than
+    // the 100 interrupts of the timer.
     let ns = timer_overhead(10_000);
     assert!((99 * 10 * US..2 * SECOND / 100).contains(&ns), "{ns}");
 }
@@ -183,7 +185,7 @@ fn a_kick_costs_an_interrupt_on_both_cpus() {
     assert!(wakeups > 200 && ns >= wakeups * 10_000, "{ns} {wakeups}");
 }
 
-/// A SCHED_IDLE hog on CPU 0, and a task that is woken there by a task on CPU 1.
+/// Returns a SCHED_IDLE hog on CPU 0, a task on the same CPU, and a task on CPU 1 that wakes it.
 fn remote_waker() -> Tasks {
     Tasks::default()
         .resources(vec![Resource::Semaphore {
@@ -213,7 +215,7 @@ fn a_lazy_request_of_another_cpu_waits_for_an_interrupt() {
             assert_eq!(slow, 0);
             continue;
         }
-        // The shortest high-resolution tick is 10 us.
+        // The interrupt is the high-resolution tick, which comes after at least 10 us.
         assert!(waits.iter().skip(1).all(|&ns| ns >= 10 * US), "{waits:?}");
         assert!(waits.iter().all(|&ns| ns < MS), "{waits:?}");
     }
@@ -229,7 +231,7 @@ fn a_wake_up_by_an_interrupt_preempts_user_space_at_once() {
     let mut records = Vec::new();
     m.run(200 * MS, &mut records);
     let waits = waits(&records, 2);
-    // EEVDF may not consider the sleeper eligible when it wakes up. A few wake-ups therefore wait.
+    // EEVDF may decide that the sleeper is not eligible when it wakes up, so a few wake-ups wait.
     let late = waits.iter().filter(|&&ns| ns > 0).count();
     assert!(waits.len() > 50 && late <= 3, "{waits:?}");
 }
@@ -245,7 +247,7 @@ fn a_lazy_request_changes_the_schedule() {
     golden::check!("preempt_full.txt", &drawing(true));
 }
 
-/// Returns the CPUs in the order in which they handle the ticks, with the times of the ticks.
+/// Returns the ticks in the order in which the CPUs handle them: for each, its time and the CPU.
 fn ticks(skew_tick: bool) -> Vec<(u64, u32)> {
     let mut spec = free(4);
     spec.costs.tick_ns = 1_000;

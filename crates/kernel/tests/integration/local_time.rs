@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Trace records contain the local time of their CPU. The local time is ahead of the time of the
-//! current event by the cost of the kernel work since the event began. Therefore a wake-up latency
-//! includes the work of the handlers between the wake-up and the switch to the task.
+//! Tests of the times in trace records, which are local times of CPUs. The local time of a CPU is
+//! ahead of the time of the current event by the cost of the kernel work that the CPU has done
+//! since the event began. A wake-up latency therefore includes the work of the handlers between the
+//! wake-up and the switch to the task.
 
 use crate::support::*;
 use kernel::Machine;

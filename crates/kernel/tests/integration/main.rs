@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Integration tests: small simulated machines, with and without test policies.
+//! Integration tests. They run small simulated machines, with and without test policies.
 #![allow(clippy::disallowed_methods)] // Tests read and write files.
 
 mod attack;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of all kinds of maps and of allocated objects. Test policies contain programs that use
-//! them.
+//! Tests of all kinds of maps and of allocated objects. The tests run programs that test policies
+//! contain.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -26,7 +26,7 @@ fn loaded(policy: &str) -> Run {
     )
 }
 
-/// Runs a program of type syscall that the policy contains.
+/// Runs the program with this name. The policy contains it, and its type is syscall.
 fn call(run: &mut Run, program: &str) -> Result<i32, String> {
     let found = run.image.programs.iter().find(|known| known.name == program);
     let found = found.unwrap_or_else(|| panic!("no program {program}")).clone();
@@ -40,7 +40,7 @@ fn each_kind_of_map_behaves_like_the_kernels() {
     }
 }
 
-/// Runs all test programs of a policy. Checks that there are at least `least` of them.
+/// Runs all test programs of a policy. Also checks that the policy has at least `least` of them.
 fn run_tests(mut run: Run, policy: &str, least: usize) {
     let programs: Vec<String> = run.image.programs.iter().map(|program| program.name.clone()).collect();
     let tests: Vec<&String> = programs.iter().filter(|name| name.starts_with("test_")).collect();

@@ -38,7 +38,7 @@ fn used_ms(run: &Run, pid: u32) -> u64 {
     task.expect("the task has not exited").sum_exec_runtime / MS
 }
 
-/// Checks the CPU time of tasks after 20 s. `shares` contains the pid of each task and the
+/// Checks the CPU time of tasks after 20 s. `shares` contains, for each task, its pid and the
 /// percentage of the 20 s that it must have used.
 fn assert_shares(run: &Run, shares: &[(u32, u64)]) {
     for &(pid, percent) in shares {
@@ -94,7 +94,8 @@ fn the_ext_server_does_not_run_while_ext_tasks_have_time() {
         .add("ext", hog())
         .with(ext);
     let run = start(1, tasks, &[], 10 * SECOND);
-    // The ext task gets all CPU time that the normal task leaves. The normal task is never delayed.
+    // The ext task gets all CPU time that the normal task does not use. The normal task is never
+    // delayed.
     assert_eq!((used_ms(&run, 1), used_ms(&run, 2)), (9_000, 1_000));
     assert!(waits(&run.records, 1).iter().all(|&ns| ns == 0));
     assert_eq!(stops(&run.records, 1).len(), 100, "the normal task stops only to sleep");
@@ -110,7 +111,8 @@ fn a_waking_fair_task_preempts_an_ext_task_but_not_the_reverse() {
 
     let tasks = Tasks::default().add("ext", sleeper()).with(ext).add("normal", hog());
     let run = start(1, tasks, &[], 900 * MS);
-    // The ext server runs for the first time after 950 ms. Before that, the ext task does not run.
+    // The ext server first gives CPU time to the ext task after 950 ms. Until then the ext task
+    // does not run.
     assert_eq!(used_ms(&run, 1), 0);
     assert_eq!(used_ms(&run, 2), 900);
 }
@@ -174,7 +176,7 @@ fn a_cpu_with_a_fair_task_is_not_open_for_immed_tasks() {
         1,
         "the ext task is re-enqueued once and then waits"
     );
-    // The ext task runs while the fair task sleeps. It is re-enqueued when the fair task wakes up.
+    // The ext task runs while the fair task sleeps, and is re-enqueued when the fair task wakes up.
     let tasks = Tasks::default()
         .add("ext", hog())
         .with(ext)
@@ -234,7 +236,7 @@ fn a_task_that_changes_its_class_gains_or_loses_the_cpu() {
         .with(ext);
     let run = start(1, tasks, &[], 300 * MS);
     // The task starts at 20 ms, when the slice of the other task ends. After 5 ms it enters the
-    // fair class, and from then on it keeps the CPU.
+    // fair class, which has precedence, so it keeps the CPU from then on.
     assert_eq!((starts(&run.records, 2), stop_ns(&run.records, 2)), (vec![20], 75 * MS));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the steps of task programs: each step must have its effects in the right order and at
-//! the right time. Kernel work has no cost here and each task has its own CPU, so all times are
-//! exact.
+//! Tests of the programs of tasks. Each step of a program must have its effects in the right order
+//! and at the right time. Kernel work has no cost here and each task has its own CPU, so all times
+//! are exact.
 
 use crate::support::*;
 use kernel::Ended;
@@ -124,8 +124,8 @@ fn waiting_on_a_condition_releases_and_reacquires_the_mutex() {
             ],
         );
     let (records, ended) = run(2, tasks);
-    // The task is woken by the signal at 2 ms. The mutex is locked then, so the task sleeps until 5
-    // ms.
+    // The signal at 2 ms wakes the task. At this time the mutex is locked, so the task sleeps again
+    // until 5 ms.
     assert_eq!(starts(&records, 1), [0, 2, 5]);
     assert_eq!(stops(&records, 1).last(), Some(&(6, TaskState::Dead)));
     assert_eq!(ended, Ended::AllExited);
@@ -250,8 +250,8 @@ fn timer_intervals_do_not_depend_on_the_work_in_between() {
         length: Dist::Trace(vec![10 * MS]),
     };
     let ops = vec![next(), run_ms(3), next(), run_ms(12), next(), run_ms(1), next()];
-    // The expiries are at 10, 20, 30 and 40 ms. The expiry at 30 ms is missed, because the task
-    // works until 32 ms.
+    // The timer expires at 10, 20, 30 and 40 ms. The task works until 32 ms, so it does not wait
+    // for the expiry at 30 ms.
     let (records, _) = run(1, Tasks::default().add("a", ops));
     assert_eq!(starts(&records, 1), [0, 10, 20, 40]);
     assert_eq!(stops(&records, 1)[2].0, 33);
@@ -326,7 +326,7 @@ fn a_child_inherits_the_location_of_its_parents_memory() {
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 2) / MS
     };
-    // At 1000 ns per byte, the reload of 4000 bytes takes 4 ms.
+    // A reload takes 1000 ns per byte, so the reload of the child's 4000 bytes takes 4 ms.
     assert_eq!((child_ms(0, 8000), child_ms(1, 8000)), (2, 6));
     assert_eq!(child_ms(1, 0), 2);
 }

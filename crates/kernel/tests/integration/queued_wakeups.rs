@@ -59,8 +59,9 @@ fn only_a_policy_that_allows_it_enqueues_on_the_tasks_cpu() {
     );
 }
 
-/// Draws the fifth wake-up of the second task by the first one: a line for each step, with its time
-/// in ns since the beginning, in the column of the CPU that executes it.
+/// Draws the fifth wake-up of the second task by the first task. The drawing has a line for each
+/// step and a column for each CPU. The time of a step, in ns since the beginning of the wake-up, is
+/// in the column of the CPU that executes the step.
 fn drawing(llcs: u32, busy: bool, defines: &[&str]) -> String {
     let mut tasks = pairs(1);
     tasks.workload.tasks[0].cpus = Some(vec![0]);

@@ -7,8 +7,8 @@ use crate::support::*;
 use kernel::Machine;
 use workload::{Action, Cgroup, Disturbance};
 
-/// Runs five tasks on two CPUs until all of them sleep. Returns three numbers: the references that
-/// the policy holds at this time, the references that it has stored, and those that it has dropped.
+/// Runs five tasks on two CPUs until all of them sleep. Returns three numbers: how many references
+/// the policy then holds, how many it has stored in total, and how many it has dropped in total.
 /// The references are to tasks, or to the tasks' cgroup if `cgroup` is set. `checked` turns the
 /// sanitizer (`--check`) on.
 fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads one object on every Linux release. The tests check which symbols the object finds, that
-//! its schedule is the same, and that errors name the missing symbols.
+//! Tests that load one object on every Linux release. They check which symbols the object finds,
+//! that its schedule is the same on every release, and that errors name the missing symbols.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -12,7 +12,7 @@ use kernel::release::{RELEASES, Release};
 use profile::Profile;
 use std::path::Path;
 
-/// Returns a machine with six tasks. Its kernel is the given Linux release.
+/// Returns a machine with six tasks, whose kernel is this Linux release.
 fn machine(release: &str) -> Machine {
     let mut tasks = Tasks::default();
     for task in 0..6 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the sanitizer's rules. The files `policies/rules_*.bpf.c` contain small programs. A
 //! program that breaks a rule must end with the message that is in its source. A program that keeps
-//! the rules must run to its end. The negative tests of the command `windtunnel` have complete
-//! policies that break a rule.
+//! the rules must run to its end. (Complete policies that break a rule are in the negative tests of
+//! the command `windtunnel`.)
 
 use crate::policies;
 use crate::policies::corpus::{Case, FILES, WITHIN, cases};
@@ -16,8 +16,9 @@ use kernel::tracepoint::run_syscall_program;
 use profile::Profile;
 use std::path::Path;
 
-/// Returns the fault message with which a program ends, or an empty text. Programs of type syscall
-/// get 20 bytes of input. Other programs get a task and memory.
+/// Returns the fault message with which a program ends, or an empty text if it does not fault.
+/// Programs of type syscall get 20 bytes of input. All other programs get a task and addresses of
+/// memory.
 fn end(object: &Object, name: &str, engine: Engine) -> String {
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
@@ -68,8 +69,8 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     }
 }
 
-/// Deletes the element of the map `hash` from user space and creates it again. The new element has
-/// the same memory.
+/// Deletes the element of the map `hash` and creates it again, as user space does. The new element
+/// has the same memory.
 fn recreate_element(m: &Machine) {
     let hash = m.ext.vm().map_by_name("hash").expect("the policy has this map");
     let (key, value) = (1u32.to_le_bytes(), vec![0; hash.def().value_size as usize]);
@@ -77,7 +78,7 @@ fn recreate_element(m: &Machine) {
     assert_eq!(hash.update(&m.region, &key, &value, 0, 0), Ok(0));
 }
 
-/// Returns a message for each program of a source file that does not end as expected.
+/// Returns one message for each program of a source file that does not end as its source declares.
 fn unexpected_ends(file: &str) -> Vec<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/policies/{file}.bpf.c"));
     let source = std::fs::read_to_string(source).expect("the source can be read");
@@ -101,8 +102,8 @@ fn unexpected_ends(file: &str) -> Vec<String> {
     wrong
 }
 
-/// All programs are in one test, because messages contain addresses. Tests that run in parallel
-/// would have their regions (the memory for BPF) at different addresses.
+/// All programs run in one test, because messages contain addresses. If tests ran in parallel,
+/// their regions (the memory for BPF) would be at different addresses.
 #[test]
 fn each_program_ends_as_its_source_declares() {
     let mut wrong: Vec<String> = FILES.into_iter().flat_map(unexpected_ends).collect();
@@ -114,7 +115,7 @@ fn each_program_ends_as_its_source_declares() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Returns a message if a variant of `rules_within` does not end as expected.
+/// Returns a message if a variant of `rules_within` does not end as expected, otherwise `None`.
 fn unexpected_end_within(define: &str, expected: &str) -> Option<String> {
     let [jit, interpreter] = [Engine::Jit, Engine::Interpreter].map(|engine| end_within(define, engine));
     let good = match expected {
@@ -128,7 +129,8 @@ fn unexpected_end_within(define: &str, expected: &str) -> Option<String> {
         .then(|| format!("{define}: the JIT and the interpreter differ: \"{jit}\" and \"{interpreter}\""))
 }
 
-/// Returns the message with which a variant of `rules_within` ends, or an empty text.
+/// Returns the message with which a variant of the policy `rules_within` ends. The message is empty
+/// if the policy is still loaded at the end of the run.
 fn end_within(define: &str, engine: Engine) -> String {
     let task = || vec![run_ms(1), sleep_ms(1), run_ms(1)];
     let tasks = (0..3).fold(Tasks::default(), |tasks, n| tasks.add(&format!("t{n}"), task()));

@@ -50,7 +50,7 @@ fn every_field_has_the_kernels_value() {
         ("policy", 0),
         ("load", 335 << 10),
         ("state", 0),
-        // As in the kernel, rq->curr is updated only after the call of ops.running().
+        // rq->curr is updated only after the call of ops.running(), as in the kernel.
         ("on_cpu", 0),
         ("rq_curr_pid", 0),
         ("on_cpu_at_end", 1),
@@ -85,12 +85,12 @@ fn every_field_has_the_kernels_value() {
     ] {
         assert_eq!(var(name), value, "{name}");
     }
-    // The task runs at 2, 4, 6, 8 and 10 ms. When it starts for the fifth time, it has run for 4 ms
+    // The task starts to run at 2, 4, 6, 8 and 10 ms. Before the fifth start it has run for 4 ms
     // and slept four times.
     assert_eq!((var("runtime"), var("utime"), var("nvcsw")), (4 * MS, 4 * MS, 4));
     assert_eq!(var("runtime_at_end"), 5 * MS);
-    // The task has never waited for a CPU. The CPU was idle before, so clock_pelt has the value
-    // that was set while it was idle.
+    // The task has never waited for a CPU, because its CPU was idle before each start. clock_pelt
+    // therefore has the value that was set while the CPU was idle.
     assert_eq!((var("pcount"), var("run_delay")), (4, 0));
     assert_eq!(
         (var("clock_pelt"), var("pelt_ran"), var("lost_idle_time")),
@@ -114,8 +114,8 @@ fn waiting_for_a_cpu_counts_as_run_delay() {
     let mut run = Run::new(machine(1, tasks), "fields", &[]);
     run.run(50 * MS);
     run.assert_alive();
-    // At its first start the task does not wait. Each time after that, the CPU is used by the other
-    // task, which runs for 3 ms at a time.
+    // At its first start the task does not wait. Each later time, it waits for the other task,
+    // which then uses the CPU for at most 3 ms.
     let (times, delay) = (run.var("pcount"), run.var("run_delay"));
     assert!(
         times > 5 && delay > times * MS && delay <= times * 3 * MS,
@@ -123,8 +123,8 @@ fn waiting_for_a_cpu_counts_as_run_delay() {
     );
 }
 
-/// Runs the policy `misuse`, which makes the call in `defines`. Returns the error message with
-/// which it ends.
+/// Runs the policy `misuse`. `defines` selects the wrong call that it makes. Returns the error
+/// message with which the policy ends.
 fn misuse(defines: &[&str]) -> String {
     let mut machine = machine(2, Tasks::default().add("task", sleeper(MS, MS)));
     let defines: Vec<&str> = defines.iter().copied().chain(["WARN"]).collect();
@@ -291,7 +291,7 @@ const NAMES: [&str; 14] = [
     "on_demand",
 ];
 
-/// Returns the entries of the log that the policy writes. Each consists of an event and a pid.
+/// Returns the entries of the log that the policy writes, each as "event pid".
 fn log(run: &Run) -> Vec<String> {
     let entry = |i| {
         let event = run.var(&format!("log_what[{i}]"));
@@ -300,8 +300,8 @@ fn log(run: &Run) -> Vec<String> {
     (0..run.var("nr_logged")).map(entry).collect()
 }
 
-/// Loads the policy `trace` with a profile, the description of its user-space part. Returns the run
-/// and the warnings.
+/// Loads the policy `trace` with a profile. (A profile describes what the policy's user-space part
+/// does.) Returns the run and the warnings.
 fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     let mut machine = machine(2, tasks);
     let bytes = std::fs::read(compile("trace", &[])).unwrap();
@@ -455,8 +455,8 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
             weight: 100,
         })
         .into();
-    // Task 1 ends early. Tasks 2 and 3 are threads of one process. The later tasks start one after
-    // another.
+    // Task 1 ends early. Tasks 2 and 3 are threads of one process. The tasks after them start one
+    // after another.
     tasks = tasks.add("short", vec![Op::Sleep(Dist::Fixed(2 * MS))]);
     tasks = tasks.add("thread", sleeper(MS, MS)).with(|task| task.process = 7);
     tasks = tasks
@@ -482,7 +482,7 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
         ("leaders", 3),
         ("leader_pids", 12),
         ("of_process", 2),
-        // Only the threads that follow the given task in its process are counted.
+        // This iteration visits only the threads that follow the given task in its process.
         ("of_process_rest", 1),
         ("no_task", -22i64 as u64),
         ("no_order", -22i64 as u64),
@@ -511,8 +511,8 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
             .cpuperf_target,
         512
     );
-    // The first task has exited. The policy still holds a reference to its task_struct, so no other
-    // task gets this task_struct.
+    // The first task has exited, but the policy still holds a reference to its task_struct. No
+    // other task may therefore get this task_struct.
     run.run(25 * MS);
     run.assert_alive();
     let held = run.var("held_addr");

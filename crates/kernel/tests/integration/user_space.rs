@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of a profile, the file that describes the steps of a policy's user-space part after the
-//! object was loaded. The steps set map entries, run programs, and store values into memory that
-//! programs return. They are performed before or after the policy is enabled.
+//! Tests of profiles. A profile is a file with the steps that a policy's user-space part performs
+//! after the object was loaded. The steps set map entries, run programs, and store values into
+//! memory whose addresses programs return. A step is performed either before or after the policy is
+//! enabled.
 
 use crate::policies::{Run, compile};
 use crate::support::*;
@@ -125,9 +126,8 @@ fn programs_pass_on_results_and_run_before_and_after_enabling() {
         (run.var("masks[0]"), run.var("masks[1]"), run.var("masks_given")),
         (0b11, 0b1100, 2)
     );
-    // kept[i] = series[2] * 1000 + 1, where series[2] = 2 + third and third = sizeof(struct place)
-    // / 4 = 3. The last digit is 1 if the program got the address that the first program had
-    // returned.
+    // kept[i] is series[2] * 1000 + 1. Here series[2] = 2 + third, and third = sizeof(struct place)
+    // / 4 = 3. The last digit is 1 if keep() got the address that give() had returned.
     assert_eq!(
         (run.var("kept[0]"), run.var("kept[1]"), run.var("kept[2]")),
         (5001, 5001, 0)

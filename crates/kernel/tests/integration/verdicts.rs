@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compares the sanitizer with the verifier of a real kernel. The file `verdicts.tsv` contains the
-//! verdict of that kernel on each test program of the sanitizer. The command `PARTS=verifier make
-//! live-test` writes the file. This test itself needs no such kernel. It compares the expected
-//! results of the programs with the file, and the table in docs/sanitizer.md with both.
+//! verdict of that kernel's verifier on each test program of the sanitizer. The command
+//! `PARTS=verifier make live-test` writes the file. This test runs without that kernel. It compares
+//! the expected results of the programs with the file, and the table in docs/sanitizer.md with
+//! both.
 
 use crate::policies::corpus::{FILES, WITHIN, cases};
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ enum Verdict {
     Silent,
     /// The run ends with a finding of the sanitizer.
     Reports,
-    /// The run ends with an error of sched_ext that does not come from the sanitizer.
+    /// The run ends with an error of sched_ext, not with a finding of the sanitizer.
     Ends,
 }
 
@@ -24,7 +25,7 @@ enum Verdict {
 struct Program {
     object: String,
     name: String,
-    /// Name of the rule that the program breaks, or the beginning of that name.
+    /// Name of the rule that the program breaks, or only the beginning of this name.
     rule: String,
     sanitizer: Verdict,
 }
@@ -171,8 +172,8 @@ fn programs() -> Vec<Program> {
     programs
 }
 
-/// Returns the version of the kernel, and for each object and program whether the kernel accepted
-/// it.
+/// Returns the version of the kernel, and whether its verifier accepted each program, by object and
+/// program.
 fn verdicts() -> (String, BTreeMap<(String, String), bool>) {
     let text = read(&crate_path("tests/verdicts.tsv"));
     let kernel = text

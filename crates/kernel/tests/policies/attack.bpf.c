@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * attack: a policy that tries to use up the computing time or the stack of the host in ops.init().
- * One of these definitions selects the method:
+ * One of these macros selects the method:
  *
  * TREE        a tree of 2^40 function calls
  * LARGE       a function with more instructions than the JIT compiles
@@ -24,7 +24,7 @@ char other[65536];
 #define REPEAT_1000(code) REPEAT_10(REPEAT_10(REPEAT_10(code)))
 
 #ifdef TREE
-/* Each function calls the next one twice, so there are 2^40 calls without any loop. */
+/* Each function calls the next one twice, so the program makes 2^40 calls without any loop. */
 #define LEVEL(n, next) static __attribute__((noinline)) int f##n(int x) { return next(x + 1) + next(x + 2); }
 static __attribute__((noinline)) int leaf(int x)
 {

@@ -39,7 +39,7 @@ s32 scx_bpf_cid_to_cpu(s32 cid) __ksym;
 void scx_bpf_cid_topo(s32 cid, struct scx_cid_topo *out, unsigned long out__sz) __ksym;
 struct task_struct *scx_bpf_cpu_curr(s32 cpu) __ksym;
 struct task_struct *scx_bpf_tid_to_task(u64 tid) __ksym;
-/* This kfunc does not exist in Linux 7.2. */
+/* Linux 7.2 does not have this kfunc. */
 void bpf_stream_vprintk_impl(int stream_id, const char *fmt, const void *args, u32 len, void *aux) __ksym __weak;
 
 u64 pre, post, up, children, bad_order, threads, leaders, of_process, nodes, node_of_3, cap, cur, online, possible, cids, cid_of_2;

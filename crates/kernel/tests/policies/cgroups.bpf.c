@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cgroups: a policy that prints one line for each callback and each tracepoint about cgroups. The
- * lines contain the ids of cgroups and the pids of tasks. Definitions:
+ * cgroups: a policy that prints one line for each call of a callback or tracepoint about cgroups.
+ * The lines contain the ids of cgroups and the pids of tasks. These macros change it:
  *
  * REFUSE_MKDIR     rejects cgroups that are created after the first task has run
  * REFUSE_MOVE=pid  rejects moves of the task with this pid

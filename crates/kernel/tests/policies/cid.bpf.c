@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * cid: a policy that identifies CPUs by cid (topological CPU number). It inserts each task into the
- * local DSQ of the task's cid, and counts calls of callbacks with wrong arguments. Definitions:
+ * local DSQ of the task's cid. It also counts those calls of its callbacks in which an argument is
+ * wrong. These macros change it:
  *
  * REVERSE   ops.init() numbers the CPUs in reverse order
  * TWICE     ops.init() assigns the same cid to two CPUs
@@ -110,7 +111,10 @@ s32 SCX_OP_SLEEPABLE(cid_init)
 	for (int i = 0; i < 7; i++)
 		places[i] = ((s32 *)&topo)[i];
 #ifndef NO_ARENA
-	/* The code must use the arena, because the kernel requires that the policy has one. */
+	/*
+	 * The kernel requires that the policy has an arena. It has one only if its code refers to
+	 * the arena.
+	 */
 	arena_addr = (u64)&arena;
 #endif
 	return 0;

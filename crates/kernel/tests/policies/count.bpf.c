@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * count: a policy that defines every callback and counts the calls. It schedules all tasks on one
- * FIFO DSQ. Definitions:
+ * FIFO DSQ. These macros change it:
  *
  * FLAGS=x        value of ops.flags
- * EXIT_AT=n      the nth kind of callback ends the policy, with the exit code n
+ * EXIT_AT=n      the callback with the number n (C_*) ends the policy with the exit code n
  * TIMEOUT_MS=n   value of ops.timeout_ms
  * LOSE           the policy inserts no task into a DSQ
  * HOTPLUG        the policy has ops.cpu_online() and ops.cpu_offline()

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * cpusets: a policy that prints the cpusets of cgroups. It reads the same fields as a policy that
- * gives each cgroup its own CPUs. It prints
+ * gives each cgroup its own CPUs.
  *
- * - before a cpuset is written, the old CPUs of cgroup 2
- * - after a cpuset was written, cpuset.cpus and cpuset.cpus.effective of every cgroup, starting
- *   with the root
- * - the cpuset of a cgroup that is created, and the cpuset of a cgroup that a task joins
+ * - Before a cpuset is written, it prints the old CPUs of cgroup 2.
+ * - After a cpuset was written, it prints cpuset.cpus and cpuset.cpus.effective of every cgroup,
+ *   starting with the root.
+ * - When a cgroup is created or a task joins a cgroup, it prints the cpuset of this cgroup.
  */
 #include "scx.h"
 
@@ -76,7 +76,7 @@ u64 cpumask_bytes, pointers, arrays;
 		bpf_trace_vprintk(___format, sizeof(___format), ___data, sizeof(___data));          \
 	})
 
-/* Copies all words of a mask. Returns the first word. Returns -1 if any other word is not 0. */
+/* Copies all words of a mask. Returns the first word, or -1 if any other word is not 0. */
 static u64 read(u32 to, cpumask_var_t from)
 {
 	struct mask *mask = bpf_map_lookup_elem(&masks, &to);

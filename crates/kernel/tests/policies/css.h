@@ -18,8 +18,8 @@ struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it) __ksym;
 void bpf_iter_css_destroy(struct bpf_iter_css *it) __ksym;
 
 /*
- * Iterates over cgroups. Returns a number whose decimal digits are the ids of the cgroups in the
- * order in which they were visited. Returns -1 if `order` is invalid.
+ * Iterates over cgroups. Returns a number whose decimal digits are the ids of the cgroups, in the
+ * order in which the iterator visits them. Returns -1 if `order` is invalid.
  */
 static __always_inline u64 walk(struct cgroup *from, unsigned int order)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * direct: a policy with valid and invalid insertions in ops.select_cpu() and ops.enqueue(). One of
- * these definitions selects the insertion:
+ * these macros selects what the policy does:
  *
- * LOCAL           into the local DSQ of the selected CPU
- * BOGUS           into a DSQ that does not exist
- * VTIME_LOCAL     into a local DSQ in vtime order
- * TWICE           the same task twice
- * OTHER           another task than the one that is being woken
- * BAD_CPU         none; ops.select_cpu() returns a CPU that does not exist
- * ENQ_BOGUS       in ops.enqueue(), into a DSQ that does not exist
- * ENQ_LOCAL_ON=n  in ops.enqueue(), into the local DSQ of CPU n
- * MIXED           into one DSQ, both in FIFO order and in vtime order
- * BAD_FLAGS       with a flag that only the kernel may use
- * NO_INSERT       none
+ * LOCAL           inserts into the local DSQ of the selected CPU
+ * BOGUS           inserts into a DSQ that does not exist
+ * VTIME_LOCAL     inserts into a local DSQ in vtime order
+ * TWICE           inserts the same task twice
+ * OTHER           inserts another task than the one that is being woken
+ * BAD_CPU         returns a CPU that does not exist from ops.select_cpu()
+ * ENQ_BOGUS       inserts in ops.enqueue() into a DSQ that does not exist
+ * ENQ_LOCAL_ON=n  inserts in ops.enqueue() into the local DSQ of CPU n
+ * MIXED           inserts into one DSQ, both in FIFO order and in vtime order
+ * BAD_FLAGS       inserts with a flag that only the kernel may use
+ * NO_INSERT       inserts no task
  */
 #include "scx.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * faulty: policies that the kernel's verifier would reject, or that sched_ext would end. One of
- * these definitions selects the error:
+ * these macros selects the error:
  *
  * WILD           ops.running() stores to an invalid address
  * NULL_STORE     ops.running() stores through a NULL pointer

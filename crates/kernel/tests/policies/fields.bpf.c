@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * fields: a policy that reads all fields of the simulated kernel's objects. It does so whenever a
- * task runs whose name begins with "w".
+ * fields: a policy that reads all fields of the simulated kernel's objects. It reads them whenever
+ * a task whose name begins with "w" starts to run.
  */
 #include "scx.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * held_cgroup: a policy that holds a reference to the cgroup with id 2 from its creation until
- * RELEASE_AT. It also stores a number for each cgroup in BPF cgroup storage. Whenever a task runs,
- * the policy records which data of the referenced cgroup it can access.
+ * held_cgroup: a policy that holds a reference to the cgroup with id 2, from the creation of this
+ * cgroup until the time RELEASE_AT. It also stores a number for each cgroup in BPF cgroup storage.
+ * Whenever a task starts to run, the policy records which data of the referenced cgroup it can
+ * access.
  */
 #include "css.h"
 
@@ -39,17 +40,19 @@ struct storage {
 } numbers SEC(".maps"), others SEC(".maps");
 
 /*
- * Data that the policy reads about the referenced cgroup: its id, the number that is stored for
- * it, and the id of its root. `has_task` says whether the running task is in the referenced
- * cgroup. `same_place` says whether the task's cgroup has the address of the referenced cgroup.
+ * Data that the policy reads about the referenced cgroup: its id, the number that is stored for it,
+ * and the id of its root. `has_task` says whether the running task is in the referenced cgroup.
+ * `same_place` says whether the running task's cgroup has the same address as the referenced
+ * cgroup.
  */
 u64 held_id, held_number, held_root, has_task, same_place;
 /* Results of the iterators over cgroups. */
 u64 pre, post, below, own;
 u64 nr_exits;
 /*
- * Counters of removed cgroups in ops.cgroup_exit(). `dying_number` counts the cgroups whose
- * stored number can still be read. `dying_other` counts those that can still get new storage.
+ * Counters of the cgroups for which ops.cgroup_exit() is called. `dying_number` counts the cgroups
+ * whose stored number can still be read. `dying_other` counts the cgroups for which new storage can
+ * still be created.
  */
 u64 dying_number, dying_other;
 

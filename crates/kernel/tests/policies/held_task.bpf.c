@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * held_task: a policy that holds a reference to the task with pid 1 from its first run until
- * RELEASE_AT. It also stores a number for this task in BPF task storage. Whenever another task
- * runs, the policy records which data of the referenced task it can access. After the release it
- * does the same, but has only the task's address.
+ * held_task: a policy that holds a reference to the task with pid 1, from the first run of this
+ * task until the time RELEASE_AT. It also stores a number for this task in BPF task storage.
+ * Whenever another task starts to run, the policy records which data of the referenced task it can
+ * access. After RELEASE_AT it does the same through the task's address alone.
  */
 #include "scx.h"
 

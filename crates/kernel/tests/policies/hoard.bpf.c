@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * hoard: a policy that stores the pids of waiting tasks in a queue of its own and dispatches tasks
- * from there. Definitions, of which at most one is given:
+ * from there. At most one of these macros is defined:
  *
- * ON=expression  inserts into the local DSQ of the CPU with this number; the expression may use the
- *                task p and the dispatching cpu
+ * ON=expression  inserts into the local DSQ of the CPU with the number `expression`, which may use
+ *                `p` (the task) and `cpu` (the dispatching CPU)
  * OVERFLOW       inserts more tasks than the dispatch buffer can hold
  * UNDERFLOW      cancels an insertion although there is none
- * STALE          stores every pid twice; at the second dispatch the task is no longer waiting
+ * STALE          stores every pid twice, so that each task is dispatched again when it no longer
+ *                waits
  */
 #include "scx.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hog: a policy that allocates more and more memory. One of these definitions selects the kind of
+ * hog: a policy that allocates more and more memory. One of these macros selects the kind of
  * memory: OBJECTS, LIST, ELEMENTS, ARENA, QUEUE, RECORDS, DSQS, LOCKS, TIMERS, STARTS, LINES,
  * MASKS.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * idle_task: a policy with FIFO scheduling that passes an idle task to kfuncs which are meant for
- * tasks of the policy.
+ * idle_task: a policy with FIFO scheduling that passes an idle task to kfuncs. Most of these kfuncs
+ * expect a task that the policy schedules.
  */
 #include "scx.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * kick: a policy with FIFO scheduling that kicks CPUs. One of these definitions selects the kick:
+ * kick: a policy with FIFO scheduling that kicks CPUs. One of these macros selects the kick:
  *
- * CYCLE    each task that starts to run kicks the next CPU and waits until it has rescheduled
+ * CYCLE    when a task starts to run, its CPU kicks the next CPU and waits until that CPU has
+ *          rescheduled
  * PREEMPT  a woken task preempts the running task, whose slice never ends
  * BOTH     kicks with SCX_KICK_IDLE and SCX_KICK_PREEMPT at the same time
  * BAD      kicks a CPU that does not exist
@@ -18,8 +19,8 @@ void SCX_OP(kick_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert(p, 1, SCX_SLICE_INF, enq_flags);
 #if defined(PREEMPT)
 	/*
-	 * For a task that has just been preempted, enq_flags is 0. This task must not preempt the
-	 * other one.
+	 * If the task was preempted, enq_flags is 0. Such a task must not preempt the task that has
+	 * preempted it.
 	 */
 	if (enq_flags)
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * kptrs: a policy that stores a reference to each running task in a map, and drops it when the task
- * stops. With CGROUP, the reference is to the task's cgroup. One of these definitions selects how
- * the reference is dropped:
+ * stops. With the macro CGROUP, the reference is to the task's cgroup. One of these macros selects
+ * how the reference is dropped:
  *
  * DELETE    the map element is deleted
  * UPDATE    the map element is updated
  * EXCHANGE  bpf_kptr_xchg() returns the reference, which is then released
- * EVICT     the map is an LRU map with one element, which is evicted when another is added
- * OBJECT    the deleted element contains an object that has the reference
- * TREE      the deleted element contains an object with a tree, whose node has the reference
- * LIST      the deleted element contains an object with a list, whose two nodes have references
+ * EVICT     the map is an LRU map with one element, which is evicted when another one is added
+ * OBJECT    the map element is deleted; it owns an object that has the reference
+ * TREE      the map element is deleted; it owns an object with a tree, whose node has the reference
+ * LIST      the map element is deleted; it owns an object with a list, whose two nodes each have a
+ *           reference
  *
- * With DROP, the object is not stored in a map but dropped directly. With NESTED, the object is
- * stored in another object, which is dropped.
+ * With the macro DROP, the object is not stored in a map but dropped directly. With the macro
+ * NESTED, the object is stored in another object, and that one is dropped.
  */
 #include "scx.h"
 

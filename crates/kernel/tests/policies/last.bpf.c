@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * last: a policy that schedules all tasks on one DSQ. When the slice of the only runnable task of a
- * CPU ends, that task is also enqueued on this DSQ. The policy then kicks the CPU with
- * SCX_KICK_IDLE while the CPU's runqueue lock is held. Definitions:
+ * CPU ends, this task is enqueued on the DSQ again. The policy then kicks the CPU with
+ * SCX_KICK_IDLE while the CPU's runqueue lock is held. These macros change it:
  *
  * USES   ops.dispatch() uses `prev` without a test for NULL
  * TESTS  ops.dispatch() tests `prev` for NULL before it uses it

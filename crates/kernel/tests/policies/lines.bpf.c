@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * lines: a policy that schedules all tasks on one DSQ. Each CPU has a word that contains the pid of
- * its running task. The word is written at every switch. Definitions:
+ * lines: a policy that schedules all tasks on one DSQ. For each CPU, a word contains the pid of the
+ * running task. The word is written at every switch. These macros change the policy:
  *
  * (default)  the word of each CPU is in a separate cache line
  * DENSE      the words of eight CPUs are in the same cache line

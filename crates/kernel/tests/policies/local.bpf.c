@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * local: a policy that inserts tasks into local DSQs. Tasks that are enqueued again are inserted
- * into another DSQ. Definitions, of which at most one is given:
+ * into another DSQ. At most one of these macros is defined:
  *
  * IMMED    inserts with SCX_ENQ_IMMED: the task runs immediately or is enqueued again
  * PREEMPT  a woken task preempts the running task

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * locks: a policy that schedules all tasks on one DSQ and counts insertions. The counter is the
- * third value of an array map and is protected by a bpf_spin_lock.
+ * locks: a policy that schedules all tasks on one DSQ and counts insertions. The counter is in the
+ * third value of an array map. A bpf_spin_lock protects it.
  */
 #include "scx.h"
 

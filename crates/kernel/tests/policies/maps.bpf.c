@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * maps: test programs for all kinds of maps. Each program returns 0, or the number of the source
- * line with the check that failed.
+ * maps: test programs for all kinds of maps. A program returns 0 if all its checks succeed,
+ * otherwise the number of the source line with the failed check.
  */
 #include "syscalls.h"
 
@@ -96,7 +96,7 @@ SEC("syscall") int test_percpu_hash(void *ctx)
 	CHECK(bpf_map_update_elem(&percpu_hash, &key, &value, 3) == -EINVAL);
 	mine = bpf_map_lookup_elem(&percpu_hash, &key);
 	CHECK(mine && mine->first == 1 && mine->second == 2);
-	/* A new element has been written only for this CPU. Its values for other CPUs are zero. */
+	/* The update has created a value for this CPU only. The values for other CPUs are zero. */
 	other = lookup_percpu_elem(&percpu_hash, &key, 1);
 	CHECK(other && other != mine && !other->first && !other->second);
 	CHECK(lookup_percpu_elem(&percpu_hash, &key, 0) == mine);
@@ -118,7 +118,7 @@ SEC("syscall") int test_lru_hash(void *ctx)
 	key = 1;
 	CHECK(bpf_map_lookup_elem(&lru_hash, &key));
 	/*
-	 * The element with key 2 is the one that was used least recently, so it has been evicted.
+	 * The insertion of key 4 evicts the element with key 2, which was used least recently.
 	 */
 	key = 4;
 	CHECK(bpf_map_update_elem(&lru_hash, &key, &value, BPF_EXIST) == -ENOENT);
@@ -200,8 +200,8 @@ SEC("syscall") int test_arrays(void *ctx)
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_NOEXIST) == -EEXIST);
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_EXIST) == 0);
 	/*
-	 * BPF_F_LOCK is invalid because the array has no lock. The existence of the element is
-	 * checked first.
+	 * BPF_F_LOCK is invalid because the values of the array have no lock. The kernel checks
+	 * first whether the element exists.
 	 */
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK) == -EINVAL);
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK | BPF_NOEXIST) == -EEXIST);
@@ -333,8 +333,8 @@ struct keeps {
 MAP(keeps, 1, 2, u32, struct keeps);
 
 /*
- * A kptr with the wrong type is detected only by the sanitizer. The reference is dropped according
- * to the actual type of the object.
+ * Stores a reference to a cgroup in a kptr for tasks. Only the sanitizer reports this. When the
+ * element is deleted, the reference is dropped as that of a cgroup, the actual type of the object.
  */
 SEC("syscall") int test_wrong_kptr(void *ctx)
 {
@@ -400,7 +400,7 @@ SEC("syscall") int test_events(void *ctx)
 {
 	u64 data = 1, value[3] = { 1, 1, 1 };
 
-	/* The perf event array has one entry for each CPU, and all of them are empty. */
+	/* The perf event array has one entry for each of the two CPUs. All entries are empty. */
 	CHECK(perf_event_output(ctx, &events, BPF_F_CURRENT_CPU, &data, sizeof(data)) == -ENOENT);
 	CHECK(perf_event_output(ctx, &events, 1, &data, sizeof(data)) == -ENOENT);
 	CHECK(perf_event_output(ctx, &events, 2, &data, sizeof(data)) == -E2BIG);
@@ -445,7 +445,7 @@ SEC("syscall") int test_arena(void *ctx)
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, 1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 1, -2, 0));
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 0, -1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 5, -1, 0));
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 1) && !bpf_arena_alloc_pages(&arena, (void *)8, 1, -1, 0));
-	/* Frees all pages except for the one that contains address 0. */
+	/* Takes all pages except for page 0. A call that frees pages at NULL has no effect. */
 	CHECK(bpf_arena_alloc_pages(&arena, NULL, 3, 0, 0));
 	bpf_arena_free_pages(&arena, NULL, 4);
 	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * misuse: a policy that makes the call in -DCALL=... in ops.running(), or with -DIN_INIT in
- * ops.init().
+ * misuse: a policy that makes the wrong call CALL (a macro). It makes the call in ops.running(), or
+ * in ops.init() if the macro IN_INIT is defined.
  */
 #include "scx.h"
 

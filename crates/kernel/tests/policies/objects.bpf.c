@@ -106,7 +106,7 @@ struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head) __ksym;
 SEC(".data.list") struct bpf_spin_lock list_lock;
 SEC(".data.list") struct bpf_list_head list __attribute__((btf_decl_tag("contains:shared:node")));
 
-/* If a node cannot be added to a list, it is released. */
+/* If a node cannot be added to a list, the kernel drops the reference to it. */
 SEC("syscall") int test_refused_node(void *ctx)
 {
 	struct shared *a = bpf_obj_new_impl(__builtin_btf_type_id(*(struct shared *)0, 0), NULL), *again;
@@ -134,8 +134,8 @@ struct holder {
 };
 
 /*
- * If an object is dropped, the nodes of its list are released. Other references to a node remain
- * valid, and the node can be added to another list.
+ * If an object with a list is dropped, the nodes leave the list and lose one reference each. Other
+ * references to a node remain valid, and the node can be added to another list.
  */
 SEC("syscall") int test_dropped_list(void *ctx)
 {
@@ -173,8 +173,8 @@ static int on_time(void *map, u32 *key, struct timed *value)
 }
 
 /*
- * An update cancels the timer in the element. A reference in an element of an array remains there.
- * A reference in an element of a hash is dropped.
+ * An update of an element cancels the timer in it. A reference in the element remains there if the
+ * map is an array (`stays`), and is dropped if the map is a hash.
  */
 static __always_inline int update_ends(void *map, bool stays)
 {
@@ -291,8 +291,8 @@ SEC("syscall") int test_strings(void *ctx)
 	CHECK(bpf_strnstr(mixed, "Sched", 11) == -ENOENT && bpf_strnstr(mixed, "Sched", 12) == 7);
 	CHECK(bpf_strcasestr(mixed, part) == 7 && bpf_strcasestr(mixed, none) == -ENOENT);
 	/*
-	 * The first addresses are outside of the kernel's address range. The last one is inside,
-	 * but there is no memory.
+	 * 8 and NULL are outside of the kernel's address range. -4096 is inside, but there is no
+	 * memory at this address.
 	 */
 	CHECK(bpf_strcasecmp((char *)8, small) == -34 && bpf_strnchr(NULL, 0, 0) == -34);
 	CHECK(bpf_strcasecmp((char *)-4096UL, small) == -14 && bpf_strncasecmp((char *)-4096UL, small, 0) == 0);

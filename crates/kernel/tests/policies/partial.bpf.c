@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * partial: a policy for SCHED_EXT tasks only (SCX_OPS_SWITCH_PARTIAL). It inserts tasks into local
- * DSQs and counts how often other classes take and leave CPUs. Definitions:
+ * DSQs and counts how often other classes take and leave CPUs. These macros change it:
  *
  * IMMED  inserts with SCX_ENQ_IMMED; tasks that are re-enqueued wait on another DSQ
  * KICK   each tick kicks CPU 0 with SCX_KICK_PREEMPT

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * perf: a policy that sets the performance target of a CPU when a task starts to run there. It also
- * counts the reasons for which CPUs were taken by other classes. Definitions:
+ * counts how often other classes have taken a CPU, by the reason. These macros change it:
  *
  * TARGET=n   the performance target
  * RAISED=n   the performance target from the fifth tick on

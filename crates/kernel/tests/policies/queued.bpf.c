@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * queued: a policy that counts how often ops.enqueue() of a woken task runs on the task's CPU, and
- * how often on another CPU. ops.select_cpu() returns an idle CPU if there is one. Definitions:
+ * queued: a policy that counts for woken tasks how often ops.enqueue() runs on the task's CPU, and
+ * how often on another CPU. ops.select_cpu() returns an idle CPU if there is one. These macros
+ * change the policy:
  *
  * ALLOW   sets SCX_OPS_ALLOW_QUEUED_WAKEUP
  * ONLINE  has callbacks for CPU hotplug

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * queues: a policy that iterates over a DSQ and moves tasks from it. The DSQ is in vtime order, and
- * tasks with higher pids come first. At each dispatch, the policy iterates over the DSQ and checks
- * the order. It also peeks at the DSQ and counts the tasks. Then it moves the task with the highest
- * vtime to the local DSQ. Definitions:
+ * queues: a policy that iterates over a DSQ and moves tasks from it. The DSQ is in vtime order. The
+ * vtimes are such that tasks with higher pids come first. At each dispatch, the policy iterates
+ * over the DSQ and checks the order. It also peeks at the DSQ and counts the tasks. Then it moves
+ * the task with the highest vtime to the local DSQ. These macros change the policy:
  *
  * PEEK_BUILTIN  peeks at a built-in DSQ
  * PEEK_GONE     peeks at a DSQ that does not exist

@@ -2,7 +2,7 @@
 /*
  * release: a policy that runs on every Linux release with sched_ext, because it uses weak symbols
  * and CO-RE. It schedules all tasks on one DSQ in vtime order, and records which kfuncs, fields and
- * enumerators the kernel has. Definitions:
+ * enumerators the kernel has. These macros change it:
  *
  * STRONG     uses scx_bpf_cpu_curr() as a symbol that is not weak
  * BANDWIDTH  defines ops.cgroup_set_bandwidth()

@@ -3,15 +3,15 @@
  * Common definitions for the programs that test the rules of the sanitizer. The sanitizer
  * (`--check`) enforces the rules of the kernel's verifier at run time.
  *
- * - BREAKS(name, message) defines a program that breaks a rule and must end with the message.
- * - KEEPS(name) defines a program that keeps all rules and must not be reported.
- * - The suffix _SLEEPABLE is for programs that may sleep.
- * - The suffix _INPUT is for programs that user space calls with 20 bytes of input.
+ * - BREAKS(name, message) defines a program that breaks a rule. It must end with the message.
+ * - KEEPS(name) defines a program that keeps all rules. The sanitizer must not report it.
+ * - Both macros can have the suffix _SLEEPABLE for a program that may sleep, or the suffix _INPUT
+ *   for a program that user space calls with 20 bytes of input.
  *
- * All other programs have three arguments: a task, the address of `given`, and the address of
- * kernel memory that contains the task's address. `given` is a global array that contains the
- * task's address and the distance between two task_structs. Before each program, the test runs the
- * program `faults`.
+ * All programs without the suffix _INPUT have three arguments: a task, the address of `given`, and
+ * the address of kernel memory that contains the task's address. `given` is a global array that
+ * contains the task's address and the distance between two task_structs. Before each program, the
+ * test runs the program `faults`.
  */
 #pragma once
 #include "scx.h"
@@ -19,9 +19,9 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * With VERDICTS, each program is a callback of a separate sched_ext_ops. scripts/live/verdicts.c
- * can then pass it to the verifier of a real kernel. The first argument of these callbacks is a
- * task.
+ * With the macro VERDICTS, each program is a callback of its own struct sched_ext_ops, so that
+ * scripts/live/verdicts.c can pass it to the verifier of a real kernel. The first argument of such
+ * a callback is a task.
  */
 #ifdef VERDICTS
 #define CALLBACK(callback, section, program)                                            \
@@ -137,7 +137,7 @@ struct value {
 	struct cgroup __kptr *cgrp;
 	struct task_struct __kptr_untrusted *stale;
 #ifndef VERDICTS
-	/* A field of type uptr is allowed by the kernel only in BPF task storage. */
+	/* The kernel allows a field of type uptr only in BPF task storage. */
 	struct plain __uptr *user;
 #endif
 	u64 number;
@@ -225,8 +225,8 @@ static __attribute__((noinline)) long faults_too(void *map, u32 *key, struct val
 }
 
 /*
- * Causes a fault in a callback while the program holds objects of all kinds. This must not affect
- * the program that runs next.
+ * Calls a helper whose callback faults while the program holds objects of all kinds. What this
+ * program still holds must not affect the program that runs next.
  */
 SEC("?tp_btf/rule") u64 faults(u64 *ctx)
 {

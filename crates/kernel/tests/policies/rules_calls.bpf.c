@@ -59,8 +59,8 @@ BREAKS(is_given_a_value_beyond_the_stack, "stack-out-of-bounds: load of")
 }
 
 /*
- * A bpf_cpumask contains only numbers, so it may be part of the program's own memory. It has the
- * size of a mask in a kernel for 8192 CPUs: 1024 bytes and one word.
+ * A bpf_cpumask contains only numbers, so it may lie in the program's own memory. Its size here is
+ * that in a kernel for 8192 CPUs: 1024 bytes and one word.
  */
 #define MASK_WORDS 129
 private(B) u64 masks[2 * MASK_WORDS];
@@ -439,7 +439,7 @@ BREAKS(hands_on_a_number, "bad-pointer: load of 8 bytes")
 {
 	u64 number = ctx[0];
 
-	/* After this calculation, the sanitizer no longer treats the number as a pointer. */
+	/* The sanitizer does not treat the result of this calculation as a pointer. */
 	number = (number ^ 1) ^ (u64)load(u8, &constant) / 7;
 	bpf_loop(1, reads_its_word, (void *)number, 0);
 	return 0;

@@ -15,7 +15,7 @@ private(A) struct bpf_list_head notes __contains(note, node);
 private(A) struct bpf_rb_root leaves __contains(leaf, node);
 private(B) struct bpf_spin_lock other_lock;
 
-/* A map value with fields for references. */
+/* A map value with fields that can hold references. */
 struct keep {
 	struct plain __kptr *plain;
 	struct plain __attribute__((btf_type_tag("percpu_kptr"))) *all;
@@ -225,7 +225,7 @@ KEEP_AS(all, percpu_objects())
 	})
 
 /*
- * In the second iteration, the exchange returns the object that was stored in the first iteration.
+ * In the second iteration, each exchange returns the object that the first iteration has stored.
  */
 KEEPS(keeps_each_kind_in_its_field)
 {

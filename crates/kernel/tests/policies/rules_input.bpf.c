@@ -77,9 +77,9 @@ BREAKS_INPUT(needs_rcu_on_input, "rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock"
 }
 
 /*
- * The ends of kernel objects. `given[1]` contains the distance between two task_structs. If a
- * program loads an offset from the stack, the kernel's verifier notices that the offset is
- * variable. The sanitizer does not.
+ * The ends of kernel objects. The programs use the distance between two task_structs, which
+ * `given[1]` contains, as an offset. They load it from the stack, because the sanitizer would
+ * reject a variable offset that comes directly from memory. (The kernel's verifier rejects both.)
  */
 static __always_inline u64 task_stride(void)
 {
@@ -211,7 +211,7 @@ BREAKS(restores_what_no_lock_saved, "bad-pointer: bpf_local_irq_restore expects 
 
 	if (!value || bpf_res_spin_lock_irqsave(&value->lock, &flags))
 		return 0;
-	/* The lock is already held, so this call fails and does not save any flags. */
+	/* The lock is already held, so this call fails and saves no flags in `again`. */
 	bpf_res_spin_lock_irqsave(&value->lock, &again);
 	bpf_res_spin_unlock_irqrestore(&value->lock, &flags);
 	bpf_local_irq_restore(&again);

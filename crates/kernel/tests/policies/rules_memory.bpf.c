@@ -203,9 +203,9 @@ BREAKS(reads_what_is_gone_long_since, "use-after-free: load of 8 bytes")
 		return 0;
 	delete();
 	/*
-	 * The sanitizer keeps deleted elements in a quarantine for a while. This loop creates and
-	 * deletes more elements than fit into it. The sanitizer then regards the memory of the
-	 * first element as memory of later elements.
+	 * The sanitizer keeps its records of deleted elements in a quarantine for a while. This
+	 * loop creates and deletes more elements than fit into the quarantine. The sanitizer then
+	 * has no record of the first element any more.
 	 */
 	for (int i = 0; i < 4096; i++) {
 		fresh();

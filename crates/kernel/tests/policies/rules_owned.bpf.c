@@ -201,8 +201,8 @@ BREAKS(counts_references_itself, "special-field: store of 4 bytes")
 }
 
 /*
- * Adds an object to the list of a new shelf and drops the shelf. Other references to the object
- * remain valid.
+ * Adds an object to the list of a new shelf, and drops the shelf. This drops the shelf's reference
+ * to the object. Other references to the object remain valid.
  */
 static __always_inline void shelve_and_drop(struct shared *shared)
 {
@@ -259,8 +259,8 @@ void __arena *bpf_arena_alloc_pages(void *map, void __arena *at, u32 pages, int 
 void bpf_arena_free_pages(void *map, void __arena *at, u32 pages) __ksym;
 
 /*
- * Stores through two pointers to the arena: the pointer that the function has returned, and a
- * pointer that the program has cast.
+ * Stores through two pointers into the arena: the pointer that bpf_arena_alloc_pages() has
+ * returned, and a pointer that the program has cast.
  */
 KEEPS(stores_to_its_pages)
 {

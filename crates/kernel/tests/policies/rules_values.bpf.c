@@ -119,8 +119,8 @@ KEEPS(reads_registers_that_it_set)
 }
 
 /*
- * If the program took the branch, r9 would have no value. The verifier knows that the value in the
- * condition is constant, and does not follow that path.
+ * If the program took the branch, r9 would have no value. The verifier knows the constant value in
+ * the condition, so it knows that the branch is not taken.
  */
 KEEPS(reads_a_register_that_is_set_on_the_path_taken)
 {
@@ -346,8 +346,8 @@ KEEPS(adds_to_a_value_after_the_test)
 }
 
 /*
- * Newer kernels require no test if they know that the index is valid. The sanitizer never requires
- * a test for an element of an array.
+ * The result of a look-up in an array may be NULL. Newer kernels require no test for NULL if they
+ * know that the index is valid. The sanitizer never requires a test for an element of an array.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

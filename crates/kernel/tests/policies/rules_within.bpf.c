@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tests of the sanitizer with a program that runs within another one. The outer program is
- * ops.dispatch(), which moves a task to its CPU. The move hits the tracepoint sched_migrate_task,
- * to which the nested program is attached.
+ * Tests of the sanitizer with a program that runs while another program is still running. The outer
+ * program is ops.dispatch(), which moves a task to its CPU. The move hits the tracepoint
+ * sched_migrate_task, to which the nested program is attached.
  *
  * While the nested program runs, the outer program holds an object of each kind. The sanitizer must
  * not attribute these objects to the nested program. It must not attribute the objects of the
  * nested program to the outer program either.
  *
- * Each definition makes one of the two programs break a rule. Without a definition, both programs
- * keep all rules.
+ * Each macro makes one of the two programs break a rule. If no macro is defined, both programs keep
+ * all rules.
  */
 #include "scx.h"
 
@@ -60,7 +60,10 @@ static __always_inline u64 *element(void)
 	return bpf_map_lookup_elem(&hash, &key);
 }
 
-/* Uses nearly as much stack as one call is allowed to use. */
+/*
+ * Uses 200 bytes of stack. Together with its caller, it uses nearly as much as one call of a
+ * program is allowed to use.
+ */
 static __noinline int use_stack(void)
 {
 	char room[200] = {};
@@ -171,7 +174,10 @@ s32 SCX_OP_SLEEPABLE(within_init_task, struct task_struct *p, struct scx_init_ta
 	return 0;
 }
 
-/* The struct has one byte. The memory after it must not contain data of earlier calls. */
+/*
+ * The struct scx_exit_task_args has one byte. The memory after it must not contain data of earlier
+ * calls.
+ */
 void SCX_OP(within_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	if (load(u64, (void *)args + 8))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * search: a policy that calls a kernel function in an endless loop in ops.running(). The function
- * has to search for something. One of these definitions selects the function: PICK_IDLE,
- * ONLINE_MASK, DSQ_ITERATOR, KICK.
+ * has to search for something. One of these macros selects the function: PICK_IDLE, ONLINE_MASK,
+ * DSQ_ITERATOR, KICK.
  */
 #include "scx.h"
 

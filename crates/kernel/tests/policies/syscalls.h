@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Definitions for test programs that user space calls. Each program returns 0, or the number of the
- * source line with the check that failed.
+ * Definitions for test programs that user space calls. A program returns 0 if all its checks
+ * succeed, otherwise the number of the source line with the failed check.
  */
 #pragma once
 #include "scx.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tamper: a policy that stores to kernel memory. STORE is a statement that ops.running() executes
- * from its fourth call on. The statement may use `p` and `scx`. Without STORE, the policy stores
- * only to the fields that it may write.
+ * tamper: a policy that stores to kernel memory. The macro STORE is a statement, which
+ * ops.running() executes from its fourth call on. The statement may use `p` and `scx`. If STORE is
+ * not defined, the policy stores only to the fields that policies may write.
  */
 #include "scx.h"
 

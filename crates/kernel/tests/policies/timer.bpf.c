@@ -20,10 +20,13 @@ struct {
 int bpf_timer_cancel_async(struct bpf_timer *timer) __ksym;
 
 /*
- * Results of bpf_timer_cancel(), and of bpf_timer_cancel_async() (suffix _async): for the timer
- * whose callback is running (own), for a cancelled timer (ended), and in ops.running(), where
- * interrupts are disabled (under_lock). `started_again` is the result of bpf_timer_start() for
- * the cancelled timer.
+ * Results of bpf_timer_cancel(). Those of bpf_timer_cancel_async() have the suffix _async.
+ *
+ * own         called by the timer's own callback
+ * ended       called for a timer that was cancelled before
+ * under_lock  called in ops.running(), where interrupts are disabled
+ *
+ * `started_again` is the result of bpf_timer_start() for the cancelled timer.
  */
 s64 own, own_async, ended, ended_async, under_lock, under_lock_async, started_again;
 u64 periodic, absolute_at, cancelled, was_pending, first_at, last_at, key_seen, timer_cpu;

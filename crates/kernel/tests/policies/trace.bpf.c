@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * trace: a policy with programs on tracepoints and kernel functions, which write to a log. It also
- * has a program of type syscall that user space can call.
+ * trace: a policy with programs that are attached to tracepoints and kernel functions. These
+ * programs write to a log. The policy also has a program of type syscall that user space can call.
  */
 #include "scx.h"
 

@@ -51,7 +51,7 @@ struct mask_arg {
 	u64 mask;
 };
 
-/* Returns the address of a word that the profile then sets. */
+/* Returns the address of a word. The profile then stores a value at this address. */
 SEC("syscall")
 int give(struct mask_arg *arg)
 {
@@ -99,7 +99,7 @@ int look(void *unused)
 }
 
 /*
- * Stands for a program that must run on a certain CPU, for example because it starts a timer there.
+ * Imitates a program that must run on a certain CPU, for example because it starts a timer there.
  */
 SEC("syscall")
 int start(struct mask_arg *arg)

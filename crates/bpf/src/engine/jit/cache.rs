@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cache of the compiled code of earlier programs of this process. The key of an entry is the hash
-//! of all inputs of the code.
+//! Cache of the machine code of the BPF programs that this process has compiled so far. The key of
+//! an entry is the hash of all inputs on which the code depends.
 //!
 //! Several threads may need the same code at the same time. The first one compiles it, and the
-//! others wait for it. If the cache is full, it drops the code that was used longest ago. Programs
-//! that run this code are not affected, because each has its own copy.
+//! others wait for it. If the cache is full, it drops the code whose last use is longest ago. This
+//! does not affect programs that run the dropped code, because each program has its own copy.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -27,7 +27,7 @@ struct Entry {
     slot: Slot,
     /// Size in bytes, or 0 while the code is being compiled.
     size: usize,
-    /// Value of [`Cache::uses`] at the last use.
+    /// Number of the last use: the value of [`Cache::uses`] at that time.
     used: u64,
 }
 
@@ -36,7 +36,7 @@ struct Cache {
     /// Sum of the sizes of all entries.
     size: usize,
     max: usize,
-    /// Number of uses of any entry so far.
+    /// Number of uses of all entries so far.
     uses: u64,
 }
 
@@ -46,7 +46,8 @@ static CACHE: Mutex<Cache> = Mutex::new(Cache::new(MAX_SIZE));
 /// nor the process's [`Store`](crate::engine::code_cache::Store) has the code.
 ///
 /// # Errors
-/// As `compile`. If a program is too large for the compiler, the cache remembers this error, too.
+/// The errors of `compile`. If a program is too large for the compiler, the cache remembers this
+/// error, too.
 pub(super) fn find(
     key: Key,
     compile: impl FnOnce() -> Result<Template, Error>,
@@ -77,8 +78,8 @@ fn find_in(
     key: Key,
     make: impl FnOnce() -> (Result<Template, Error>, Origin),
 ) -> Result<(Arc<Template>, Origin), Error> {
-    // A poisoned lock is ignored. The cache is consistent even after a panic, because no code that
-    // can panic runs while the cache is locked.
+    // A poisoned lock is ignored. No code that can panic runs while the cache is locked, so the
+    // cache is consistent.
     let lock = || cache.lock().unwrap_or_else(PoisonError::into_inner);
     let slot = lock().slot(key);
     let mut origin = Origin::Shared;
@@ -123,7 +124,8 @@ impl Cache {
         }
     }
 
-    /// Sets the size of an entry whose code is complete, and drops entries until all fit.
+    /// Sets the size of an entry whose code is complete. Then drops entries until the cache is not
+    /// larger than its maximum.
     fn charge(&mut self, key: &Key, size: usize) {
         if let Some(entry) = self.entries.get_mut(key) {
             self.size += size - entry.size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Emits machine code for calls. Calls of Rust functions (helpers, kfuncs and functions that raise
-//! faults) use the addresses of symbols, which are known only when the code is loaded. Calls of the
+//! faults) use symbols, whose addresses are known only when the code is loaded. Calls of the
 //! program's own functions use relative addresses.
 //!
 //! The budget is the number of instructions that one call of a program may execute. The current
@@ -78,9 +78,10 @@ impl Translator<'_, '_> {
         self.builder.def_var(self.left, left);
     }
 
-    /// Translates `bpf_map_lookup_elem` without a call, as the kernel does (array_map_gen_lookup,
-    /// percpu_array_map_gen_lookup). Returns `None` unless the map is a known array and the key
-    /// lies in the program's own memory.
+    /// Emits the look-up in an array map in place of a call of `bpf_map_lookup_elem`, as the kernel
+    /// does (array_map_gen_lookup, percpu_array_map_gen_lookup). Returns `None` and emits nothing
+    /// unless the code names one array as the map, and the key lies in the region (the memory that
+    /// programs can access).
     fn array_lookup(&mut self, i: &Insn) -> Option<Value> {
         if i.src != CALL_HELPER || i.imm != MAP_LOOKUP {
             return None;
@@ -116,7 +117,7 @@ impl Translator<'_, '_> {
         Some(self.builder.ins().select(exists, value, none))
     }
 
-    /// Returns the value as a number, if it is a constant.
+    /// Returns the number if the value is a constant, otherwise `None`.
     pub fn constant(&self, value: Value) -> Option<i64> {
         let dfg = &self.builder.func.dfg;
         match dfg.insts[dfg.value_def(dfg.resolve_aliases(value)).inst()?] {
@@ -137,8 +138,8 @@ impl Translator<'_, '_> {
         self.clobber_provs();
     }
 
-    /// Returns the arguments of a compiled function or shim: the context and the first `nr`
-    /// registers, r1 and so on.
+    /// Returns the arguments for a call of a compiled function or shim (the glue around a Rust
+    /// function): the context and the first `nr` registers from r1 on.
     pub fn args(&mut self, nr: usize) -> Vec<Value> {
         let mut args = vec![self.context];
         args.extend((1..=nr as u8).map(|register| self.get(register)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine code of a program: a [`Template`], which does not depend on any address of the host,
-//! and [`Compiled`], a copy of it that can be executed. In place of addresses, a template refers to
-//! [symbols](super::symbol), whose values are known when the code is loaded.
+//! The machine code of a program, in two forms. A [`Template`] does not depend on any address of
+//! the host: in place of addresses, it refers to [symbols](super::symbol), whose values are known
+//! when the code is loaded. [`Compiled`] is a copy of a template that can be executed.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::pages::Pages;
 use super::symbol::Symbol;
 use crate::engine::context::{Context, Entry};
 
-/// A place in the code into which the value of a symbol is written: 8 bytes in little-endian order.
+/// A position in the code into which the value of a symbol is written as 8 little-endian bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Relocation {
     /// Offset in the code in bytes.
@@ -31,25 +31,25 @@ pub(crate) struct Template {
     pub(super) starts: Vec<u32>,
     /// Size of the largest machine frame in bytes.
     pub(super) frame: u64,
-    /// Offset of each range of machine code, ascending, with its BPF instruction. `None` marks code
-    /// that the compiler added.
+    /// Ranges of machine code in ascending order: for each, the offset at which it begins, and the
+    /// BPF instruction to which it belongs. `None` marks code that the compiler added.
     pub(super) locations: Vec<(u32, Option<u32>)>,
     pub(super) relocations: Vec<Relocation>,
 }
 
 impl Template {
-    /// Returns roughly the number of bytes of memory that the template uses.
+    /// Returns approximately how many bytes of memory the template uses.
     pub fn size(&self) -> usize {
         let locations = self.locations.len() * size_of::<(u32, Option<u32>)>();
         let relocations = self.relocations.len() * size_of::<Relocation>();
         size_of::<Template>() + self.code.len() + self.starts.len() * 4 + locations + relocations
     }
 
-    /// Copies the code to executable memory, writes the values of its symbols for a program into
-    /// it, and returns it with the entry point of each function.
+    /// Copies the code to executable memory and writes the values that its symbols have for a
+    /// program into the copy. Returns the copy and the entry point of each function.
     ///
     /// # Errors
-    /// The host has no memory or allows no executable memory, or the program does not have a
+    /// The host has no memory or allows no executable memory, or the program has no value for a
     /// symbol.
     pub fn load(self: &Arc<Template>, cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
         let mut values = Vec::with_capacity(self.relocations.len());
@@ -67,7 +67,7 @@ impl Template {
         })?;
         let start = pages.start();
         // SAFETY: the code was compiled with this signature. Only the trampolines call entry
-        // points, and they save the registers.
+        // points, and the trampolines save the registers that compiled code does not preserve.
         let entry = |&offset: &u32| unsafe { std::mem::transmute::<u64, Entry>(start + u64::from(offset)) };
         let entries = self.starts.iter().map(entry).collect();
         let compiled = Compiled {

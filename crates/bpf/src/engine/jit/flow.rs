@@ -15,9 +15,9 @@ pub(super) struct Block {
     pub preds: Vec<usize>,
     /// Blocks into which this block jumps or falls.
     pub succs: Vec<usize>,
-    /// Number of the block in a preorder walk of the dominator tree.
+    /// Number that a preorder walk of the dominator tree gives to this block.
     enter: u32,
-    /// Largest number in a preorder walk of any block in this block's subtree.
+    /// Largest number that the walk gives to a block in this block's subtree.
     leave: u32,
 }
 

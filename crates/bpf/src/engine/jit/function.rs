@@ -31,7 +31,7 @@ pub(super) struct Translator<'a, 'b> {
     pub flow: &'a Flow,
     /// Block that is being translated.
     pub block: usize,
-    /// Facts about values that need no test any more.
+    /// Facts about values, from which it follows that a test would be superfluous.
     pub known: Known,
     /// Address of the [`Context`], the first argument of the function.
     pub context: Value,
@@ -48,21 +48,21 @@ pub(super) struct Translator<'a, 'b> {
     fp: Option<Value>,
     /// Variable for the remaining budget.
     pub left: Variable,
-    /// Number of instructions of the current block that are translated, but not yet subtracted from
-    /// `left`.
+    /// Number of instructions of the current block that are translated, but for which no code has
+    /// subtracted from `left` yet.
     uncounted: i64,
-    /// Variable for the number of times that `may_goto` may still continue a loop.
+    /// Variable for the number of times that `may_goto` may still let a loop continue.
     loops: Option<Variable>,
     blocks: Vec<ir::Block>,
     /// Whether the function calls any function. If it does, it must store the frame pointer of the
-    /// next frame in the context. Always true with the sanitizer.
+    /// called function in the context. Always true with the sanitizer.
     calls: bool,
-    /// Provenances of the registers (the objects to which they point), or `None` without the
+    /// Provenance of each register (the object to which it points), or `None` without the
     /// sanitizer.
     pub provenances: Option<Provenances>,
 }
 
-/// Fills `func` with the code of function `index`.
+/// Translates function `index` and writes the result to `func`.
 pub(super) fn translate(
     cx: &Inputs<'_>,
     index: usize,
@@ -133,9 +133,9 @@ pub(super) fn translate(
     let first = t.blocks[0];
     t.builder.ins().jump(first, &[]);
 
-    // A block is sealed as soon as all its predecessors are translated. Registers then keep their
-    // SSA values across blocks. An address check in one block thus serves the blocks that it
-    // dominates.
+    // A block is sealed as soon as all its predecessors are translated. Cranelift can then keep the
+    // SSA value of a register across blocks, and need not make a new one for each block. A check of
+    // an address in one block thus serves all blocks that the block dominates.
     let mut missing: Vec<usize> = flow.blocks.iter().map(|block| block.preds.len()).collect();
     missing[0] += 1;
     let mut arrived = |t: &mut Translator<'_, '_>, n: usize| {
@@ -175,7 +175,7 @@ impl Translator<'_, '_> {
         block
     }
 
-    /// Continues in a block after all its predecessors have been emitted.
+    /// Continues in `block`. All jumps to this block must have been emitted.
     pub fn enter_block(&mut self, block: ir::Block) {
         self.builder.switch_to_block(block);
         self.builder.seal_block(block);
@@ -193,8 +193,8 @@ impl Translator<'_, '_> {
         left
     }
 
-    /// Emits code that loads the frame pointer from the context and stores the next frame's pointer
-    /// there.
+    /// Emits code that loads this function's frame pointer from the context, and stores there the
+    /// frame pointer of the next function that is called.
     fn frame(&mut self, index: usize, uses_fp: bool) {
         if !uses_fp && !self.calls {
             return;
@@ -258,8 +258,8 @@ impl Translator<'_, '_> {
             if !known {
                 self.write_back();
                 self.fault(pc, Runtime::Trap, &[]);
-                // The instructions that follow cannot be executed, but the flow graph contains
-                // them, so they are translated into a block that is never entered.
+                // The instructions after the trap cannot be executed, but the flow graph contains
+                // them. They are therefore translated, into a block that is never entered.
                 let dead = self.builder.create_block();
                 self.enter_block(dead);
             }
@@ -318,7 +318,7 @@ impl Translator<'_, '_> {
                 .expect("a function that uses may_goto has declared its counter");
             let loops = self.builder.use_var(variable);
             let fewer = self.builder.ins().iadd_imm_s(loops, -1);
-            // A counter of 0 stays 0, so that may_goto also jumps the next time.
+            // A counter that has reached 0 stays 0, so that later executions of may_goto jump, too.
             let over = self.builder.ins().icmp_imm_s(IntCC::Equal, loops, 0);
             let fewer = self.builder.ins().select(over, loops, fewer);
             self.builder.def_var(variable, fewer);

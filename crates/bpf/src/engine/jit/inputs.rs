@@ -39,28 +39,29 @@ pub(super) struct Array {
 
 /// Results of the sanitizer's analysis of the code.
 pub(super) struct Checks<'a> {
-    /// Checks of registers to make before each instruction.
+    /// For each instruction, the checks of registers that precede it.
     pub registers: &'a [RegisterChecks],
-    /// Provenance of the constant in each LD_IMM64, by instruction.
+    /// For each LD_IMM64, by the index of the instruction, the provenance of its constant: an
+    /// encoded identity of the object to which the constant points.
     pub constants: BTreeMap<usize, u64>,
 }
 
 /// All that the compiled code of a program depends on.
 pub(super) struct Inputs<'a> {
     pub code: &'a Code,
-    /// Whether each function calls other functions of the program.
+    /// For each function, whether it calls other functions of the program.
     pub nests: &'a [bool],
     helpers: &'a [Option<Target>],
     kfuncs: &'a [Option<Target>],
-    /// Address of the region.
+    /// Start address of the region.
     pub base: u64,
-    /// Address in the middle of an area of zeros, which loads through NULL read.
+    /// Address in the middle of an area of zeros. Loads through NULL read this area.
     pub zeros: u64,
-    /// Whether the host's addresses differ from the region's.
+    /// Whether the host has mapped the region at another address than the one that programs use.
     pub displaced: bool,
-    /// Whether accesses to cache lines can cost time.
+    /// Whether a cache line can move between caches, so that accesses to it can cost time.
     pub lines_move: bool,
-    /// Whether a cache line can evict another one while a program runs.
+    /// Whether a cache line can evict another line while a program runs.
     pub lines_compete: bool,
     /// Address of the arena in the region, 0 without an arena.
     pub arena: u64,
@@ -68,9 +69,9 @@ pub(super) struct Inputs<'a> {
     pub arena_user: u64,
     /// Start address of the BPF stack.
     pub stack: u64,
-    /// Arrays by the address of their map.
+    /// The array maps, by the address that stands for the map in BPF code.
     pub arrays: BTreeMap<u64, Array>,
-    /// Stores that may go to a field of a kernel object, by instruction.
+    /// Indices of the store instructions that may store to a field of a kernel object.
     pub field_stores: BTreeSet<usize>,
     pub checks: Option<Checks<'a>>,
 }
@@ -170,7 +171,7 @@ impl Inputs<'_> {
             let flags = u64::from(function.is_callback) | u64::from(nests) << 1;
             [function.start as u64, function.end as u64, flags]
         }));
-        // Messages of the compiler contain the names of functions.
+        // Names of functions influence the result, because the compiler's messages contain them.
         for function in &code.functions {
             key.bytes(function.name.as_bytes());
         }
@@ -197,8 +198,8 @@ impl Inputs<'_> {
     }
 }
 
-/// A hash of byte strings and lists. The length of each is hashed before its content. Two different
-/// sequences therefore never give the hash function the same bytes.
+/// A hash of byte strings and lists. The length of each string or list is hashed before its
+/// content. Two different sequences of them therefore never become the same sequence of bytes.
 struct Hash(Sha256);
 
 impl Hash {

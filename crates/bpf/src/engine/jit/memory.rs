@@ -2,15 +2,16 @@
 //! Emits machine code for loads and stores, and for the checks of their addresses.
 //!
 //! Only the base register is checked. One shift and one comparison show whether the register points
-//! into the region, the memory that programs may access. The 16-bit offset of an access can leave
-//! the region only into inaccessible margins. The lower half of the region is the program's own
-//! memory, to which it may store. The upper half contains kernel objects.
+//! into the region, the memory that programs may access. An access adds a 16-bit offset to the base
+//! register. The sum can leave the region, but only into the inaccessible margins next to it. The
+//! lower half of the region is the program's own memory, to which it may store. The upper half
+//! contains kernel objects.
 //!
-//! A load through a base below 64 KiB (NULL plus an offset) must return zero. The check replaces
-//! such a base by an address in the middle of an area of zeros. All later loads through the same
-//! SSA value use the replaced base, so one check is enough for all loads that it dominates. The
-//! same is true for stores. Frame pointers, and constants that point into the region, need no
-//! check.
+//! A load through a base below 64 KiB (NULL plus an offset) must return zero. The check therefore
+//! replaces such a base by an address in the middle of an area of zeros. All later loads through
+//! the same SSA value use the replaced base, so one check is enough for all loads that it
+//! dominates. One check is also enough for all stores that it dominates. No check is needed for a
+//! frame pointer, or for a constant that points into the region.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
@@ -27,17 +28,18 @@ use crate::insn::FRAME;
 use crate::insn::{self, atomic};
 use crate::memory::{NULL_LIMIT, OWN_SHIFT, REACH, SHIFT};
 
-/// Properties of the SSA values of one function that are already known, so that no test is emitted
-/// again.
+/// Facts that are known about the SSA values of one function. If a fact is known, no test of it is
+/// emitted.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Base values that were checked. For each, the block of the check and the base to use instead.
+    /// Base values that were checked. For each check of a value: the block that contains the check,
+    /// and the base that loads must use instead of the value.
     checked: HashMap<Value, Vec<(usize, Value)>>,
-    /// Base values that were checked to point into the program's own, writable memory, with the
-    /// blocks of the checks.
+    /// Base values that were checked to point into the program's own, writable memory. For each,
+    /// the blocks that contain the checks.
     own: HashMap<Value, Vec<usize>>,
-    /// Values that are known to lie in the region without a check, each with its distance from a
-    /// value that certainly lies there.
+    /// Values that are known to lie in the region without a check. For each, its distance in bytes
+    /// from another value, which certainly lies in the region.
     inside: HashMap<Value, i64>,
     /// Values in `inside` that are addresses of kernel memory.
     kernel: HashSet<Value>,
@@ -45,13 +47,13 @@ pub(super) struct Known {
     stack: HashSet<Value>,
     /// Address of a callback's arguments, which lie on the BPF stack.
     arguments: Option<Value>,
-    /// Cache lines that this CPU's cache holds. For each, the block that fetched the line and
-    /// whether the program may store to the line.
+    /// Cache lines that this CPU's cache holds. For each, the blocks that fetch the line, and
+    /// whether the block fetches it for a store.
     touched: HashMap<LineKey, Vec<(usize, bool)>>,
 }
 
-/// A cache line of program memory, either at a constant address or at a constant distance from a
-/// value.
+/// A cache line of program memory, identified by its number or by its constant distance in bytes
+/// from an SSA value.
 #[derive(PartialEq, Eq, Hash)]
 enum LineKey {
     Line(u64),
@@ -118,7 +120,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Emits a check of the base of a load, and returns the value to use as the base.
+    /// Emits a check of the base of a load. Returns the value that the load must use as its base.
     fn readable(&mut self, pc: usize, base: Value, offset: i32) -> Value {
         let base = self.builder.func.dfg.resolve_aliases(base);
         if self.known.inside.contains_key(&base) {
@@ -145,8 +147,8 @@ impl Translator<'_, '_> {
             .builder
             .ins()
             .icmp_imm_s(IntCC::UnsignedLessThan, base, NULL_LIMIT as i64);
-        // Only a cold block loads the substitute, so that accesses with a valid base do not become
-        // slower.
+        // The substitute for NULL is loaded in a cold block, so that accesses with a valid base do
+        // not become slower.
         let (substitute, bad) = (self.cold_block(), self.cold_block());
         self.builder.ins().brif(null, substitute, &[], bad, &[]);
         self.enter_block(substitute);
@@ -161,7 +163,8 @@ impl Translator<'_, '_> {
     }
 
     /// Emits a check that a store through `base` goes to the program's own memory, or to a field of
-    /// a kernel object that programs may write. Returns the value to use as the base.
+    /// a kernel object that programs may write. Returns the value that the store must use as its
+    /// base.
     fn writable(&mut self, pc: usize, base: Value, i: &Insn) -> Value {
         let base = self.builder.func.dfg.resolve_aliases(base);
         let inside = self.known.inside.contains_key(&base) && !self.known.kernel.contains(&base);
@@ -189,8 +192,8 @@ impl Translator<'_, '_> {
         base
     }
 
-    /// Returns whether `base` was checked, on every path to this block, to point into the program's
-    /// own memory.
+    /// Returns whether every path to this block contains a check that `base` points into the
+    /// program's own memory.
     fn is_own(&self, base: Value) -> bool {
         let blocks = self.known.own.get(&base).map_or(&[][..], Vec::as_slice);
         blocks.iter().any(|&block| self.flow.dominates(block, self.block))
@@ -205,8 +208,8 @@ impl Translator<'_, '_> {
         self.builder.ins().iadd(addr, delta)
     }
 
-    /// Emits a comparison of an address with the region's base, in the bits from `shift` up. The
-    /// result is true if the bits differ.
+    /// Emits a comparison of an address with the region's base. It compares the bits from bit
+    /// `shift` up, and its result is true if they differ.
     fn differs_from_base(&mut self, addr: Value, shift: u32) -> Value {
         let tag = self.builder.ins().ushr_imm_u(addr, i64::from(shift));
         self.builder
@@ -214,11 +217,11 @@ impl Translator<'_, '_> {
             .icmp_imm_s(IntCC::NotEqual, tag, (self.cx.base >> shift) as i64)
     }
 
-    /// Emits a test whether this CPU's cache holds the cache line of an access, and a call that
-    /// fetches the line if not. Accesses to the function's own frame and to a callback's arguments
-    /// are free, so they need no test. A line that was tested before needs no second test, because
-    /// no other CPU takes the line away while the program runs. This does not hold if another line
-    /// can evict it ([`crate::cache::Sets`]).
+    /// Emits a test whether this CPU's cache holds the cache line of an access. If it does not, the
+    /// emitted code calls a function that fetches the line. Accesses to the function's own frame
+    /// and to a callback's arguments are free, so they need no test. A line that was tested before
+    /// needs no second test, because no other CPU takes the line away while the program runs. A
+    /// second test is needed if another line can evict the first one ([`crate::cache::Sets`]).
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
         if !self.cx.lines_move {
             return;
@@ -319,10 +322,10 @@ impl Translator<'_, '_> {
 
     /// Emits a load and extends its value to 64 bits.
     ///
-    /// A load outside of the function's own frame may fault. It must be a machine instruction of
-    /// its own, because otherwise the faulting BPF instruction would be unknown. The compiler does
-    /// not merge a load into another instruction if the load extends its value, or if a sequence
-    /// point follows the load.
+    /// A load outside of the function's own frame may fault. The address of the machine instruction
+    /// then tells which BPF instruction faulted, so the load must be a machine instruction of its
+    /// own. The compiler merges a load into another instruction only if the load does not extend
+    /// its value and no sequence point follows it.
     fn load_at(&mut self, base: Value, i: &Insn, signed: bool) -> Value {
         let address = self.host(base);
         let (memory, offset, wide) = (self.heap, i.off, types::I64);
@@ -344,10 +347,10 @@ impl Translator<'_, '_> {
 
     /// Stores the value of an instruction.
     ///
-    /// A store outside of the function's own frame may fault. It must be kept even if it stores the
-    /// value that was just loaded, or if the next store overwrites it. A sequence point keeps the
-    /// compiler from removing the store. The sequence point also keeps the compiler from folding an
-    /// extending load into the store.
+    /// A store outside of the function's own frame may fault. The compiler must therefore keep the
+    /// store, even if it stores the value that was just loaded, or if the next store overwrites it.
+    /// A sequence point after the store makes the compiler keep it. The sequence point also
+    /// keeps the compiler from merging an extending load into the store.
     fn store_at(&mut self, base: Value, i: &Insn, value: Value) {
         let address = self.host(base);
         self.builder.ins().store(self.heap, value, address, i.off);
@@ -356,8 +359,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Returns the offset of an access from the frame pointer, if the offset is known and the
-    /// access lies in the frame.
+    /// Returns the distance of an access from the frame pointer in bytes. Returns `None` if the
+    /// distance is unknown or the access lies outside of the frame.
     pub fn in_frame(&self, base: Value, i: &Insn) -> Option<i64> {
         let base = self.builder.func.dfg.resolve_aliases(base);
         let far = self
@@ -369,7 +372,7 @@ impl Translator<'_, '_> {
         (-(FRAME as i64) <= far && far + insn::size(i.op) as i64 <= 0).then_some(far)
     }
 
-    /// Returns the low bits of a 64-bit value.
+    /// Returns the low bits of a 64-bit value, as a value of type `ty`.
     fn narrow(&mut self, value: Value, ty: Type) -> Value {
         if ty == types::I64 {
             value
@@ -430,8 +433,8 @@ impl Translator<'_, '_> {
     }
 }
 
-/// Truncates an immediate to a type. Cranelift rejects a constant with bits that its type does not
-/// have.
+/// Clears the bits of an immediate that its type does not have, because Cranelift rejects a
+/// constant with such bits.
 fn truncate(imm: i64, ty: Type) -> i64 {
     match ty {
         types::I8 => i64::from(imm as u8),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The JIT compiler, which translates each BPF function to a machine function through Cranelift.
 //!
-//! A machine function takes the [`Context`] and r1 to r5 and returns r0, as helpers do. BPF
-//! registers are SSA variables. Another variable contains the number of instructions that the call
-//! may still execute (its budget). It is stored in the context at calls and at the end.
+//! A machine function takes the [`Context`] and r1 to r5 and returns r0. Helpers have the same
+//! signature. BPF registers are SSA variables. Another variable contains the number of instructions
+//! that the call may still execute (its budget). Its value is stored in the context at each call
+//! and at the end of the function.
 //!
 //! | module | content |
 //! |---|---|
@@ -15,7 +16,7 @@
 //! | `inputs` | all that the code depends on |
 //! | `symbol` | addresses that are known only when code is loaded |
 //! | `compiled` | compiled code, before and after it is loaded |
-//! | `cache` | compiled code of earlier runs; `stored` is its form in a file |
+//! | `cache` | the code that this process has compiled; `stored` is the form of code in a file |
 //! | `pages` | memory for the code |
 
 mod cache;
@@ -68,11 +69,12 @@ const MAX_LOOPS: usize = 128;
 const MAX_PROGRAM: usize = 128 << 10;
 const MAX_FUNCTIONS: usize = 4096;
 
-/// Kind of the external names of the program's own functions. No [`Symbol`] has this kind.
+/// Kind of the names that Cranelift uses for the program's own functions. The names for [`Symbol`]s
+/// have other kinds.
 const OWN_FUNCTION: u32 = 0;
 
-/// Returns the machine code of all functions, its entry points, and where the code comes from. The
-/// code is compiled only if the [cache] has none for this program.
+/// Returns the machine code of a program, the entry points of its functions, and where the code
+/// comes from. Compiles the code only if the [cache] has none for this program.
 pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>, Origin), Error> {
     let isa = isa()?;
     let inputs = Inputs::new(cx);
@@ -81,7 +83,7 @@ pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>, Origin), Er
     Ok((compiled, entries, origin))
 }
 
-/// Drops the code of earlier programs.
+/// Drops the code of all programs that this process has compiled.
 pub(super) fn forget() {
     cache::forget();
 }
@@ -249,8 +251,8 @@ fn build(cx: &Inputs<'_>, isa: &Isa, flows: &[Flow]) -> Result<Template, Error> 
     Ok(template)
 }
 
-/// Converts the compiler's error about a function. Either the function exceeds a limit of the
-/// compiler, or the compiler does not work on this host.
+/// Converts an error of the compiler. [`Error::TooLarge`] means that the function exceeds a limit
+/// of the compiler, and [`Error::Failed`] that the compiler does not work on this host.
 fn refused(function: &str, error: CodegenError) -> Error {
     match error {
         CodegenError::ImplLimitExceeded | CodegenError::CodeTooLarge => {
@@ -271,10 +273,10 @@ fn frame_size(code: &CompiledCode) -> u64 {
 }
 
 /// Returns the signature of compiled functions, which take the context and r1 to r5 and return r0.
-/// Their calling convention preserves no registers, so a function saves none on entry. Instead, the
-/// trampoline in [`enter`](crate::engine::enter), through which Rust calls a program, saves and
-/// restores all of them. With the sanitizer, other Rust code calls the functions, too, so they use
-/// the C convention.
+/// Their calling convention preserves no registers, so a function saves none on entry. Rust calls
+/// compiled functions through the trampoline in [`enter`](crate::engine::enter), which saves and
+/// restores all callee-saved registers. If the sanitizer is on, some Rust code calls compiled
+/// functions without the trampoline, so they use the C convention.
 fn own_signature(cx: &Inputs<'_>) -> Signature {
     let mut signature = signature(5);
     if cx.checks.is_none() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory for the machine code of one program.
 //!
-//! All code lies in one contiguous mapping, so that relative calls reach every function and the
-//! program uses one memory mapping of the host.
+//! All code of the program lies in one contiguous mapping. Relative calls therefore reach every
+//! function, and each program needs only one of the host's memory mappings, whose number is
+//! limited.
 
 use std::io;
 
@@ -15,8 +16,8 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Copies code to new pages, lets `patch` change the copy, and makes the pages executable. They
-    /// are never writable and executable at the same time.
+    /// Copies code to new pages, lets `patch` change the copy, and makes the pages executable. The
+    /// pages are never writable and executable at the same time.
     ///
     /// # Errors
     /// The host has no memory, or it does not allow executable pages.

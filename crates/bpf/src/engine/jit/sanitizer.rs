@@ -2,17 +2,17 @@
 //! Emits the checks of the sanitizer (`--check`) in compiled code.
 //!
 //! The sanitizer knows the provenance of each value: the object to which the value points, if it is
-//! a pointer. Each register has a variable with its provenance. A number has the provenance SCALAR,
-//! and a register without a value UNSET. A pointer that may be NULL (a function returned it, or it
-//! was loaded from a kptr field) has the bit UNTESTED in its provenance until the program compares
-//! it with NULL.
+//! a pointer. For each register, the machine code has a variable with the register's provenance.
+//! The provenance of a number is SCALAR, and that of a register without a value is UNSET. A pointer
+//! may be NULL if a function returned it or it was loaded from a kptr field. Its provenance has the
+//! bit UNTESTED until the program compares the pointer with NULL.
 //!
-//! The shadow is a table with an entry for each word of the stack. An entry has two words: the
-//! provenance and the value of the pointer that the program has spilled there.
+//! The shadow is a table with an entry for each word of the BPF stack. If the program has spilled a
+//! pointer to a word, the entry has two words: the provenance and the value of the pointer.
 //!
-//! The code calls the checks in `sanitizer` before accesses and around calls. An access to the
-//! function's own frame at a known offset needs no check. If the sanitizer is off, these functions
-//! emit nothing.
+//! The emitted code calls the checks in `sanitizer` before accesses and around calls. An access to
+//! the function's own frame at a known offset needs no check. If the sanitizer is off, the
+//! functions in this file emit nothing.
 
 use std::mem::offset_of;
 
@@ -31,7 +31,7 @@ use crate::sanitizer;
 pub(super) struct Provenances {
     /// Variables for the provenances of r0 to r9.
     registers: Vec<Variable>,
-    /// Provenance of r10, and the end of the frame in the shadow of the stack.
+    /// Provenance of r10, and the address of the shadow's entry for the end of the frame.
     frame: Option<(Value, Value)>,
 }
 
@@ -109,7 +109,7 @@ impl Translator<'_, '_> {
         self.constant(prov) == Some(sanitizer::SCALAR as i64)
     }
 
-    /// Sets the provenance of an LD_IMM64.
+    /// Sets the provenance of the register that an LD_IMM64 loads.
     pub fn set_constant_prov(&mut self, pc: usize, i: &Insn) {
         let Some(checks) = &self.cx.checks else { return };
         let prov = checks.constants[&pc];
@@ -180,7 +180,7 @@ impl Translator<'_, '_> {
             self.call_symbol(Runtime::CheckRead, &[pc, register, prov]);
             self.end_cold(next);
         }
-        // Reads the provenances now, because `vary` below changes those of the registers.
+        // Reads the provenances now, because `vary` below changes the variables of the registers.
         let provs = [i.dst, i.src].map(|register| self.prov_if_used(i, register));
         let (src_varies, dst_varies) = register_checks_before.varies();
         if src_varies || dst_varies {
@@ -229,9 +229,10 @@ impl Translator<'_, '_> {
         (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
     }
 
-    /// Changes the provenance of a pointer to which the program adds a number whose value the
-    /// kernel's verifier would not know, because fields of kernel objects may be accessed only at
-    /// known offsets. Does nothing if `number` turns out to be a pointer.
+    /// Marks the pointer in `register` as one with a variable offset. Used before the addition of a
+    /// number that the kernel's verifier would not know, because fields of kernel objects may be
+    /// accessed only at known offsets. `pointer` and `number` are the provenances of the operands.
+    /// The emitted code changes nothing if `number` turns out to be that of a pointer.
     fn vary(&mut self, register: u8, pointer: Value, number: Value) {
         if self.constant(pointer).is_some() {
             return;
@@ -260,7 +261,7 @@ impl Translator<'_, '_> {
         self.enter_block(next);
     }
 
-    /// Emits the description of an access that the checks take: see [`sanitizer::meta`].
+    /// Emits the word that describes an access to the checks; see [`sanitizer::meta`].
     fn meta(&mut self, pc: usize, i: &Insn) -> Value {
         let meta = sanitizer::meta(pc, i);
         self.builder.ins().iconst(types::I64, meta as i64)
@@ -358,8 +359,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Emits stores of the provenances of r1 to r5 to the context, where the called function or
-    /// check finds them.
+    /// Emits stores of the provenances of r1 to r5 to the context. The called function or check
+    /// reads them there.
     fn store_arg_provs(&mut self) {
         for register in 1..=5u8 {
             let prov = self.prov(register);
@@ -424,8 +425,8 @@ impl Translator<'_, '_> {
     }
 }
 
-/// Returns the offset in the context at which the provenance of r0 to r5 is passed to another
-/// function.
+/// Returns the offset in the context of the word that passes the provenance of one of r0 to r5 to
+/// another function.
 fn arg_prov(register: usize) -> usize {
     offset_of!(Context, arg_prov) + 8 * register
 }

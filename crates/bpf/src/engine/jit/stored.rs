@@ -3,8 +3,8 @@
 //! it.
 //!
 //! All numbers are little-endian. The bytes begin with a magic number, the key of the code and a
-//! SHA-256 of all that follows: the frame size and the four lists of [`Template`], each after its
-//! length. Bytes that differ in any bit from what [`encode`] wrote are refused.
+//! SHA-256 of the rest. The rest is the frame size and the four lists of [`Template`], each after
+//! its length. [`decode`] refuses bytes that differ in any bit from those that [`encode`] wrote.
 
 use sha2::{Digest, Sha256};
 
@@ -48,8 +48,8 @@ pub(super) fn encode(key: &Key, template: &Template) -> Vec<u8> {
     [MAGIC.as_slice(), key, &checksum, &body].concat()
 }
 
-/// Returns the compiled code that [`encode`] has written for this key, or `None` if `encode` has
-/// not written these bytes for this key.
+/// Returns the compiled code from bytes that [`encode`] has written for this key. Returns `None`
+/// for all other bytes.
 pub(super) fn decode(key: &Key, bytes: &[u8]) -> Option<Template> {
     let body = bytes.strip_prefix(MAGIC)?.strip_prefix(key)?;
     let (checksum, body) = body.split_at_checked(32)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Names for the addresses that compiled code contains.
 //!
-//! The addresses of Rust functions differ from process to process, and so do the host's addresses
-//! of the region (the memory that programs can access). Compiled code may be used by a later
-//! process, so it must not contain such addresses. It refers to [`Symbol`]s instead. When the code
-//! is loaded, the values of the symbols are written into it.
+//! The addresses of Rust functions differ from process to process. So does the address at which the
+//! host maps the region (the memory that programs can access). A later process may use the compiled
+//! code, so the code must not contain such addresses. It refers to [`Symbol`]s instead. When the
+//! code is loaded, the values of the symbols are written into it.
 
 use crate::engine::context::{self, Context, Entry};
 use crate::engine::raise;
@@ -55,10 +55,11 @@ pub(super) enum Symbol {
     Helper(u32),
     /// A kfunc, by its index in [`Code::kfuncs`](crate::image::Code::kfuncs).
     Kfunc(u32),
-    /// Difference between the host's address and the region's address of the same memory.
+    /// Number that is added to an address in the region to get the host's address of the same
+    /// memory.
     Delta,
-    /// Number from which code computes the address of a cache line's word in the cache model; see
-    /// [`Lines`](crate::cache::Lines).
+    /// Bias of the cache model: the address of the model's word for cache line `n` is this number
+    /// plus 8 times `n`; see [`Lines`](crate::cache::Lines).
     Lines,
     /// Address of the shadow of the BPF stack, in which the sanitizer records spilled pointers.
     Shadow,
@@ -77,7 +78,7 @@ impl Symbol {
         }
     }
 
-    /// Returns the symbol that [`Symbol::parts`] describes, or `None` if there is no such symbol.
+    /// Returns the symbol for which [`Symbol::parts`] returns these two numbers, if there is one.
     pub fn from_parts(kind: u32, number: u32) -> Option<Symbol> {
         match (kind, number) {
             (1, number) => Some(Symbol::Runtime(number)),
@@ -90,7 +91,7 @@ impl Symbol {
         }
     }
 
-    /// Returns the value of the symbol for a program, or `None` if the program does not have it.
+    /// Returns the value that the symbol has for a program, or `None` if it has none.
     pub fn value(self, cx: &Context) -> Option<u64> {
         let entry = |entry: Entry| entry as usize as u64;
         let at = |number: u32| usize::try_from(number).ok();

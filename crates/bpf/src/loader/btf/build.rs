@@ -9,9 +9,9 @@ use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Kind
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     btf: Btf,
-    /// Id of each type, by a text that identifies the type. For a named type, the text consists of
-    /// C's name space ("tagged" for structs, unions and enumerations, otherwise "ordinary") and the
-    /// name.
+    /// Ids of the types. The key is a text that identifies the type. For a named type, the text
+    /// consists of C's name space ("tagged" for structs, unions and enumerations, otherwise
+    /// "ordinary") and the name.
     known: BTreeMap<String, u32>,
     /// Structs that are being defined.
     begun: BTreeSet<u32>,
@@ -82,7 +82,7 @@ impl Builder {
         self.btf
     }
 
-    /// Returns the type that `key` identifies. Adds the type if it is not known yet.
+    /// Returns the id of the type that `key` identifies. Adds the type if it is not known yet.
     fn intern(&mut self, key: String, make: impl FnOnce(&mut Builder) -> Type) -> u32 {
         if let Some(&id) = self.known.get(&key) {
             return id;
@@ -154,8 +154,8 @@ impl Builder {
         self.unnamed(format!("array {ty} {len}"), Kind::Array { ty, index, len })
     }
 
-    /// Adds `struct name` or `union name`, as a forward declaration unless it is already
-    /// [defined](Builder::define).
+    /// Adds `struct name` or `union name` as a forward declaration and returns its id. If the type
+    /// is already [defined](Builder::define), only returns its id.
     pub fn forward(&mut self, name: &str, union: bool) -> u32 {
         self.intern(format!("tagged {name}"), |_| Type {
             name: name.into(),

@@ -166,8 +166,8 @@ impl<'a> Parser<'a> {
                 "enum" if base.is_none() && ints.is_empty() => {
                     self.pos += 1;
                     let name = self.word()?;
-                    // In a prototype only the size of an enumeration matters. An unknown
-                    // enumeration gets the size of unsigned int, as in C.
+                    // The only property of an enumeration that matters in a prototype is its size.
+                    // An unknown enumeration gets the size of unsigned int, as in C.
                     base = Some(self.builder.named_enum(name, 4));
                     continue;
                 }
@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses pointers, a name or a parenthesised declarator, arrays and parameters. Returns the
-    /// name, which is empty for an abstract declarator.
+    /// declared name, which is empty for an abstract declarator, and the type.
     fn declarator(&mut self, mut base: u32, nesting: u32) -> Result<(String, u32), Error> {
         if nesting > MAX_NESTING {
             return Err(self.error("nested too deeply"));
@@ -234,8 +234,8 @@ impl<'a> Parser<'a> {
             self.pos += 1;
         }
         // In `int (*f)(u64)`, the suffix `(u64)` stands after the parenthesised declarator `(*f)`,
-        // but it is part of the type to which `f` points. Suffixes are therefore parsed first, and
-        // the parser then returns to the declarator.
+        // but it is part of the type to which `f` points. The parser therefore reads the suffixes
+        // first, and then goes back to the parenthesised declarator.
         let inner = self.pos + 1;
         let next = |i: usize| self.tokens.get(i).copied().unwrap_or("");
         let nested = self.peek() == "(" && (next(inner) == "*" || next(inner + 1) == ")" && next(inner) != "void");

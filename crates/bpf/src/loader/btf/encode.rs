@@ -45,8 +45,8 @@ impl Btf {
         let mut out = Vec::new();
         for (_, ty) in self.iter().skip(1) {
             let name = strings.offset(&ty.name);
-            // An entry consists of the kind, a flag, a count (vlen), a size or type, and further
-            // words.
+            // An entry begins with a word that packs the kind, a flag and a count (vlen). A word
+            // with a size or a type id follows, and then further words.
             let (kind, flag, vlen, third, rest) = match &ty.kind {
                 Kind::Void => (0, false, 0, 0, vec![]),
                 Kind::Int {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Declares kernel structs as Rust types and as BTF from one source; see
+//! Declares a kernel struct once, and makes from this declaration both a Rust type and BTF; see
 //! [`kstruct!`](macro@crate::kstruct).
 
 use crate::btf::build::Builder;
@@ -95,8 +95,8 @@ pub struct Field {
     pub bits: &'static [(&'static str, u8)],
 }
 
-/// Defines a struct or union unless it is already defined. `fields` is called only if the struct
-/// must be defined. It returns the fields, which may refer to the struct itself.
+/// Defines a struct or union, unless it is already defined. Only if the struct must be defined,
+/// calls `fields`, which returns the struct's fields. The fields may refer to the struct itself.
 #[doc(hidden)]
 pub fn define(
     types: &mut Builder,
@@ -140,8 +140,8 @@ pub fn define(
     id
 }
 
-/// Declares kernel structs or unions under their Linux names. For each, defines a `#[repr(C)]` Rust
-/// type and its BTF.
+/// Declares kernel structs or unions under their Linux names. For each of them, defines a
+/// `#[repr(C)]` Rust type and the BTF of this type.
 ///
 /// ```
 /// use bpf::btf::build::Builder;

@@ -4,8 +4,8 @@
 //! A [`Btf`] is a table of types. A type's id is its index in the table, and id 0 is `void`. A
 //! table is parsed from an object's .BTF section ([`Btf::parse`]), or built from C declarations
 //! ([`declare`]) or Rust structs ([`kstruct!`](macro@crate::kstruct)). Every table is well-formed:
-//! all references are valid, and types that contain each other by value are nested at most
-//! [`MAX_DEPTH`] deep. Code that walks a table therefore needs no checks.
+//! all references are valid, and the nesting of types that contain other types by value is at most
+//! [`MAX_DEPTH`] deep. Code that walks a table therefore need not check for invalid ids or cycles.
 //!
 //! Reference: Documentation/bpf/btf.rst, include/uapi/linux/btf.h.
 
@@ -39,8 +39,8 @@ pub const EXTERN: u32 = 2;
 #[derive(Clone, Debug)]
 pub struct Btf {
     types: Vec<Type>,
-    /// Ids by name without flavour (see [`essential_name`]), so that CO-RE finds the candidates for
-    /// a type with one look-up. Only the BTF of target kernels has this index.
+    /// Ids of the types by name without flavour (see [`essential_name`]). With this index, CO-RE
+    /// finds the candidates for a type with one look-up. Only the BTF of target kernels has it.
     names: BTreeMap<String, Vec<u32>>,
 }
 
@@ -53,7 +53,8 @@ pub struct Type {
     pub kind: Kind,
 }
 
-/// Kinds of types, with the data of each. A `u32` that is named `ty` or has no name is a type id.
+/// Kinds of types, with the data of each kind. A `u32` without a name, or with the name `ty`, is
+/// the id of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `void`, id 0.
@@ -90,7 +91,7 @@ pub enum Kind {
         size: u32,
         /// Whether the values are signed.
         signed: bool,
-        /// Whether it is encoded as ENUM64.
+        /// Whether BTF encodes the enumeration as ENUM64.
         wide: bool,
         /// Names and values. An unsigned value is stored as the signed number with the same bits.
         values: Vec<(Box<str>, i64)>,
@@ -110,7 +111,7 @@ pub enum Kind {
     Restrict(u32),
     /// A function.
     Func {
-        /// Its type, a FuncProto.
+        /// The function's type, a FuncProto.
         ty: u32,
         /// [`STATIC`], [`GLOBAL`] or [`EXTERN`].
         linkage: u32,
@@ -191,8 +192,9 @@ pub struct VarInfo {
     pub size: u32,
 }
 
-/// Returns a name without its flavour, a suffix after three underscores that tells versions of a
-/// type apart: `task_struct___old` becomes `task_struct`. Only the last suffix is removed.
+/// Returns a name without its flavour: `task_struct___old` becomes `task_struct`. A flavour is a
+/// suffix after three underscores, which distinguishes versions of a type. Only the last suffix is
+/// removed.
 pub fn essential_name(name: &str) -> &str {
     let bytes = name.as_bytes();
     // A flavour is `x___y`, where `x` and `y` are not underscores.
@@ -276,7 +278,8 @@ impl Btf {
         }
     }
 
-    /// Returns the struct or union with this id, also through typedefs and qualifiers.
+    /// Returns the struct or union with this id. The id may also be that of a typedef or qualified
+    /// type of the struct or union.
     pub fn composite(&self, id: u32) -> Option<&Composite> {
         match self.kind(self.resolve(id)) {
             Kind::Struct(c) | Kind::Union(c) => Some(c),
@@ -301,8 +304,8 @@ impl Btf {
         self.find(name, |kind| matches!(kind, Kind::Struct(_)))
     }
 
-    /// Returns the ids of the types whose name without flavour is `essential`. Returns none before
-    /// [`Btf::index`].
+    /// Returns the ids of the types whose name without flavour is `essential`. Returns no ids if
+    /// [`Btf::index`] has not been called.
     pub fn named(&self, essential: &str) -> impl Iterator<Item = u32> {
         self.names.get(essential).into_iter().flatten().copied()
     }
@@ -318,8 +321,8 @@ impl Btf {
         }
     }
 
-    /// Returns the texts of the declaration tags that belong to a whole type, not to one of its
-    /// members.
+    /// Returns the texts of the declaration tags that are attached to a type as a whole, not to one
+    /// of its members.
     pub fn decl_tags(&self, on: u32) -> impl Iterator<Item = &str> {
         self.types.iter().filter_map(move |t| match t.kind {
             Kind::DeclTag { ty, component: -1 } if ty == on => Some(&*t.name),
@@ -327,7 +330,7 @@ impl Btf {
         })
     }
 
-    /// Finds a declaration tag of a member that starts with `prefix`, and returns the rest of its
+    /// Finds a declaration tag of a member whose text starts with `prefix`. Returns the rest of the
     /// text.
     pub fn member_tag(&self, on: u32, member: usize, prefix: &str) -> Option<&str> {
         let member = i32::try_from(member).ok()?;
@@ -350,16 +353,17 @@ impl Btf {
         one.into_iter().chain(many.iter().map(|m| m.ty))
     }
 
-    /// Returns a type that contains itself by value or is nested deeper than [`MAX_DEPTH`].
+    /// Returns the id of a type that contains itself by value, or that is nested deeper than
+    /// [`MAX_DEPTH`].
     fn find_cycle(&self) -> Option<u32> {
         // Depth of each type: 0 if unknown, MAX while it is being computed.
         let mut depth = vec![0; self.types.len()];
         (0..self.len()).find(|&id| self.depth(id, 0, &mut depth).is_none())
     }
 
-    /// Returns the number of levels of a type and the types that it contains. Returns `None` if the
-    /// type contains itself, or if it is nested too deeply below `above` other levels. `known` has
-    /// the depths that are already computed.
+    /// Returns the depth of a type: 1 plus the greatest depth of the types that it contains by
+    /// value. Returns `None` if the type contains itself, or if `above` outer levels and this type
+    /// together are nested too deeply. `known` has the depths that are already computed.
     fn depth(&self, id: u32, above: u32, known: &mut [u32]) -> Option<u32> {
         match known[id as usize] {
             u32::MAX => return None,

@@ -8,7 +8,7 @@ use input::to_usize;
 const MAGIC: u16 = 0xeb9f;
 const SECTION: &str = ".BTF";
 
-/// Reads little-endian numbers from a section. Its errors name the offset in the section.
+/// Reads little-endian numbers from a section. An error names the offset at which it occurred.
 pub(crate) struct Reader<'a> {
     section: &'a str,
     data: &'a [u8],
@@ -16,7 +16,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Makes a reader of `data[start..end]`. Offsets count from the start of `data`.
+    /// Makes a reader of `data[start..end]`. The offsets in errors count from the start of `data`.
     pub(crate) fn new(section: &'a str, data: &'a [u8], start: u64, end: u64) -> Result<Reader<'a>, Error> {
         if start > end || end > data.len() as u64 {
             let message = format!(
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         self.pos as u64
     }
 
-    /// Returns the number of bytes left.
+    /// Returns the number of bytes that are not read yet.
     pub(crate) fn left(&self) -> usize {
         self.data.len() - self.pos
     }
@@ -89,7 +89,7 @@ pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, String> {
     std::str::from_utf8(&rest[..end]).map_err(|_| format!("the name at string offset {offset:#x} is not UTF-8"))
 }
 
-/// A parsed section and its string table, to which .BTF.ext also refers.
+/// A parsed .BTF section and its string table. The section .BTF.ext also uses this string table.
 pub(crate) struct Parsed {
     pub(crate) btf: Btf,
     pub(crate) strings: Vec<u8>,
@@ -168,8 +168,8 @@ impl Table<'_> {
             .map_err(|message| Error::at(SECTION, position, message))
     }
 
-    /// Reads `count` entries of `size` bytes each. If the section is too short for so many entries,
-    /// returns an error before memory is allocated for them.
+    /// Reads `count` entries of `size` bytes each. If the section is too short for all of them,
+    /// returns an error before memory is allocated for the entries.
     fn list<T>(
         &mut self,
         count: u32,
@@ -362,7 +362,7 @@ fn check(btf: &Btf) -> Result<(), (u32, String)> {
             format!("the type contains itself or is nested deeper than {MAX_DEPTH} types"),
         ));
     }
-    // Sizes can be computed only now that there are no cycles.
+    // Sizes are computed only now, because the computation would not end if there were cycles.
     for (id, ty) in btf.iter() {
         let (Kind::Struct(c) | Kind::Union(c)) = &ty.kind else {
             continue;

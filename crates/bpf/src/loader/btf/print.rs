@@ -103,7 +103,7 @@ impl Btf {
         }
     }
 
-    /// Adds a qualifier. It precedes a base type, but follows the star of a pointer.
+    /// Adds a qualifier. It stands before a base type, but after the star of a pointer.
     fn qualified(&self, word: &str, to: u32, inner: &str, nesting: u32) -> String {
         match self.kind(self.skip_modifiers(to)) {
             Kind::Ptr(_) => {

@@ -6,9 +6,9 @@ use crate::btf::{Btf, INT_SIGNED, Kind, Member, essential_name};
 /// Maximum depth of a comparison.
 const MAX_DEPTH: u32 = 32;
 
-/// Returns whether an access to a field of the object's type can be changed into an access to a
-/// field of the target's type. The answer for structs is always yes, because accesses to their
-/// members have relocations of their own.
+/// Returns whether an access to a field with the object's type can be changed into an access to a
+/// field with the target's type. Two structs are always compatible here, because the accesses to
+/// their members have relocations of their own.
 pub(super) fn fields_compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     let (mut a, mut b) = (local.resolve(local_id), target.resolve(target_id));
     loop {
@@ -29,8 +29,9 @@ pub(super) fn fields_compatible(local: &Btf, local_id: u32, target: &Btf, target
     }
 }
 
-/// Returns whether the caller and the callee of a function may use these two types for an argument.
-/// Structs behind pointers are compatible whatever their names.
+/// Returns whether a caller that declares an argument with one of the two types may call a function
+/// that declares this argument with the other type. Structs behind pointers are compatible even if
+/// their names differ.
 pub fn types_compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     compatible(local, local_id, target, target_id, 0)
 }
@@ -61,7 +62,8 @@ fn compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32, depth: u
     }
 }
 
-/// Returns whether the target's type has all members of the object's type, with the same types.
+/// Returns whether the target's type has all members of the object's type, and the members have the
+/// same types.
 pub fn types_match(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     let mut matcher = Matcher {
         local,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CO-RE relocations ("compile once, run everywhere"): constants in the code that depend on the
-//! kernel's types, such as the offset of a field. They are computed for the target kernel.
+//! CO-RE relocations ("compile once, run everywhere"). Code contains constants that depend on the
+//! kernel's types, such as the offset of a field. The loader computes these constants for the
+//! target kernel.
 //!
 //! For each such constant the compiler records three things:
 //!
@@ -14,11 +15,12 @@
 //!
 //! - If several types of the target have a matching field or enumerator, all of them must yield the
 //!   same answer.
-//! - The questions for the existence, the size and the target's id of a missing type yield 0, and
-//!   so does the question for the existence of a missing field or enumerator.
+//! - If the target lacks the type, the questions for the type's existence, its size and its id in
+//!   the target yield 0. If the target lacks a field or enumerator, the question for its existence
+//!   yields 0.
 //! - Any other question about a missing field or enumerator yields [`Unresolved`]. The linker turns
 //!   this answer into a trap: an instruction that faults when it is executed. A program that tests
-//!   for existence first never executes the trap.
+//!   first whether the field exists never executes the trap.
 
 mod compat;
 mod path;
@@ -43,7 +45,8 @@ pub enum Ask {
     /// Number of bits by which a loaded value is shifted left, so that a bitfield's top bit becomes
     /// bit 63.
     FieldLshift,
-    /// Number of bits by which the value is then shifted right, so that only the bitfield remains.
+    /// Number of bits by which the shifted value is then shifted right, so that only the bitfield
+    /// remains.
     FieldRshift,
     /// The type's id in the object.
     TypeIdLocal,
@@ -85,8 +88,9 @@ const MAX_PATH: usize = 64;
 pub struct Relocation {
     /// Type in the object's BTF.
     pub ty: u32,
-    /// Access path: an array index that applies to the type itself, then indices of members and
-    /// elements. For an enumerator, only its index.
+    /// Access path. The first number is an index into an array of the type itself, usually 0. The
+    /// other numbers are indices of members and elements. For an enumerator, the path is only the
+    /// enumerator's index.
     pub access: Vec<u32>,
     /// Question of the relocation.
     pub ask: Ask,
@@ -111,20 +115,22 @@ impl Relocation {
 pub struct Answer {
     /// The constant.
     pub value: u64,
-    /// Sizes of a field in the object's and in the target's types. If they differ, a load or store
-    /// must change its size. Set only in the answer to the question for a field's offset.
+    /// Sizes of a field in the object's types and in the target's types. If they differ, the load
+    /// or store must use the target's size. Set only in the answer to the question for a field's
+    /// offset.
     pub sizes: Option<Sizes>,
 }
 
-/// Sizes of a field in bytes, for adjusting the size of a load or store.
+/// Sizes of a field in bytes, with which the linker adjusts the size of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Size in the object's types in bytes.
     pub local: u32,
     /// Size in the target's types in bytes.
     pub target: u32,
-    /// Whether a load or store may change its size. This is possible only for unsigned integers and
-    /// pointers. A signed integer would need sign extension, which the load does not do.
+    /// Whether a load or store may use another size. This is possible only for unsigned integers
+    /// and pointers. A smaller or larger signed integer would need sign extension, which the load
+    /// does not do.
     pub adjustable: bool,
 }
 
@@ -174,7 +180,7 @@ pub fn describe(local: &Btf, relocation: &Relocation) -> String {
 }
 
 /// Returns the types of the target that may correspond to a type of the object. They have the same
-/// kind and the same name, if the flavour (the suffix after `___`) of the object's type is ignored.
+/// kind and the same name. The flavour of the object's type (the suffix after `___`) is ignored.
 fn candidates(local: &Btf, target: &Btf, id: u32) -> Vec<u32> {
     let id = local.skip_modifiers(id);
     let name = essential_name(local.name(id));

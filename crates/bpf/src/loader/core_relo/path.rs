@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Access paths of CO-RE relocations: from a type through its members to a field, in the object's
-//! or the target's types.
+//! Access paths of CO-RE relocations. A path leads from a type through its members to a field,
+//! either in the object's types or in the target's types.
 
 use super::{Relocation, compat::fields_compatible};
 use crate::btf::{Btf, Composite, Kind};
@@ -11,12 +11,12 @@ const MAX_ANONYMOUS: u32 = 16;
 /// One step of an access path, into a member or an element.
 #[derive(Clone, Debug)]
 struct Step {
-    /// Type that the step enters: the struct or union with the member, or the element type of an
-    /// array.
+    /// Type into which the step leads: the struct or union that has the member, or the type of an
+    /// array's elements.
     ty: u32,
     /// Index of the member or element.
     index: u32,
-    /// Whether this is a step to a named member. Otherwise it is an array access.
+    /// Whether the step leads to a named member. Otherwise it leads to an array element.
     member: bool,
 }
 
@@ -26,13 +26,13 @@ pub(super) struct Path {
     /// Type in which the path starts.
     root: u32,
     steps: Vec<Step>,
-    /// Offset of the field in bits from the start of the root.
+    /// Offset of the field in bits from the start of the type `root`.
     bit_offset: u64,
     /// Type of the field at the end of the path.
     reached: u32,
 }
 
-/// Location of a field: the aligned bytes to load, and the bits of the field in them.
+/// Location of a field: the aligned bytes that a load reads, and the bits of the field in them.
 pub(super) struct FieldLocation {
     /// Offset of the bytes to load.
     pub(super) offset: u64,
@@ -45,8 +45,8 @@ pub(super) struct FieldLocation {
 }
 
 impl Path {
-    /// Returns the path that a relocation of the object describes by indices. Anonymous members add
-    /// no step.
+    /// Returns the path of a relocation in the object's types. The relocation describes it by
+    /// indices. Anonymous members add no step to the path.
     pub(super) fn local(btf: &Btf, relocation: &Relocation) -> Result<Path, String> {
         let bad = || {
             format!(
@@ -115,8 +115,8 @@ impl Path {
         text
     }
 
-    /// Finds the same field in a type of the target, by the names of the members. Returns `None` if
-    /// that type has no such field, or if the field's type is not compatible.
+    /// Finds the same field in the target's type `root`, by the names of the members. Returns
+    /// `None` if this type has no such field, or if the field's type is not compatible.
     pub(super) fn find_in(&self, local: &Btf, target: &Btf, root: u32) -> Option<Path> {
         let mut path = Path {
             root,
@@ -153,8 +153,8 @@ impl Path {
         Some(path)
     }
 
-    /// Returns the bytes to load for this field. If a bitfield crosses a boundary of its type, more
-    /// bytes than the type's size must be loaded.
+    /// Returns which bytes must be loaded for this field. If a bitfield crosses a boundary of its
+    /// type, they are more bytes than the type has.
     pub(super) fn locate(&self, btf: &Btf) -> Result<FieldLocation, String> {
         let whole = btf.size_of(self.reached);
         let bitfield = self.steps.last().filter(|s| s.member).and_then(|step| {

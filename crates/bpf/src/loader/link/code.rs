@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Links the code of an object. The linker finds functions by their symbols. The linked code has
-//! the global functions of all program sections, and all functions that these reach. The file
-//! `constant` fills in the operands that depend on addresses or on the target.
+//! Links the code of an object. The linker finds functions by their symbols. The linked code
+//! contains the global functions of all program sections, and all functions that they call or refer
+//! to. The file `constant` fills in the operands that depend on addresses or on the target.
 //!
 //! The target is the kernel for which the object is linked. A reference to something that the
 //! target does not have becomes a trap, an instruction that raises a fault when it is executed.
@@ -55,18 +55,19 @@ pub(super) struct Linker<'a> {
     sources: Vec<Source<'a>>,
     /// Functions of the linked code, as indices in `sources`.
     added: Vec<usize>,
-    /// Index in `added` of each function that was added, by its index in `sources`.
+    /// For each function in `added`: its index in `sources` is the key, its index in `added` the
+    /// value.
     index: BTreeMap<usize, usize>,
     /// Names of called kfuncs, numbered in the order of their first use.
     kfuncs: BTreeMap<String, usize>,
     /// Messages of traps, numbered in the order of their first use.
     traps: BTreeMap<String, usize>,
     types: LocalTypes,
-    /// Fields, types and enumerators that the target lacks and whose existence the code tests
-    /// before it uses them.
+    /// Fields, types and enumerators that the target lacks, if the code tests somewhere whether
+    /// they exist.
     asked: BTreeSet<String>,
-    /// Fields, types and enumerators that the target lacks and the code uses, with a message for
-    /// each.
+    /// Fields, types and enumerators that the target lacks and that the code uses. Each has a
+    /// message.
     unresolved: Vec<(String, String)>,
     warnings: BTreeMap<String, usize>,
 }
@@ -141,7 +142,7 @@ impl<'a> Linker<'a> {
         })
     }
 
-    /// Records a warning for the user. Repeated warnings are recorded once.
+    /// Records a warning for the user. If the same warning occurs again, it is not recorded again.
     pub(super) fn warn(&mut self, message: String) {
         number(&mut self.warnings, message);
     }
@@ -171,7 +172,7 @@ impl<'a> Linker<'a> {
         programs
     }
 
-    /// Adds a function to the linked code and returns its index there.
+    /// Adds a function to the linked code, unless it was added before. Returns its index there.
     fn add_function(&mut self, source: usize) -> usize {
         *self.index.entry(source).or_insert_with(|| {
             self.added.push(source);
@@ -179,8 +180,8 @@ impl<'a> Linker<'a> {
         })
     }
 
-    /// Adds the function that starts at this offset of a section. Returns its index in the linked
-    /// code, or `None` if no function starts there.
+    /// Adds the function that starts at this offset of a section to the linked code. Returns its
+    /// index there, or `None` if no function starts at the offset.
     fn function_at(&mut self, section: usize, offset: u64) -> Option<usize> {
         let found = self
             .sources
@@ -246,8 +247,9 @@ impl<'a> Linker<'a> {
             next += 1;
         }
         for (name, message) in std::mem::take(&mut self.unresolved) {
-            // A feature whose existence the program tests first causes no warning. The program may
-            // also test a struct around the feature, whose description is a prefix of `name`.
+            // If the program tests whether a feature exists, the feature causes no warning. The
+            // program may also test a struct that contains the feature. The description of this
+            // struct is a prefix of `name`.
             let starts = name.char_indices().map(|(end, c)| &name[..end + c.len_utf8()]);
             if !self.asked.contains("") && !starts.into_iter().any(|start| self.asked.contains(start)) {
                 self.warn(message);
@@ -284,7 +286,7 @@ impl<'a> Linker<'a> {
     }
 
     /// Records the types of the objects to which special fields (kptrs, lists and trees) refer.
-    /// Fails for BTF that the kernel also rejects (btf_parse_struct_metas).
+    /// Fails for types that the kernel would also reject (btf_parse_struct_metas).
     fn field_types(&mut self, fields: Vec<crate::image::Field>) -> Result<(), String> {
         use crate::image::FieldKind::{Kptr, ListHead, RbRoot};
         for field in fields {
@@ -331,8 +333,8 @@ impl<'a> Linker<'a> {
         let (slots, _) = bytes.as_chunks::<8>();
         let fail = |slot: usize, message: String| Error::at(&section.name, offset + slot as u64 * SLOT, message);
 
-        // Index in the linked code of each slot's instruction. `None` for the second slot of a
-        // 64-bit constant.
+        // For each slot, the index in the linked code of the instruction that it contains. `None`
+        // for the second slot of a 64-bit constant.
         let mut indices = vec![None; slots.len()];
         let (mut slot, mut count) = (0, 0i32);
         while slot < slots.len() {
@@ -469,7 +471,7 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// Returns the number of a text. A new text gets the next number.
+/// Returns the number of a text. A text that has no number yet gets the next one.
 fn number(numbers: &mut BTreeMap<String, usize>, text: String) -> usize {
     let next = numbers.len();
     *numbers.entry(text).or_insert(next)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Allocates an object's memory: handles of maps (the memory to which `&map` points) and sections
-//! of globals. Also gives access to globals while programs run.
+//! Allocates the memory of an object: sections of globals, and the handle of each map (the memory
+//! to which `&map` points). Also reads and sets globals while programs run.
 //!
 //! The region is the memory that programs can access.
 
@@ -29,7 +29,8 @@ fn exhausted(region: &Region, section: &str) -> Error {
     Error::new(message).in_section(section)
 }
 
-/// Returns the definitions of the maps, with a handle for each and an address for the arena.
+/// Returns the definitions of the maps. Each definition has a handle, and that of an arena also has
+/// an address.
 pub(super) fn allocate_maps(object: &Object, region: &Region, nr_cpus: u32) -> Result<Vec<MapDef>, Error> {
     object
         .maps
@@ -146,7 +147,7 @@ fn allocate_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<
     Ok((addr, base + low))
 }
 
-/// Returns the initial entries of each map, if it is a map of maps or a program array.
+/// Returns the initial entries of each map. Only maps of maps and program arrays have any.
 pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec<(u32, usize)>>, Error> {
     let mut values = vec![Vec::new(); object.maps.len()];
     let Some(section) = object.elf.section(".maps") else {
@@ -174,7 +175,7 @@ pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec
     Ok(values)
 }
 
-/// Location in memory of a global variable, or of one of its elements or members.
+/// The memory in which a global variable lies, or one of its elements or members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableLocation {
     /// Address.
@@ -190,8 +191,8 @@ pub struct VariableLocation {
 
 impl Image {
     /// Creates the missing inner maps of a map of maps: one for each entry that has none yet. The
-    /// object declares the form of the inner maps. User-space parts of schedulers often create such
-    /// maps one by one.
+    /// new maps have the form that the object declares for inner maps. User-space parts of
+    /// schedulers often create such maps one by one.
     ///
     /// # Errors
     /// There is no such map of maps, or the simulated address space is full.
@@ -228,8 +229,8 @@ impl Image {
         &self.variables
     }
 
-    /// Returns the location of a global variable (`name`), or of its element (`name[3]`) or member
-    /// (`name.member`).
+    /// Returns the location of a global variable (`name`), or of one of its elements (`name[3]`) or
+    /// members (`name.member`).
     pub fn variable(&self, path: &str) -> Result<VariableLocation, Error> {
         let (variable, end) = param::find(&self.variables, path).map_err(|error| error.in_file(&self.file))?;
         let location = Location::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
@@ -253,8 +254,8 @@ impl Image {
         Ok(value::format(&self.btf, found.location, bytes))
     }
 
-    /// Changes a global variable while programs run, after the checks of [`Object::set`]. Fails for
-    /// a variable that is constant after loading.
+    /// Changes a global variable while programs run. Makes the checks of [`Object::set`] first.
+    /// Fails if the variable is constant after loading.
     pub fn set(&self, region: &Region, path: &str, text: &str) -> Result<(), Error> {
         let found = self.variable(path)?;
         let fail = |message: String| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file);
@@ -267,9 +268,9 @@ impl Image {
         value::set(&self.btf, found.location, bytes, text).map_err(fail)
     }
 
-    /// Sets an entry of a map, or a member of the entry (`.member[3]`), as user space does. Creates
-    /// the entry if necessary, with zeros in the other members. In a per-CPU map, sets the entry of
-    /// `cpu`.
+    /// Sets an entry of a map, or a member of the entry (`.member[3]`), as user space does. If the
+    /// entry does not exist, creates it, with zeros in all other members. In a per-CPU map, sets
+    /// the value of `cpu`.
     pub fn set_entry(
         &self,
         region: &Region,

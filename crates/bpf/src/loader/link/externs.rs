@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Looks up symbols that the kernel defines: kfuncs, variables, configuration values.
 //!
-//! A symbol is looked up by its name without the last `___suffix`. A symbol with incompatible types
-//! counts as missing. If the object declares a missing symbol weak, references to it become 0.
-//! Otherwise they become traps, which fault when they are executed.
+//! A symbol is looked up by its name without the last `___suffix`. If the kernel's symbol has an
+//! incompatible type, the symbol counts as missing. If the object declares a missing symbol weak,
+//! references to it become 0. Otherwise they become traps, which fault when they are executed.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::memory::Region;
 use crate::object::Object;
 use crate::object::elf::Symbol;
 
-/// A symbol of the kernel that an object requires and the target kernel lacks.
+/// A symbol that an object requires and that the target kernel lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingSymbol {
     /// The kernel's name, without a `___suffix`.
     pub name: String,
-    /// Whether the object declares the symbol as a function. Otherwise it declares a variable.
+    /// Whether the object declares the symbol as a function. If not, it declares a variable.
     pub function: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Externs<'a> {
     btf: &'a Btf,
     target: &'a Target,
     region: &'a Region,
-    /// Each declaration: the id of a BTF Func or Var, and whether it is in .kconfig.
+    /// For each declaration: the id of the BTF Func or Var, and whether the symbol is in .kconfig.
     declared: BTreeMap<&'a str, (u32, bool)>,
     resolved: BTreeMap<&'a str, Extern>,
     pub(super) warnings: Vec<String>,
@@ -138,8 +138,8 @@ impl<'a> Externs<'a> {
         }
     }
 
-    /// Allocates a configuration value. If the target does not have it, a weak symbol gets the
-    /// value 0.
+    /// Allocates memory for a configuration value. If the target does not have the value and the
+    /// symbol is weak, the value is 0.
     fn config(&self, symbol: &Symbol, ty: u32) -> Result<Extern, String> {
         let name = &symbol.name;
         let size = self.btf.size_of(ty).ok_or_else(|| format!("{name} has no size"))?;

@@ -2,9 +2,9 @@
 //! The linker, which adapts an object to a kernel. It allocates globals, fills in constants and
 //! calls, and finds the implementation of each struct_ops callback.
 //!
-//! A feature that the kernel lacks is not an error here. The linker emits a warning and replaces
-//! references to the feature by traps: instructions that fault when they are executed. Only objects
-//! that every kernel would reject cause errors.
+//! A feature that the kernel lacks is not an error here. The linker emits a warning, and replaces
+//! each reference to the feature by a trap: an instruction that faults when it is executed. Only
+//! objects that every kernel would reject cause errors.
 
 mod code;
 mod data;
@@ -47,7 +47,7 @@ pub struct Image {
     pub missing: Vec<MissingSymbol>,
     /// The object's types.
     pub btf: Btf,
-    /// Types of which the code allocates objects, by id.
+    /// Types of the objects that the code allocates, by id.
     pub types: LocalTypes,
     variables: Vec<Variable>,
 }
@@ -61,7 +61,7 @@ pub struct DataSection {
     pub addr: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Whether its variables may change while programs run.
+    /// Whether the section's variables may change while programs run.
     pub live: bool,
     /// Special fields by ascending offset: locks, lists, trees.
     pub fields: Vec<Field>,
@@ -85,8 +85,9 @@ pub struct TaggedArray {
     pub count: u64,
 }
 
-/// Links an object. Allocates its globals in the region, with the values that they now have in the
-/// object. `nr_cpus` determines the size of per-CPU maps if the object does not set it.
+/// Links an object. Allocates its globals in the region and copies their values from the object.
+/// (The caller may have changed these values after the object was parsed.) `nr_cpus` determines the
+/// size of per-CPU maps if the object does not set it.
 pub fn link(object: &Object, target: &Target, region: &Region, nr_cpus: u32) -> Result<Image, Error> {
     link_object(object, target, region, nr_cpus).map_err(|error| error.in_file(&object.file))
 }

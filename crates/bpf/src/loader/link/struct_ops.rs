@@ -2,8 +2,8 @@
 //! Links struct_ops variables: finds the function that implements each callback, and copies the
 //! constant members.
 //!
-//! Members are matched by name, because the struct in the headers with which the object was
-//! compiled may differ in size and order from the target kernel's.
+//! Members are matched by name. The object was compiled with headers whose struct may differ in
+//! size and order from the struct of the target kernel.
 //!
 //! A name without flavour is a name without a suffix such as `___old`, which distinguishes versions
 //! of a type.
@@ -25,17 +25,17 @@ pub struct StructOps {
     pub map_name: String,
     /// Name of its type, without flavour.
     pub type_name: String,
-    /// Index of the function for each implemented member.
+    /// For each member that the object implements, the index of the function.
     pub programs: BTreeMap<String, usize>,
-    /// Bytes of each member that is neither a function nor 0. The size of a member is its size in
-    /// the target.
+    /// The bytes of each member that is neither a function nor 0. A member has as many bytes as in
+    /// the target's struct.
     pub data: BTreeMap<String, Vec<u8>>,
     /// Members that the object sets but the target lacks.
     pub unknown: Vec<String>,
     /// Whether the target has this struct.
     pub attachable: bool,
-    /// Whether the loader attaches this struct_ops without a request. A `?` at the start of the
-    /// section's name turns this off.
+    /// Whether the loader attaches this struct_ops even if the caller does not ask for it. A `?` at
+    /// the start of the section's name turns this off.
     pub auto_attach: bool,
 }
 
@@ -106,8 +106,8 @@ fn parse_variable(
             ops.map_name
         ));
     }
-    // If a member extends beyond the data, the rest of the member is zero. Zeros are not stored
-    // here, because the object's BTF can claim any size for the member.
+    // If a member extends beyond the stored data of the section, the rest of the member is zero.
+    // These zeros are left out here, because the object's BTF can claim any size for the member.
     let data = |start: u64, size: u64| -> Vec<u8> {
         let rest = section.data.get(to_usize(start)..).unwrap_or_default();
         rest[..rest.len().min(to_usize(size))].to_vec()

@@ -6,20 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::btf::build::Builder;
 use crate::btf::{Btf, Kind};
 
-/// A kernel's types, functions, variables and configuration.
+/// The types, functions, variables and configuration of a kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     btf: Btf,
     ksyms: BTreeMap<String, u64>,
     kconfig: BTreeMap<String, String>,
     struct_ops: BTreeSet<String>,
-    /// Functions that the kernel is known to lack, with the reason.
+    /// Functions that the kernel is known to lack, each with the reason.
     lacks: BTreeMap<String, String>,
 }
 
 impl Target {
-    /// Makes a kernel with these types. The functions among them are the kernel's kfuncs. The
-    /// variables among them are those kernel variables whose type is known.
+    /// Makes a kernel with these types. The functions among the types are the kernel's kfuncs. The
+    /// variables among the types are the kernel variables whose type is known.
     pub fn new(types: Builder) -> Target {
         Target {
             btf: types.finish(),
@@ -48,7 +48,8 @@ impl Target {
         self.kconfig.insert(name.to_string(), value.to_string());
     }
 
-    /// Sets the reason why the kernel lacks a function. Messages have the form `kfunc NAME WHY`.
+    /// Sets the reason why the kernel lacks a function. Messages then have the form `kfunc NAME
+    /// WHY`.
     pub fn set_missing_reason(&mut self, name: &str, why: &str) {
         self.lacks.insert(name.to_string(), why.to_string());
     }

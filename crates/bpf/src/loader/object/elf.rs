@@ -17,12 +17,12 @@ pub(crate) const R_BPF_64_32: u32 = 10;
 /// Maximum size of a data section in bytes, which is the size of an arena.
 const MAX_SECTION: u64 = 4 << 30;
 
-/// A section. The data and relocations of sections that the loader does not use (debug information,
-/// string tables) are left out.
+/// A section. For sections that the loader does not use (debug information, string tables), `data`
+/// and `relocations` are empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) name: String,
-    /// Size in bytes. `data` has the first bytes. All further bytes are zeros.
+    /// Size in bytes. `data` contains the first bytes of the section. All further bytes are zeros.
     pub(crate) size: u64,
     pub(crate) data: Vec<u8>,
     pub(crate) executable: bool,
@@ -31,7 +31,8 @@ pub(crate) struct Section {
     pub(crate) relocations: Vec<Relocation>,
 }
 
-/// A location in a section whose value depends on a symbol. The addend is stored at the location.
+/// A location in a section whose value depends on a symbol. The addend, which is added to the value
+/// of the symbol, is stored at the location.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Relocation {
     pub(crate) offset: u64,
@@ -213,7 +214,7 @@ fn symbols(
         .symbols(LE, bytes, elf::SHT_SYMTAB)
         .map_err(broken("ELF symbol table"))?;
     let mut symbols = Vec::new();
-    // The null symbol, to which relocations without a symbol refer.
+    // The null symbol. Relocations without a symbol refer to it.
     if !symtab.is_empty() {
         symbols.push(Symbol {
             name: String::new(),

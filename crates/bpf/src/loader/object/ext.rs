@@ -12,7 +12,7 @@ use crate::core_relo::Relocation;
 const SECTION: &str = ".BTF.ext";
 const MAGIC: u16 = 0xeb9f;
 
-/// The source line of the instructions from a byte offset in their section up to the next entry.
+/// A source line. It belongs to the instructions from `offset` up to the offset of the next entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) offset: u64,
@@ -22,11 +22,11 @@ pub(crate) struct Line {
     pub(crate) column: u32,
 }
 
-/// The tables of .BTF.ext. The key is the name of an ELF section. Entries are ordered by their
-/// offset in that section.
+/// The tables of .BTF.ext. The key of each table is the name of an ELF section. The entries for a
+/// section are ordered by their offset in the section.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ext {
-    /// Offset of each function, and the id of its BTF type.
+    /// For each function, its offset in the section and the id of its BTF type.
     pub(crate) functions: BTreeMap<String, Vec<(u64, u32)>>,
     pub(crate) lines: BTreeMap<String, Vec<Line>>,
     pub(crate) relocations: BTreeMap<String, Vec<(u64, Relocation)>>,
@@ -135,8 +135,8 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// Calls `entry` for each record of a table. Reads `known` bytes of each record. If the record
-    /// is longer, skips the rest.
+    /// Calls `entry` for each record of a table. `entry` reads the first `known` bytes of the
+    /// record. If the record is longer, the rest is skipped.
     fn for_each_record(
         &self,
         (offset, len): (u32, u32),

@@ -5,8 +5,8 @@ use crate::btf::{Btf, Kind};
 use crate::core_relo::find_member;
 use crate::image::{Contains, Field, FieldKind};
 
-/// Maximum number of special fields in one type. The time for initialising a value grows with this
-/// number.
+/// Maximum number of special fields in one type. The time for the initialisation of a value grows
+/// with this number.
 const MAX_FIELDS: usize = 4096;
 
 /// Returns the special fields of a type by ascending offset, including those inside nested structs
@@ -31,8 +31,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Visits a value of type `id` at `offset` and adds its special fields. Returns whether there
-    /// are any.
+    /// Visits a value of type `id` at `offset` and adds the special fields in it. Returns whether
+    /// there are any.
     fn visit(&mut self, id: u32, offset: u64) -> Result<bool, String> {
         self.steps = self.steps.checked_sub(1).ok_or("the type is nested too deeply")?;
         let btf = self.btf;
@@ -114,9 +114,9 @@ impl Search<'_> {
         Ok(self.fields.len() > before)
     }
 
-    /// If the type `id` is a list head or tree root, adds it and returns true. `tag` returns the
-    /// text of the declaration tag that names the type of the elements. The tag belongs to the
-    /// member or variable.
+    /// If the type `id` is a list head or tree root, adds the field and returns true. `tag` returns
+    /// the text of the declaration tag that names the type of the elements. This tag is attached to
+    /// the member or variable that has the type `id`, not to the type.
     fn root<'t>(&mut self, id: u32, offset: u64, tag: impl Fn() -> Option<&'t str>) -> Result<bool, String> {
         let resolved = self.btf.resolve(id);
         let list = match self.btf.name(resolved) {
@@ -156,8 +156,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns the special fields of a global variable. For a list head or tree root, the declaration
-/// tag with the type of the elements belongs to the variable.
+/// Returns the special fields of a global variable. If the variable is a list head or tree root,
+/// the declaration tag that names the type of the elements is attached to the variable.
 pub(crate) fn variable_fields(btf: &Btf, var: u32, ty: u32, offset: u64) -> Result<Vec<Field>, String> {
     let mut search = Search {
         btf,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads map definitions. A map is a variable in the .maps section whose type encodes the
-//! attributes:
+//! Reads map definitions. A map is a variable in the .maps section. The type of the variable
+//! encodes the attributes of the map:
 //!
 //! - `__uint(max_entries, 4)` is a pointer to an array of 4 elements.
 //! - `__type(value, struct v)` is a pointer to the type.
@@ -50,8 +50,8 @@ pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> 
         .collect()
 }
 
-/// Parses one map definition. For the definition of an inner map `values_offset` is `None`, because
-/// inner maps cannot contain maps.
+/// Parses one map definition. `values_offset` receives the offset of the initial values. It is
+/// `None` for the definition of an inner map, because inner maps cannot contain maps.
 fn definition(
     btf: &Btf,
     name: &str,

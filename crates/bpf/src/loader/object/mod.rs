@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Parses a BPF object file: everything that does not depend on the kernel.
+//! Parses a BPF object file: the part of loading that does not depend on the kernel.
 //!
 //! [`Object::parse`] reads the output of clang or libbpf's linker. Before linking, the caller can
 //! [set](Object::set) globals and [resize](Object::resize) arrays and maps, as users of libbpf do
@@ -49,9 +49,10 @@ pub struct Object {
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredMap {
     pub(crate) def: MapDef,
-    /// Offset of the variable in .maps, to which symbols refer.
+    /// Offset of the variable in .maps. Symbols refer to this offset.
     pub(crate) offset: u64,
-    /// Offset of the pointers that initialise a map of maps or a program array.
+    /// For a map of maps or a program array, the offset in .maps of its initial values, which are
+    /// pointers.
     pub(crate) values_offset: Option<u64>,
     /// End of the variable in .maps, including its initial values.
     pub(crate) end: u64,
@@ -72,7 +73,7 @@ pub(crate) enum SectionKind {
     Maps,
     /// struct_ops variables.
     StructOps,
-    /// Not used after parsing.
+    /// The loader does not use the section after parsing.
     Other,
 }
 
@@ -217,8 +218,8 @@ pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32,
         let size = btf.size_of(ty).unwrap_or(info.size);
         let section = &elf.sections[index];
         if offset + u64::from(size) > section.size {
-            // If the compiler has optimised away a part of a static variable, the variable may end
-            // beyond its section.
+            // If the compiler has optimised away a part of a static variable, the BTF still has its
+            // full size, and the variable may seem to end beyond its section.
             if linkage == STATIC {
                 continue;
             }

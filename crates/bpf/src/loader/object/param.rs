@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A policy's global variables, which are its parameters. `const volatile` variables can be set
-//! only before the policy is loaded. Others can also be set while the policy runs.
+//! only before the policy is loaded. All other variables can also be set while the policy runs.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,13 @@ use input::to_usize;
 
 /// Maximum size of a section in bytes.
 const MAX_SECTION: u64 = 1 << 32;
-/// Maximum number of bytes to which a variable's stored bytes are extended with zeros before the
-/// value is formatted. This is necessary if the variable lies beyond the section's stored data.
+/// Maximum number of bytes to which a variable's stored bytes are extended with zeros before its
+/// value is formatted. The extension is necessary if the variable lies beyond the stored data of
+/// its section.
 const MAX_ZEROS: usize = 1 << 20;
 /// Number of bytes at the start of a section in which values can be set. Setting a value extends
-/// the section's stored data up to the end of the value, so this number limits the memory for the
-/// data.
+/// the section's stored data up to the end of the value. The limit therefore bounds the memory for
+/// the stored data.
 const MAX_SET: usize = 256 << 20;
 
 /// A global variable that is visible to user space.
@@ -99,7 +100,7 @@ pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Var
 }
 
 impl Object {
-    /// Returns the global variables that are visible to user space, by section and offset.
+    /// Returns the global variables that are visible to user space, ordered by section and offset.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
@@ -125,8 +126,8 @@ impl Object {
         let start = (to_usize(location.offset)).min(data.len());
         let end = (start + location.size as usize).min(data.len());
         let mut bytes = data[start..end].to_vec();
-        // `location.size` comes from the object and may be 4 GiB. Because only the first elements
-        // are formatted, a limited number of zeros suffices.
+        // `location.size` comes from the object and may be 4 GiB. A limited number of zeros
+        // suffices, because only the first elements are formatted.
         bytes.resize(bytes.len().max((location.size as usize).min(MAX_ZEROS)), 0);
         Ok(value::format(&self.btf, location, &bytes))
     }
@@ -159,21 +160,22 @@ impl Object {
         Ok(())
     }
 
-    /// Returns the initial contents of a section of globals, including values that were set.
+    /// Returns the initial contents of a section of globals, including values that the caller has
+    /// set.
     pub fn section(&self, name: &str) -> Option<&[u8]> {
         let section = self.elf.sections.iter().find(|section| section.name == name)?;
         Some(&section.data)
     }
 
-    /// Returns the size of a section of globals in bytes, which may be larger than its initial
-    /// contents.
+    /// Returns the size of a section of globals in bytes. It may be larger than the stored initial
+    /// contents; the further bytes are zeros.
     pub fn section_size(&self, name: &str) -> Option<u64> {
         let section = self.elf.sections.iter().find(|section| section.name == name)?;
         Some(section.size)
     }
 
-    /// Like [`Object::get`], but reads from `section`, the current contents of the variable's
-    /// section.
+    /// Like [`Object::get`], but reads the value from `section`, which contains the current bytes
+    /// of the variable's section.
     pub fn get_in(&self, path: &str, section: &[u8]) -> Result<String, Error> {
         let (_, location) = self.locate(path)?;
         let bytes = section
@@ -182,7 +184,8 @@ impl Object {
         Ok(value::format(&self.btf, location, bytes))
     }
 
-    /// Like [`Object::set`], but changes `section`, the current contents of the variable's section.
+    /// Like [`Object::set`], but changes the value in `section`, which contains the current bytes
+    /// of the variable's section.
     pub fn set_in(&self, path: &str, text: &str, section: &mut [u8]) -> Result<(), Error> {
         let (_, location) = self.locate(path)?;
         let bytes = section
@@ -193,8 +196,8 @@ impl Object {
     }
 
     /// Sets the number of elements of an array variable. The array must be the last variable of its
-    /// section, because the other variables do not move. This is certain if the array has its own
-    /// section, such as `SEC(".data.name")`.
+    /// section, because the variables after it cannot move. An array is certainly the last variable
+    /// if it has a section of its own, such as `SEC(".data.name")`.
     pub fn resize(&mut self, name: &str, count: u32) -> Result<(), Error> {
         let file = self.file.clone();
         let fail = |message: String| Error::new(format!("{name}: {message}")).in_file(&file);

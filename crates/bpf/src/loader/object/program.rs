@@ -2,7 +2,7 @@
 //! The programs of an object, which are the functions that the kernel calls. The name of a
 //! program's section determines where it is attached.
 
-/// Kind of a program. Each variant lists the names of its sections.
+/// Kind of a program. The comment of each variant lists the section names of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProgramKind {
     /// `struct_ops/NAME`: a callback of a struct_ops.
@@ -45,15 +45,15 @@ pub struct Program {
     /// Part of the section's name after the kind, which says where to attach the program. May be
     /// empty.
     pub attach_to: String,
-    /// Whether the loader attaches the program without a request. A `?` at the start of the
-    /// section's name turns this off.
+    /// Whether the loader attaches the program even if the caller does not ask for it. A `?` at the
+    /// start of the section's name turns this off.
     pub auto_attach: bool,
     /// Whether the program may sleep (`.s` after the kind in the section's name).
     pub sleepable: bool,
 }
 
-/// Parses the name of a section. Returns the kind of its programs, where they are attached, whether
-/// they are attached automatically, and whether they may sleep.
+/// Parses the name of a section. Returns the kind of the section's programs, where they are
+/// attached, whether they are attached automatically, and whether they may sleep.
 pub(crate) fn parse_section(section: &str) -> (ProgramKind, &str, bool, bool) {
     let (name, auto_attach) = match section.strip_prefix('?') {
         Some(name) => (name, false),

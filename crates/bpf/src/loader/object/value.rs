@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Converts values between the bytes of a BTF type and text, for reading and setting a policy's
-//! global variables.
+//! Converts between text and the bytes of a value whose BTF type is known. Used to read and set a
+//! policy's global variables.
 
 use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind};
 use crate::core_relo::find_member;
 use input::to_usize;
 
-/// Number of elements or members that are printed. Further ones are replaced by "...".
+/// Number of elements or members that are printed. The others are replaced by "...".
 const MAX_PRINTED: usize = 16;
 
 /// A location in a variable: a member, an element, or the whole variable.
@@ -17,7 +17,7 @@ pub(crate) struct Location {
     pub(crate) offset: u64,
     /// Size in bytes.
     pub(crate) size: u32,
-    /// For a bitfield, the index of its first bit in these bytes and its number of bits.
+    /// For a bitfield, the index of its first bit in the `size` bytes, and its number of bits.
     pub(crate) bits: Option<(u32, u32)>,
 }
 
@@ -32,7 +32,7 @@ impl Location {
         }
     }
 
-    /// Follows the rest of a path, such as `[3].weight` or `.a.b`, from this location.
+    /// Follows a further part of a path, such as `[3].weight` or `.a.b`, from this location.
     pub(crate) fn follow(mut self, btf: &Btf, path: &str) -> Result<Location, String> {
         let mut rest = path;
         while !rest.is_empty() {
@@ -189,8 +189,8 @@ fn list(values: impl Iterator<Item = String>) -> String {
     format!("{{{}}}", shown.join(", "))
 }
 
-/// Parses text as a value of the type at a location. Writes the value to `bytes`, the bytes of that
-/// location.
+/// Parses text as a value of the type at a location. Writes the value to `bytes`, which are the
+/// bytes of the location.
 pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -> Result<(), String> {
     let resolved = btf.resolve(location.ty);
     let text = text.trim();

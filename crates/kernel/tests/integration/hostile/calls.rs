@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Generates hostile policies (BPF schedulers), which call all available functions with random
 //! arguments. Most arguments are nearly valid, so that the calls do not all fail at the first
-//! check. The test and the fuzz target use this generator. The fuzz target provides a sequence of
-//! bytes instead of a seed.
+//! check. The test `hostile` and the fuzz target `calls` use this generator. The test passes a seed
+//! to it, the fuzz target a sequence of bytes.
 
 use bpf::engine::Func;
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, FUNC_BASE, Insn, LD_IMM64};
@@ -10,7 +10,8 @@ use bpf::insn::{self, alu, jmp};
 use bpf::link::Image;
 use kernel::Machine;
 
-/// Source of random choices. It uses the given bytes first, and pseudo-random numbers after that.
+/// Source of random choices. It first uses the bytes that it was made from, and then pseudo-random
+/// numbers.
 pub struct Draw<'a> {
     bytes: &'a [u8],
     state: u64,
@@ -83,11 +84,11 @@ struct Callee {
     params: Vec<&'static str>,
 }
 
-/// Number of 8-byte words of the stack frame that store values. They are at r10-8, r10-16 and so
-/// on.
+/// Number of 8-byte words in the stack frame that store values for later calls. The words are at
+/// r10-8, r10-16 and so on.
 const SLOTS: u64 = 12;
-/// Start of the stack memory that is passed to functions. It is below the words with values.
-/// Iterators, dynptrs and IRQ flags have fixed offsets in it.
+/// Start of the memory in the stack that is passed to functions. It lies below the words with
+/// values. Iterators, dynptrs and IRQ flags have fixed offsets in this memory.
 const MEMORY: i64 = -200;
 const ITERATOR: i64 = -152;
 const DYNPTRS: [i64; 2] = [-216, -232];
@@ -118,7 +119,7 @@ const CALLBACKS: [(&str, i32); 17] = [
     ("exit", 1),
 ];
 
-/// Pairs of a function that returns a reference and the function that releases such a reference.
+/// Pairs of functions: the first one returns a reference, and the second one releases it.
 const PAIRS: [(&str, &str); 9] = [
     ("bpf_task_acquire", "bpf_task_release"),
     ("bpf_task_from_pid", "bpf_task_release"),
@@ -137,7 +138,7 @@ struct Generator<'a, 'b, 'c> {
     callees: &'c [Callee],
     image: &'c Image,
     functions: u64,
-    /// Type of the value in each word, or an empty text if the type is unknown.
+    /// For each word, the type of the value in it, or an empty text if the type is unknown.
     slots: [&'static str; SLOTS as usize],
 }
 
@@ -175,7 +176,7 @@ pub fn put(image: &mut Image, table: &[Func<Machine>], draw: &mut Draw<'_>) {
     image.code = code;
 }
 
-/// Returns the names of all kfuncs. The kfuncs that the object itself calls are first.
+/// Returns the names of all kfuncs, first those that the object itself calls.
 fn kfuncs(own: &[String], table: &[Func<Machine>]) -> Vec<String> {
     let mut names = own.to_vec();
     for func in table {
@@ -186,7 +187,7 @@ fn kfuncs(own: &[String], table: &[Func<Machine>]) -> Vec<String> {
     names
 }
 
-/// Returns all functions of the table as targets of calls.
+/// Returns all functions of the table, in the form in which instructions call them.
 fn callees(names: &[String], table: &[Func<Machine>]) -> Vec<Callee> {
     let callee = |func: &Func<Machine>| {
         let (src, imm) = match func.helper {
@@ -238,8 +239,8 @@ impl Generator<'_, '_, '_> {
         self.slots[slot as usize] = kind;
     }
 
-    /// Emits the code of a callback. If it is active, it makes random calls before it returns a
-    /// valid result.
+    /// Emits the code of a callback. The code of an active callback makes random calls and then
+    /// returns a valid result.
     fn callback(&mut self, name: &str, args: i32, active: bool) {
         self.emit(insn::ALU64 | alu::MOV | insn::X, CONTEXT, 1, 0, 0);
         if active {
@@ -331,8 +332,8 @@ impl Generator<'_, '_, '_> {
         Some(found as u64)
     }
 
-    /// Emits code that sets a register to an argument. In most cases the argument is valid for the
-    /// parameter.
+    /// Emits code that sets a register to an argument for the parameter `param`. In most cases the
+    /// argument is valid.
     fn argument(&mut self, reg: u8, param: &str, helper: bool) {
         if !self.draw.chance(80) {
             return self.anything(reg);
@@ -384,7 +385,7 @@ impl Generator<'_, '_, '_> {
                 self.constant(reg, size);
             }
             _ if param.contains('*') => self.memory(reg),
-            // The lock of the list and the lock of the tree are at the start of their sections.
+            // The locks of the list and of the tree are at the start of their sections.
             "" if helper => match (reg, self.draw.below(8)) {
                 (1, 0..=3) => self.map(reg),
                 (1, 4) => self.constant(reg, field(".data.A", 0).unwrap_or(0)),
@@ -461,7 +462,7 @@ impl Generator<'_, '_, '_> {
         }
     }
 
-    /// Emits code that releases most of the references that the program is known to hold.
+    /// Emits code that releases most of the references that the program certainly holds.
     fn release(&mut self) {
         for slot in 0..SLOTS {
             let held = self.slots[slot as usize];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Lists of small programs that test the rules of the sanitizer. Each program breaks one rule or
+//! Lists of small programs that test the rules of the sanitizer. A program breaks one rule, or
 //! keeps all rules. The lists are read from the C sources.
 
 /// A program and the message with which it must end. The message is empty if the program keeps all
@@ -20,8 +20,8 @@ pub const FILES: [&str; 7] = [
     "rules_values",
 ];
 
-/// Returns the cases in a source. The lines of cases begin with `BREAKS(name, "message")` or
-/// `KEEPS(name)`. The name of the macro may have the suffix `_SLEEPABLE` or `_INPUT`.
+/// Returns the cases in a source file. The line of a case begins with `BREAKS(name, "message")` or
+/// `KEEPS(name)`. Both macros may have the suffix `_SLEEPABLE` or `_INPUT`.
 pub fn cases(source: &str) -> Vec<Case> {
     let case = |line: &str| {
         let line = line.replace("_SLEEPABLE(", "(").replace("_INPUT(", "(");
@@ -41,8 +41,8 @@ pub fn cases(source: &str) -> Vec<Case> {
     source.lines().filter_map(case).collect()
 }
 
-/// Macros that select a variant of `rules_within`, each with the message with which this variant
-/// must end.
+/// Variants of the policy `rules_within`: for each, the macro that selects it, and the message with
+/// which it must end.
 pub const WITHIN: [(&str, &str); 12] = [
     ("KEEPS", ""),
     (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Test policies (BPF schedulers). Each of them is a file `tests/policies/NAME.bpf.c`, which clang
-//! compiles and which is then loaded into a machine.
+//! Test policies (BPF schedulers). Each of them is a file `tests/policies/NAME.bpf.c`. Clang
+//! compiles the file, and the object is then loaded into a machine.
 
 pub mod corpus;
 
@@ -40,7 +40,7 @@ impl Run {
     /// Loads the test policy `NAME.bpf.c`.
     ///
     /// # Errors
-    /// The exit record if the policy could not be enabled. The machine can still be used
+    /// The policy could not be enabled. The error is its exit record. The machine can still be used
     /// afterwards.
     pub fn load(machine: &mut Machine, name: &str, defines: &[&str]) -> Result<Image, Box<Exit>> {
         Run::load_file(machine, &compile(name, defines))

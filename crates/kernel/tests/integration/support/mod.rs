@@ -22,12 +22,12 @@ pub fn costly(cpus: u32) -> MachineSpec {
 
 pub use workload::Tasks;
 
-/// Returns a step that works for `ms` on a CPU of capacity 1024.
+/// Returns a step of a task's program that works for `ms` on a CPU of capacity 1024.
 pub fn run_ms(ms: u64) -> Op {
     Op::Run(Dist::Fixed(ms * MS))
 }
 
-/// Returns a step that sleeps for `ms`.
+/// Returns a step of a task's program that sleeps for `ms`.
 pub fn sleep_ms(ms: u64) -> Op {
     Op::Sleep(Dist::Fixed(ms * MS))
 }
@@ -47,8 +47,8 @@ pub fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
     forever(vec![Op::Run(Dist::Fixed(run)), Op::Sleep(Dist::Fixed(sleep))])
 }
 
-/// Runs the tasks until the time `until` in ns. Returns a drawing of the schedule with `step` ns
-/// per column, all trace records, and the reason why the run ended.
+/// Runs the tasks until the time `until` in ns. Returns a drawing of the schedule in which each
+/// column stands for `step` ns, all trace records, and the reason why the run ended.
 pub fn draw(spec: MachineSpec, tasks: Tasks, until: u64, step: u64) -> (String, Vec<Record>, Ended) {
     let cpus = spec.topology.nr_cpus() as usize;
     let mut machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
@@ -66,7 +66,7 @@ pub fn draw(spec: MachineSpec, tasks: Tasks, until: u64, step: u64) -> (String, 
     (drawing.finish(machine.now), records, ended)
 }
 
-/// End of the runs that `run` executes, ns.
+/// Time in ns at which the runs of the function `run` end.
 pub const END: u64 = 1_000 * MS;
 
 /// Runs tasks on a machine on which kernel work takes no time.
@@ -96,8 +96,8 @@ pub fn stop_ns(records: &[Record], pid: u32) -> u64 {
     records.iter().rfind(stop).expect("the task has run").time
 }
 
-/// Returns the wake-up latencies of a task in ns. Each is the time from sched_waking to the switch,
-/// by the clocks of the CPUs that recorded them.
+/// Returns the wake-up latencies of a task in ns. Each is the time from sched_waking to the switch
+/// to the task. The two times are those of the clocks of the CPUs that recorded the events.
 pub fn waits(records: &[Record], task: u32) -> Vec<u64> {
     let mut woken_at = None;
     let mut waits = Vec::new();

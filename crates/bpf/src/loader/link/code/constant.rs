@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Fills in the operands of instructions that the object leaves open: the target of a call, the
+//! Fills in the operands that instructions of an object leave open: the target of a call, the
 //! address of a symbol, and constants that depend on the target kernel's types (CO-RE).
 
 use super::super::externs::Extern;
@@ -48,7 +48,8 @@ impl<'a> Linker<'a> {
                 let Some((index, _)) = target else {
                     return Ok(self.call_extern(symbol, insn));
                 };
-                // The immediate is relative to the instruction after the call, in instructions.
+                // The immediate is the distance to the target from the instruction after the call,
+                // in instructions.
                 let target = symbol.offset.wrapping_add_signed((insn.imm + 1) * SLOT.cast_signed());
                 let called = self.call(index, target, insn);
                 called.ok_or_else(|| {
@@ -182,8 +183,8 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// Returns the low 32 bits, extended by their sign. These bits are the immediate of one
-/// instruction.
+/// Returns the low 32 bits of a value, extended by their sign. An instruction can have only these
+/// bits as its immediate.
 #[expect(clippy::cast_possible_truncation, reason = "an immediate has 32 bits")]
 fn sign_extended(value: u64) -> u64 {
     i64::from(value as i32).cast_unsigned()

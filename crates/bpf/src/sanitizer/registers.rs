@@ -69,7 +69,8 @@ unsafe fn check_registers(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 1
         if src_varies && p[src] == SCALAR {
             p[dst] = vary(cx, p[dst], 0, 0, 0, 0);
         } else if dst_varies && p[dst] == SCALAR {
-            p[src] = vary(cx, p[src], 0, 0, 0, 0);
+            // The sum gets the provenance of the pointer in `src`, which itself does not change.
+            p[dst] = vary(cx, p[src], 0, 0, 0, 0);
         }
     }
 }

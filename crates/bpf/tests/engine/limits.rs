@@ -285,3 +285,17 @@ fn a_host_without_memory_is_an_error() {
     }
     assert_eq!(other.region.pages(1 << 30), None);
 }
+
+/// A sum of a variable number and a pointer to a kernel object has a variable offset. The pointer
+/// itself can be used as before.
+#[test]
+fn an_addition_leaves_the_added_pointer_as_it_is() {
+    let sum = "func main:\nr7 = r1\ncall bpf_get_current_task_btf\nr6 = r0\nr8 = *(u64 *)(r7 + 0)\nr8 += r6\n";
+    for engine in ENGINES {
+        let pointer = format!("{sum}r0 = *(u64 *)(r6 + 16)\nexit\n");
+        assert_eq!(call(&mut world(&pointer, engine, true), 0).0, Ok(0), "{engine:?}");
+        let sum = format!("{sum}r0 = *(u64 *)(r8 + 16)\nexit\n");
+        let (_, message, _) = call(&mut world(&sum, engine, true), 0).0.expect_err("a fault");
+        assert!(message.contains("variable-offset"), "{engine:?}: {message}");
+    }
+}

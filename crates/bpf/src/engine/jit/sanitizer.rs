@@ -186,10 +186,12 @@ impl Translator<'_, '_> {
         if src_varies || dst_varies {
             let (dst, src) = (self.prov(i.dst), self.prov(i.src));
             if src_varies {
-                self.vary(i.dst, dst, src);
+                self.vary(i.dst, [dst, src], dst);
             }
+            // The sum gets the provenance of the pointer in `src`, which itself does not change.
             if dst_varies && i.src != insn::FP {
-                self.vary(i.src, src, dst);
+                let otherwise = self.prov(i.dst);
+                self.vary(i.dst, [src, dst], otherwise);
             }
         }
         if !sanitizer::moves(i) && !sanitizer::tests(i) {
@@ -229,11 +231,12 @@ impl Translator<'_, '_> {
         (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
     }
 
-    /// Marks the pointer in `register` as one with a variable offset. Used before the addition of a
-    /// number that the kernel's verifier would not know, because fields of kernel objects may be
-    /// accessed only at known offsets. `pointer` and `number` are the provenances of the operands.
-    /// The emitted code changes nothing if `number` turns out to be that of a pointer.
-    fn vary(&mut self, register: u8, pointer: Value, number: Value) {
+    /// Gives `register` the provenance of a pointer with a variable offset. Used before the addition
+    /// of a number that the kernel's verifier would not know, because fields of kernel objects may
+    /// be accessed only at known offsets. `pointer` and `number` are the provenances of the
+    /// operands. If `number` turns out to be that of a pointer, the register gets the provenance
+    /// `otherwise`.
+    fn vary(&mut self, register: u8, [pointer, number]: [Value; 2], otherwise: Value) {
         if self.constant(pointer).is_some() {
             return;
         }
@@ -242,7 +245,7 @@ impl Translator<'_, '_> {
             .ins()
             .icmp_imm_s(IntCC::Equal, number, sanitizer::SCALAR as i64);
         let varied = self.call_symbol(Runtime::CheckVary, &[pointer]);
-        let prov = self.builder.ins().select(scalar, varied, pointer);
+        let prov = self.builder.ins().select(scalar, varied, otherwise);
         self.set_prov(register, prov);
     }
 

@@ -38,7 +38,7 @@
  * Known weakness: tasks that are bound to a busy CPU can starve while another CPU has little to do.
  * Each time the few tasks of the other CPU have used up their ticks, that CPU recalculates the
  * counters of all tasks. The task that runs on the busy CPU then gets new ticks, too. If this
- * happens before its own ticks end, again and again, its quantum never ends.
+ * happens again and again before its own ticks end, its quantum never ends.
  * Different here: realtime tasks are in a class above sched_ext and not in the list.
  */
 #include "include/list_tasks.h"

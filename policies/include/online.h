@@ -12,7 +12,7 @@
  * - A kick that never completes. The last action of a CPU that goes offline is to wake the task
  *   that waits for its shutdown. A call of scx_bpf_kick_cpu() for this wake-up would begin with an
  *   interrupt that the CPU sends to itself. The CPU no longer handles interrupts, so the kick would
- *   stay pending, and the kernel would wait for it for ever when it unloads the policy.
+ *   stay pending. When the kernel unloads the policy, it would wait for this kick for ever.
  *   woken_by_gone_cpu() therefore inserts that task without a kick.
  * - An offline CPU in the idle mask. The kernel's mask of idle CPUs can contain an offline CPU,
  *   because a CPU goes idle before it is offline. A policy that only reads the mask must also check

@@ -29,8 +29,8 @@ u64 nr_starving;
 /* Number of turns that ended before the timeslice ended. */
 u64 nr_turns;
 /*
- * Levels that the task whose level was computed last gains by its credit (sleep_avg.h), -5 to 5.
- * Experiments read this variable.
+ * Number of levels, -5 to 5, that credit for sleep (sleep_avg.h) adds to the task whose level was
+ * computed last. Experiments read this variable.
  */
 s32 last_bonus;
 

@@ -269,7 +269,7 @@ impl Draw {
 }
 
 impl Row {
-    /// Adds the time up to `now` to the time of the running task.
+    /// Adds the time from `since` to `now` to the time of the running task.
     fn advance(&mut self, now: u64, options: &DrawOptions) {
         while self.since < now {
             let next = options.from + (self.cells.len() as u64 + 1).saturating_mul(options.step);

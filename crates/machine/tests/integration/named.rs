@@ -88,7 +88,8 @@ fn every_source_says_how_much_is_known() {
     }
 }
 
-/// Returns the first quantity of the form "1 800 cycles at 3.7 GHz" in the text of a source, in ns.
+/// Returns the time in ns of the first quantity like "1 800 cycles at 3.7 GHz" in the text of a
+/// source.
 fn cycles_ns(source: &str) -> Option<f64> {
     let (before, after) = source.split_once(" cycles at ")?;
     let digits = |c: char| c.is_ascii_digit() || c == '.' || c == ' ';

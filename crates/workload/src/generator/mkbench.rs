@@ -143,8 +143,9 @@ fn lengths(n: u64, mean: u64) -> Vec<u64> {
         let length = u128::from(mean / 3) * cube_root(ratio * ratio * 1_000_000) / 1_000_000;
         u64::try_from(length).unwrap_or(u64::MAX).clamp(1, (mean * 20).max(1))
     };
-    // Takes the quantiles in steps of a stride near n / 1.618 (golden ratio). The stride is such
-    // that all indices are visited. It separates neighbouring lengths.
+    // Takes every stride-th quantile, with a stride near n / 1.618 (golden ratio), so that
+    // neighbouring lengths are separated. The stride has no common divisor with n, so all quantiles
+    // are taken.
     let mut stride = (n * 618 / 1000).max(1);
     while gcd(stride, n) != 1 {
         stride += 1;

@@ -51,8 +51,9 @@ pub struct Listed {
 /// - an hwloc synthetic string,
 /// - `host`.
 ///
-/// # Errors The error contains the position of the error (file and line, if there are any), and
-/// what was expected.
+/// # Errors
+/// The error contains the position of the error (file and line, if there are any), and what was
+/// expected.
 pub fn load(spec: &str, search: &[&Path]) -> Result<MachineSpec, Error> {
     define(spec, search).map(|definition| definition.spec)
 }

@@ -43,8 +43,8 @@ pub struct IdleState {
     pub name: String,
     /// Time from the interrupt that ends the state until its handler runs, ns.
     pub exit_ns: u32,
-    /// Shortest stay in the state that saves energy, ns. The governor avoids the state if it
-    /// expects a shorter stay.
+    /// Shortest stay for which it saves energy to enter the state, ns. The governor avoids the
+    /// state if it expects a shorter stay.
     pub residency_ns: u32,
     /// Whether a CPU in this state notices a write to the flags of its idle task, so that it can be
     /// woken without an IPI (TIF_POLLING_NRFLAG). True for a loop that polls and for MWAIT.

@@ -107,7 +107,8 @@ impl<'a> Properties<'a> {
 
     /// Returns whether a condition is true. An empty condition is always true.
     ///
-    /// # Errors The same as those of [`Properties::value`].
+    /// # Errors
+    /// The same as those of [`Properties::value`].
     pub fn holds(&self, when: &str) -> Result<bool, String> {
         Ok(when.is_empty() || self.value(when)? != 0)
     }

@@ -54,8 +54,9 @@ pub fn write(folder: &Path, live: &Live) -> Result<(), Error> {
 /// loaded on both sides, or that both sides use the kernel's default scheduler. Names of policies
 /// are not compared, because the same policy may be in files of different names.
 ///
-/// # Errors The live side is an execution of another workload, or a policy is loaded on only one of
-/// the two sides.
+/// # Errors
+/// The live side is an execution of another workload, or a policy is loaded on only one of the two
+/// sides.
 pub fn check(folder: &Path, live: &Live, policy: &str, workload: &str) -> Result<(), Error> {
     let executed = [&live.result.policy, &live.result.workload];
     let same_kind = (live.result.policy == NO_POLICY) == (policy == EEVDF);

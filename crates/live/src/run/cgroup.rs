@@ -28,8 +28,8 @@ enum Hierarchy {
 impl Cgroups {
     /// Creates the workload's cgroups with their weights.
     ///
-    /// # Errors A message that says why no cgroups can be created, and what the user can do about
-    /// it.
+    /// # Errors
+    /// A message that says why no cgroups can be created, and what the user can do about it.
     pub fn make(cgroups: &[Cgroup]) -> Result<Cgroups, String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let hierarchy = find(&mounts, |path| {

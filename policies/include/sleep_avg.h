@@ -19,8 +19,8 @@
 #define MS 1000000ULL
 #endif
 /*
- * Largest bonus, in levels. The level of a task improves by bonus - MAX_BONUS / 2, which is -5 to
- * 5.
+ * Largest bonus, in levels. The level of a task improves by bonus - MAX_BONUS / 2, a number from -5
+ * to 5.
  */
 #define MAX_BONUS 10
 /* Linux scheduling policy whose tasks get no credit. */

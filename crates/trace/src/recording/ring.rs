@@ -30,8 +30,7 @@ const HEADER: usize = 16;
 /// Mask of the bits that contain the length of a page's data. Flags are above these bits.
 const LENGTH: u64 = 0x000f_ffff;
 const MISSED: u64 = 1 << 31;
-/// Type of padding and of discarded events. The two types that follow in this enumeration (30 and
-/// 31) change the current time.
+/// Type of padding and of discarded events. The next two types, 30 and 31, change the current time.
 const PADDING: u64 = 29;
 const TIME_EXTEND: u64 = 30;
 const TIME_STAMP: u64 = 31;

@@ -7,7 +7,7 @@
  * with the highest goodness. Goodness is the sum of
  *
  * - the ticks left in the counter (if this number is 0, goodness is 0),
- * - 20 less the nice value,
+ * - 20 minus the nice value,
  * - 15 if the task ran on this CPU last, because its data may be in the cache,
  * - 1 if the task's memory map is loaded on this CPU, or if the task is a kernel thread.
  *
@@ -37,8 +37,8 @@
  *
  * Known weakness: tasks that are bound to a busy CPU can starve while another CPU has little to do.
  * Each time the few tasks of the other CPU have used up their ticks, that CPU recalculates the
- * counters of all tasks. The task that runs on the busy CPU then gets new ticks, too. This happens
- * so often that its quantum never ends.
+ * counters of all tasks. The task that runs on the busy CPU then gets new ticks, too. If this
+ * happens again and again before its own ticks end, its quantum never ends.
  * Different here: realtime tasks are in a class above sched_ext and not in the list.
  */
 #include "include/list_tasks.h"
@@ -83,9 +83,9 @@ static __always_inline void recalculate(void)
 }
 
 /*
- * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN if the search must
- * be repeated after a recalculation. `prev` is the slot of the running task if that task can
- * continue, else HEAD.
+ * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN after a
+ * recalculation, so that the caller repeats the search. `prev` is the slot of the running task if
+ * that task can continue, else HEAD.
  */
 static __always_inline u32 choose(s32 cpu, u32 prev)
 {
@@ -124,7 +124,7 @@ static __always_inline u32 choose(s32 cpu, u32 prev)
 	return AGAIN;
 }
 
-/* Charges a tick to the running task, and ends its turn when the counter reaches 0. */
+/* Charges a tick to the running task, which loses the CPU when its counter reaches 0. */
 void SCX_OP(dss_tick, struct task_struct *p)
 {
 	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));
@@ -186,14 +186,18 @@ static __always_inline s32 *ticks_left(struct node *n)
 }
 
 /*
- * Returns the most ticks that a task can have: a long sleeper accumulates up to twice its quantum.
+ * Returns the highest number of ticks that a task can have: during a long sleep, a task accumulates
+ * up to twice its quantum.
  */
 static __always_inline s32 most_ticks(struct node *n)
 {
 	return 2 * nice_to_ticks(n->nice);
 }
 
-/* Does nothing, because in Linux 2.4 only recalculations reward sleep. */
+/*
+ * Does nothing: in Linux 2.4, a task gets its ticks for sleep at recalculations, not at the
+ * wake-up.
+ */
 static __always_inline void credit_sleep(struct node *n)
 {
 }

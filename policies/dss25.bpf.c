@@ -8,8 +8,8 @@
  * their ticks, a recalculation gives them new ones. The changes are:
  *
  * - Goodness contains a dynamic priority instead of the ticks left. The dynamic priority of a task
- *   grows by one for each recalculation that the task sleeps through, up to 40. The dynamic
- *   priority falls by one when the task's ticks end.
+ *   grows by one for each recalculation during which the task sleeps, up to 40. It falls by one
+ *   when the task's ticks end.
  * - A recalculation gives new ticks to runnable tasks only. The number of ticks depends on the nice
  *   value alone. The CPU holds the lock of the list during the recalculation.
  * - A yield uses up the task's ticks and raises its dynamic priority by one.
@@ -18,8 +18,8 @@
  * the index of its list node (run_list.h).
  * Dispatch: the CPU searches the whole list. If all runnable tasks have used up their ticks, the
  * CPU recalculates and searches once more.
- * Tick: the running task loses one tick. When it loses its last tick, its dynamic priority also
- * falls by one and its turn ends.
+ * Tick: the running task loses one tick. When it loses its last tick, it loses the CPU, and its
+ * dynamic priority falls by one.
  *
  * Good for: comparisons of the O(1) scheduler with its predecessor, and interactive tasks next to
  * CPU-bound ones.
@@ -36,7 +36,7 @@ char _license[] SEC("license") = "GPL";
 
 /* Highest dynamic priority. */
 #define MAX_DYN_PRIO 40
-/* Most ticks that a parent can have after it got the remaining ticks of an exiting child. */
+/* Highest number of ticks of a parent after it got the remaining ticks of an exiting child. */
 #define MAX_TICKS 20
 
 /* Number of recalculations. */
@@ -135,7 +135,7 @@ static __always_inline u32 choose(s32 cpu, u32 prev)
 }
 
 /*
- * Adds the number of recalculations that a woken task slept through to its dynamic priority. The
+ * Adds the number of recalculations during the sleep of a woken task to its dynamic priority. The
  * caller holds the lock.
  */
 static __always_inline void credit_sleep(struct node *n)
@@ -146,7 +146,7 @@ static __always_inline void credit_sleep(struct node *n)
 		n->dyn_prio = MAX_DYN_PRIO;
 }
 
-/* Charges a tick to the running task, and ends its turn when it has no ticks left. */
+/* Charges a tick to the running task, which loses the CPU when it has no ticks left. */
 void SCX_OP(dss25_tick, struct task_struct *p)
 {
 	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));
@@ -204,7 +204,7 @@ static __always_inline s32 *ticks_left(struct node *n)
 	return &n->time_slice;
 }
 
-/* Returns the most ticks that a task can have. The same for all tasks. */
+/* Returns the highest number of ticks that a task can have, which is the same for all tasks. */
 static __always_inline s32 most_ticks(struct node *n)
 {
 	return MAX_TICKS;

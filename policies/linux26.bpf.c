@@ -7,8 +7,8 @@
  * the arrays are swapped when the active one is empty. The policy o1 (o1.bpf.c) has such arrays,
  * too, but computes levels differently.
  *
- * A task earns credit by sleeping and spends it by running. A task with full credit, one second of
- * sleep, gains five levels, and a task without credit loses five (sleep_avg.h). A task with enough
+ * A task earns credit by sleeping and spends it by running. A task with full credit, which is one
+ * second, gains five levels, and a task without credit loses five (sleep_avg.h). A task with enough
  * credit counts as interactive. When the timeslice of an interactive task ends, the task goes back
  * to the active array, unless the tasks in the expired array have waited too long (timeslice.h).
  *
@@ -16,15 +16,16 @@
  * (DSQ) for each level (prio_array.h).
  * Fork: the child goes to the CPU with the fewest tasks.
  * Exec: the task moves to an idle CPU if its own CPU has other tasks.
- * Wake-up: the task goes to its previous CPU, or to the CPU of its waker if that has less to do. If
- * the chosen CPU is busy, the task goes to an idle CPU, if there is one.
+ * Wake-up: the task goes to its previous CPU, or to the CPU of its waker if that CPU has less to
+ * do. If the chosen CPU is busy and another CPU is idle, the task goes to the idle CPU.
  * Enqueue: the task is added to its level of the active or expired array. The task preempts a
- * running task of a worse level, unless the running task is a waker about to sleep.
+ * running task of a worse level, unless the running task is its waker and about to sleep.
  * Dispatch: the CPU takes the first task of the best level of the active array. If that array is
  * empty, the CPU swaps the arrays. Before that, the CPU pulls tasks from other CPUs if it is time
  * for balancing.
- * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Within their
- * timeslices, interactive tasks of the same level take turns.
+ * Tick: the running task is charged. At the end of its timeslice it loses the CPU. An interactive
+ * task also loses the CPU at the end of its turn, which is a part of its timeslice, if other tasks
+ * of its level wait.
  * Balancing: CPUs balance at intervals, first within their group, then over the machine
  * (prio_domains.h).
  * Locks: the lock of each DSQ. Bitmaps and counts are changed by atomic instructions.
@@ -40,10 +41,11 @@
  * Different here: CPUs are balanced in two domains, the machine and groups of CPUs. The policy's
  * profile, a file with values for its variables, makes each NUMA node a group. Idle CPUs have no
  * tick, so they cannot look for tasks themselves. A timer wakes them while tasks wait. After exec,
- * a task moves when its CPU next reschedules, and only to an idle CPU. An exiting child gives its
- * parent no credit. The policy cannot always see whether a task or an interrupt causes a wake-up.
- * For every wake-up through a futex, it assumes a task. For a wake-up through a pipe or socket, it
- * assumes a task if the woken task may run on several CPUs. A sleep on a pipe is credited in full.
+ * a task moves when its CPU next reschedules, and only to an idle CPU. An exiting child does not
+ * change the credit of its parent. The policy cannot always see whether a task or an interrupt
+ * causes a wake-up. For every wake-up through a futex, it assumes a task. For a wake-up through a
+ * pipe or socket, it assumes a task if the woken task may run on several CPUs. A sleep on a pipe is
+ * credited in full.
  */
 #include "include/prio_domains.h"
 #include "include/timeslice.h"
@@ -169,7 +171,8 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 		charge(t, now);
 		place(prev, t, rq, now);
 		/*
-		 * A CPU that balances has requested that the running task moves (active_balance()).
+		 * Another CPU has requested that the running task moves to an idle CPU
+		 * (active_balance()).
 		 */
 		if (rq->push)
 			t->moves = true;
@@ -204,8 +207,9 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Charges the running task. The task loses the CPU if its timeslice or its turn among interactive
- * tasks has ended, or if it is time for balancing.
+ * Charges the running task. The task loses the CPU if its timeslice or its turn has ended, or if it
+ * is time for balancing. (A turn is a part of the timeslice, after which another interactive task
+ * of the same level runs, see timeslice.h.)
  */
 void SCX_OP(linux26_tick, struct task_struct *p)
 {
@@ -272,8 +276,8 @@ bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 }
 
 /*
- * Records whether the task on this CPU is waking others through a futex. The flags of a wake-up do
- * not show whether a task or an interrupt caused it.
+ * Records whether the task on this CPU is waking others through a futex. Such a wake-up is by a
+ * task and not by an interrupt, which its flags do not show.
  */
 static __always_inline int task_wakes(bool waking)
 {
@@ -305,8 +309,8 @@ int BPF_PROG(linux26_exec, struct task_struct *p)
 }
 
 /*
- * Creates the state of a new task. Parent and child share the rest of the parent's timeslice, and
- * the child gets a part of its credit.
+ * Creates the state of a new task. Parent and child share what is left of the parent's timeslice.
+ * The child starts with a part of the parent's credit.
  */
 s32 SCX_OP(linux26_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {

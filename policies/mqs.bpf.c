@@ -11,8 +11,8 @@
  * other CPUs may read: the highest goodness of its waiting tasks, without the affinity bonus, which
  * a task has only on the CPU on which it ran last (cpu_queue.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
- * no CPU is idle, it preempts the running task with the lowest goodness, if that is lower than its
- * own by more than 1 (queue_wakeup.h).
+ * no CPU is idle, the task preempts the running task with the lowest goodness, if this goodness is
+ * lower than its own by more than 1 (queue_wakeup.h).
  * Enqueue: the task is put into the queue of the CPU that was chosen at the wake-up, or into the
  * queue of its last CPU if it must wait.
  * Dispatch: the CPU searches its own queue and then reads the published number of every other
@@ -24,14 +24,14 @@
  * Locks: one lock for each queue. A CPU never waits for a lock.
  *
  * Good for: interactive tasks next to CPU-bound ones, with more CPUs and tasks than dss can handle.
- * Bad for: very many CPUs, and tasks that depend on warm caches. Each decision reads a number of
- * every CPU, and tasks move between CPUs as freely as under dss.
+ * Bad for: very many CPUs, and tasks that depend on warm caches. Each decision reads a number that
+ * every CPU publishes, and tasks move between CPUs as freely as under dss.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *
  * Known weakness: tasks that are bound to a busy CPU can starve, as in dss (dss.bpf.c).
  * Different here: realtime tasks are in a class above sched_ext. The lock of a queue is a variable
- * of the policy, in addition to the lock of the DSQ.
+ * of the policy. The DSQ of the queue has a second lock, which belongs to the kernel.
  */
 #include "include/queue_wakeup.h"
 #include "include/pass_on.h"

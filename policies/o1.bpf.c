@@ -9,9 +9,10 @@
  * active array is empty, the two arrays are swapped.
  *
  * The level of a task is its nice value plus a penalty of up to max_penalty levels. Lower levels
- * are better. A task gets a penalty if it ran or waited to run for more than its fair share of the
- * last seconds. The larger the excess, the larger the penalty (load_history.h). Tasks of nice
- * batch_nice and above are batch work, with levels worse than all others and long timeslices.
+ * are better. A task gets a penalty if, in the last seconds, it ran or waited to run for more of
+ * the time than its fair share. The larger the excess, the larger the penalty (o1_task.h). Tasks of
+ * nice batch_nice and above are batch work. They have long timeslices, and their levels are worse
+ * than those of all other tasks.
  *
  * Data structures: the two arrays of each CPU, with one dispatch queue (DSQ) for each level
  * (prio_array.h).
@@ -98,8 +99,9 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (!t->placed) {
 		/*
-		 * The task used up its timeslice and fell asleep before the next tick. It enters
-		 * the active array, so it needs a new timeslice now.
+		 * The task used up its timeslice and fell asleep before the next tick, which would
+		 * have renewed the timeslice. It enters the active array, so it needs a new
+		 * timeslice now.
 		 */
 		if (enq_flags & SCX_ENQ_WAKEUP && !t->left)
 			t->left = timeslice(p);

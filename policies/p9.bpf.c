@@ -12,10 +12,10 @@
  * Enqueue: the process gets a new level and is inserted behind the processes of that level. If no
  * CPU is idle and the CPU that wakes the process runs a process of a lower level, the running
  * process is preempted.
- * Dispatch: the CPU prefers a process that last ran on this CPU, that has never run, or that has
- * not changed CPUs for move_ns. The CPU takes the first preferred process of the queue. If there is
- * no preferred process and the CPU would idle, it takes the first process of all. A running process
- * continues if all preferred processes have lower levels.
+ * Dispatch: the CPU prefers processes that last ran on this CPU, that have never run, or that have
+ * not changed CPUs for move_ns. The CPU takes the first preferred process in the queue. If there is
+ * none and the CPU would otherwise be idle, it takes the first process in the queue. A running
+ * process continues if all preferred processes have lower levels.
  * Tick: the running process is preempted if the first waiting process has a higher level.
  * Locks: the lock of the DSQ.
  *
@@ -120,9 +120,9 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Takes the first waiting process that has at least level `level` and that this CPU prefers: one
- * that last ran on this CPU, has never run, or has not changed CPUs for move_ns. If there is no
- * such process and `idle` is set, takes the first process of all. Returns whether it took a
+ * Takes the first waiting process that has at least level `level` and that this CPU prefers: the
+ * process last ran on this CPU, has never run, or has not changed CPUs for move_ns. If there is no
+ * such process and `idle` is set, takes the first process in the queue. Returns whether it took a
  * process.
  */
 static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
@@ -185,7 +185,8 @@ void SCX_OP(p9_runnable, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Records the level of the process that the CPU runs. Records the time if the process changed CPUs.
+ * Records the level of the process that starts to run. If the process changed CPUs, records the
+ * time.
  */
 void SCX_OP(p9_running, struct task_struct *p)
 {

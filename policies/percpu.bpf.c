@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * percpu: one queue for each CPU, and a CPU with an empty queue takes from the longest.
+ * percpu: one queue for each CPU, and a CPU with an empty queue takes a task from the longest one.
  *
  * Data structures: one dispatch queue (DSQ) for each CPU, which has the number of the CPU as its
  * ID.
  * Wake-up: the kernel's default search looks for an idle CPU. If the search finds one, the task is
  * inserted into the local DSQ of that CPU. Otherwise the task stays with its previous CPU.
  * Enqueue: the task goes to the end of its CPU's queue.
- * Dispatch: a CPU takes the first task of its own queue. If that is empty, the CPU reads the
- * lengths of the queues of the next `scan` CPUs and takes a task from the longest one.
+ * Dispatch: a CPU takes the first task of its own queue. If its queue is empty, the CPU reads the
+ * lengths of the queues of the next `scan` CPUs and takes a task from the longest.
  * Tick: there is no callback. The kernel ends the slice of a task after slice_ns.
- * Locks: the lock of each DSQ. Two CPUs use the same lock only while one takes the other's task.
+ * Locks: the lock of each DSQ. Two CPUs use the same lock only when one takes the other's task.
  *
  * Good for: tasks that depend on warm caches. No lock is shared while all CPUs are busy.
  * Bad for: fairness between tasks of different CPUs, because queue lengths even out only when a

@@ -5,8 +5,8 @@
  * The policy makes the decisions of dss (dss.bpf.c), the default scheduler of Linux 2.4, but
  * examines fewer tasks. Goodness is the value by which dss chooses tasks: a CPU runs the task with
  * the highest goodness. The goodness of a task contains an affinity bonus of at most 16, which
- * differs between CPUs. The rest, the goodness without affinity, is the same on all CPUs, so tasks
- * can be sorted by this value.
+ * differs between CPUs. Goodness without this bonus (goodness without affinity) is the same on all
+ * CPUs, so tasks can be sorted by it.
  *
  * Data structures: one dispatch queue (DSQ) for each of 64 levels. The level of a waiting task is
  * its goodness without affinity. A bitmap records which levels may have tasks.
@@ -14,9 +14,9 @@
  * Enqueue: the task is inserted into its level, with a key that keeps the tasks of a level in the
  * order of the list of dss.
  * Dispatch: the CPU examines levels from the highest down. The search ends before a level whose
- * tasks could not beat the best task so far even with the full affinity bonus. If two tasks have
- * the same goodness, the task with the lower key runs, which would be nearer to the front of the
- * list of dss.
+ * tasks could not beat the best task so far even with the full affinity bonus. Of two tasks with
+ * the same goodness, the CPU runs the one with the lower key. This is the task that would be nearer
+ * to the front in the list of dss.
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
  * Recalculation: when all runnable tasks have used up their ticks, all tasks get new ticks, and
  * each waiting task is moved to its new level.
@@ -46,8 +46,9 @@ u64 nr_sorted;
 /* Bitmap of the levels that may have tasks. */
 static u64 levels;
 /*
- * For each CPU, 1 + the level into which the CPU last inserted a task, or 0. The task becomes
- * visible in the level after ops.enqueue() returns, and before the CPU next chooses a task.
+ * For each CPU, 1 + the level into which the CPU has inserted a task since it last chose a task to
+ * run, or 0. The inserted task becomes visible in the level after ops.enqueue() returns, and before
+ * the CPU next chooses a task.
  */
 static u8 arriving[MAX_CPUS] CPU_ALIGNED;
 
@@ -221,8 +222,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct tas
 	if (best.level >= 0)
 		return take(&best);
 	/*
-	 * Makes the compiler test the pointer itself. Otherwise it may test another value that
-	 * implies that the pointer is not NULL, and the verifier does not know this implication.
+	 * Makes the compiler test the pointer itself. Otherwise it may test another value, from
+	 * which it follows that the pointer is not NULL. The verifier would not know this.
 	 */
 	asm volatile("" : "+r"(prev_ctx));
 	if (prev_ctx)

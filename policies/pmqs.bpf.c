@@ -11,8 +11,8 @@
  * Data structures: as in mqs, each CPU has one dispatch queue (DSQ) and publishes the highest
  * goodness of the tasks that wait there.
  * Wake-up: the task takes its last CPU if that is idle, else an idle CPU of the pool, else any idle
- * CPU. If no CPU is idle, it preempts the running task of the pool with the lowest goodness, if
- * that is lower than its own by more than 1.
+ * CPU. If no CPU is idle, the task preempts the running task of the pool with the lowest goodness,
+ * if this goodness is lower than its own by more than 1.
  * Dispatch: the CPU searches its own queue and then compares the best task there with the goodness
  * that the other queues of its pool publish.
  * Tick: the running task's counter of ticks is decremented. At 0 the task loses the CPU. If another
@@ -31,15 +31,15 @@
  * (2001).
  *
  * Different here: realtime tasks are in a class above sched_ext. IP does not move a task within
- * exec. IP makes the CPU reschedule at once, and the task moves then. The limit max_wait_ms is an
- * addition.
+ * exec. It makes the CPU reschedule at once, and the task moves then. The limit max_wait_ms does
+ * not exist in the original.
  *
  * Overdue tasks: when the tasks of one pool have used up their quanta, the tasks of all pools get
- * new ticks. A pool with little to do does so often, and thereby prolongs the quanta of the tasks
- * that run in the other pools. In the original nothing limits these quanta, so other tasks of those
- * pools may wait very long. Here, a task that has waited for max_wait_ms is overdue. An overdue
- * task runs as soon as the running task has run for as long as a whole quantum. Among overdue
- * tasks, the one that has waited longest runs first.
+ * new ticks. In a pool with little to do, this happens often, and it prolongs the quanta of the
+ * tasks that run in the other pools. In the original nothing limits these quanta, so other tasks of
+ * those pools may wait very long. Here, a task that has waited for max_wait_ms is overdue. An
+ * overdue task runs as soon as the running task has run for as long as a whole quantum. Among
+ * overdue tasks, the one that has waited longest runs first.
  */
 #include "include/goodness.h"
 #include "include/pass_on.h"
@@ -133,9 +133,9 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 }
 
 /*
- * Puts a task into the first possible one of these queues: the queue that the balancer IP chose,
- * the queue of an idle CPU, the queue of a CPU where the task preempts the running task, the queue
- * of its last CPU.
+ * Puts a task into the first of these queues that exists: the queue that the balancer IP chose for
+ * it, the queue of an idle CPU, the queue of a CPU where the task preempts the running task, the
+ * queue of its last CPU.
  */
 void SCX_OP(pmqs_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -192,7 +192,7 @@ void SCX_OP(pmqs_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Ends the turn of a task that has run for as long as a whole quantum while another task is
+ * Takes the CPU from a task that has run for as long as a whole quantum while another task is
  * overdue.
  */
 static __always_inline void end_long_turn(struct task_struct *p)
@@ -203,7 +203,10 @@ static __always_inline void end_long_turn(struct task_struct *p)
 		scx_bpf_task_set_slice(p, 0);
 }
 
-/* Charges a tick to the running task, publishes its goodness, and ends a long turn. */
+/*
+ * Charges a tick to the running task and publishes its goodness. Takes the CPU from it if it has
+ * run for too long.
+ */
 void SCX_OP(pmqs_tick, struct task_struct *p)
 {
 	goodness_tick(p);

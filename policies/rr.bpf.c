@@ -8,8 +8,8 @@
  * which each of n tasks runs at 1/n of the CPU's speed.
  *
  * Data structures: one dispatch queue (DSQ) that all CPUs share, and one timer for each CPU.
- * Wake-up: the kernel's default search looks for an idle CPU, which then takes its task from the
- * queue.
+ * Wake-up: the kernel's default search looks for an idle CPU, which then takes the first task from
+ * the queue.
  * Enqueue: the task goes to the end of the queue, and one idle CPU is woken.
  * Dispatch: a CPU takes the first task of the queue. If the queue is empty, the running task gets
  * another slice.
@@ -46,7 +46,7 @@ u64 nr_expired;
 /* Timer that ends the slice of the task running on one CPU. */
 struct slice_end {
 	struct bpf_timer timer;
-	/* Whether the running task has a slice that the timer must end. */
+	/* Whether the timer is started for the slice of the running task. */
 	u32 armed;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * steal: CFS of Linux 4.20, in which CPUs about to idle steal tasks from overloaded CPUs.
+ * steal: CFS of Linux 4.20, but a CPU that becomes idle steals tasks from overloaded CPUs.
  *
  * Every task has a virtual time, which advances by run time * 100 / weight. The weight is 100 for
  * nice 0. The task with the lowest virtual time runs next. A CPU is overloaded if it runs one task
@@ -14,11 +14,12 @@
  * fewest tasks.
  * Enqueue: the task is inserted by its virtual time. A woken task preempts the running task if the
  * woken task's virtual time is lower than the CPU's by more than wakeup_granularity_ns.
- * Dispatch: the CPU takes the task with the lowest virtual time. A CPU about to idle first pulls a
- * task from the busiest CPU, unless its idle periods are too short to be worth the search
+ * Dispatch: the CPU takes the task with the lowest virtual time. If the CPU has no task, it first
+ * pulls one from the busiest CPU, unless its idle periods are too short for the search
  * (idle_balance.h). If it pulled no task, it steals one: it visits the overloaded CPUs of its core,
- * then those of its LLC. From the first of these CPUs that has a waiting task which may run here,
- * it takes that task. If there are several, it takes the one with the lowest virtual time.
+ * then those of its LLC. It stops at the first CPU that has a waiting task which may run on the
+ * stealing CPU, and takes that task. Of several such tasks, it takes the one with the lowest
+ * virtual time.
  * Tick: there is no callback. The kernel ends the slice of a task after slice_ns.
  * Timer: moves one task from the CPU with the most tasks to the CPU with the fewest.
  * Locks: the lock of each DSQ. The bitmaps need no lock, because atomic instructions change them.
@@ -44,7 +45,7 @@ char _license[] SEC("license") = "GPL";
 
 const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time slice of a task") = 4000000;
 const volatile u64 wakeup_granularity_ns PARAM("ns, 0..1000000000: how far a woken task must be behind the running one to preempt it") = 15000000;
-u32 steal PARAM("switch, 0..1: whether CPUs about to idle steal tasks") = 1;
+u32 steal PARAM("switch, 0..1: whether a CPU that is about to go idle steals tasks") = 1;
 u32 steal_node_limit PARAM("nodes, 0..1024: no stealing on machines with more nodes") = 2;
 u32 steal_llcs PARAM("switch, 0..1: whether to steal from other LLCs of the node if the own LLC has no overloaded CPU") = 0;
 u32 steal_nodes PARAM("switch, 0..1: whether to steal from LLCs of other nodes if the LLCs before have no overloaded CPU") = 0;
@@ -62,8 +63,8 @@ static __always_inline u64 vtime_of(struct task_struct *p)
 }
 
 /*
- * Takes the first task of another CPU's queue that may run on this CPU. Returns whether there was
- * such a task.
+ * Takes the first task in another CPU's queue that may run on this CPU. Returns whether it took a
+ * task.
  */
 static __always_inline bool take(u32 from)
 {
@@ -74,8 +75,8 @@ static __always_inline bool take(u32 from)
 }
 
 /*
- * Steals from an overloaded CPU of LLC `group` or, with `core`, of this CPU's core only. The search
- * starts at the CPU after this one and wraps around.
+ * Steals a task from an overloaded CPU of LLC `group` or, if `core` is set, only of this CPU's
+ * core. The search starts at the CPU after this one and wraps around.
  */
 static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 {
@@ -157,8 +158,8 @@ s32 SCX_OP(steal_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 }
 
 /*
- * Inserts a task into its CPU's queue, and preempts the running task if its virtual time is
- * sufficiently higher.
+ * Inserts a task into its CPU's queue. Preempts the running task if the virtual time of the running
+ * task is higher by more than wakeup_granularity_ns.
  */
 void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -186,8 +187,8 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Runs the task with the lowest virtual time. A CPU about to idle tries to pull a task, then to
- * steal one.
+ * Runs the task with the lowest virtual time. If there is none, tries to pull a task from another
+ * CPU, then to steal one.
  */
 void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -224,7 +225,7 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 		pass_on(cpu);
 }
 
-/* Raises the CPU's virtual time to the virtual time of the task that starts to run. */
+/* Raises the CPU's virtual time to that of the task that starts to run. */
 void SCX_OP(steal_running, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -249,7 +250,7 @@ void SCX_OP(steal_stopping, struct task_struct *p, bool runnable)
 	if (!c)
 		return;
 	c->running = false;
-	/* If the task stays runnable, ops.enqueue() updates the bit of the CPU. */
+	/* If the task stays runnable, ops.enqueue() updates the CPU's bit in the bitmap. */
 	if (!runnable)
 		update_overloaded_with(c, cpu, 0);
 }

@@ -8,8 +8,8 @@
  *
  * Data structures: for each CPU a dispatch queue (DSQ), ordered by level and then by arrival, a
  * timer, and a load average.
- * Fork: a new process goes to the CPU with the fewest runnable processes among its creator's CPU
- * and that CPU's neighbours.
+ * Fork: a new process goes to its creator's CPU or to a neighbour of that CPU, whichever has the
+ * fewest runnable processes.
  * Wake-up: a process stays with its previous CPU.
  * Enqueue: the process gets a new level and is inserted behind the processes of that level. The
  * process preempts the running process if that has a lower level.
@@ -23,9 +23,9 @@
  * Locks: the lock of each DSQ. A CPU acquires the lock of another CPU's DSQ only to push a process
  * there.
  *
- * No CPU takes processes from other CPUs, and no CPU looks further than its neighbours. Only the
- * neighbours of an idle CPU therefore push processes to it, and never all CPUs at once. A process
- * that is bound to one CPU (wired, in Plan 9) never moves.
+ * No CPU takes processes from other CPUs, and no CPU looks further than its neighbours. An idle CPU
+ * therefore gets processes only from its neighbours, and not from all CPUs at once. A process that
+ * is bound to one CPU (wired, in Plan 9) never moves.
  *
  * Good for: many CPUs, and equal run times of equal processes. No lock is shared by all CPUs.
  * Bad for: a load that starts in one corner of a large torus, because each check moves a process by
@@ -33,9 +33,9 @@
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014).
  *
  * Different here: a wired process is one with an affinity to a single CPU. The timer of an idle CPU
- * stops. The load is the average number of runnable processes over load_window_ns, and a CPU pushes
- * no process to a neighbour that currently has at least as many runnable processes as the CPU
- * itself.
+ * stops. The load of a CPU is the average number of its runnable processes over load_window_ns. A
+ * CPU pushes no process to a neighbour that currently has at least as many runnable processes as
+ * the CPU itself.
  */
 #include "include/cpu_array.h"
 #include "include/pass_on.h"
@@ -118,8 +118,8 @@ static __always_inline bool push(u32 from, u32 cpu, u64 to)
 			if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || p->migration_disabled)
 				continue;
 			/*
-			 * A CPU's queue is ordered by key, so the move keeps the key of the
-			 * process. A local DSQ is a FIFO without keys.
+			 * The queue of a CPU is ordered by key, so the process keeps its key there.
+			 * A local DSQ is a FIFO without keys.
 			 */
 			if (to == cpu)
 				pushed = scx_bpf_dsq_move_vtime(&it, p, to, 0);
@@ -192,8 +192,8 @@ static __always_inline void pass_on_all(s32 cpu)
 }
 
 /*
- * Places a new process on its creator's CPU or a neighbour, whichever has fewer runnable processes.
- * A woken process stays with its previous CPU.
+ * Places a new process on its creator's CPU or a neighbour of that CPU, whichever has the fewest
+ * runnable processes. A woken process stays with its previous CPU.
  */
 s32 SCX_OP(torus_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {

@@ -5,8 +5,9 @@
  * While a task runs, its virtual time advances by run time * 100 / weight. The weight follows from
  * the nice value and is 100 for nice 0. The task with the lowest virtual time runs next, so over
  * time every task gets CPU time in proportion to its weight. The virtual time of a sleeping task
- * stands still, so the task falls behind the others. When it wakes up, it keeps at most one slice
- * of this lag. It therefore runs soon but cannot keep others off the CPU for long.
+ * stands still, so it becomes lower than that of other tasks. When the task wakes up, its virtual
+ * time may be lower by at most one slice. The task therefore runs soon but cannot keep others off
+ * the CPU for long.
  *
  * Data structures: one dispatch queue (DSQ) that all CPUs share, in the order of virtual time.
  * Wake-up: the kernel's default search looks for an idle CPU. If the search finds one, the task is
@@ -78,7 +79,7 @@ void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 	if (before(vtime, vtime_now - slice_ns))
 		vtime = vtime_now - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, QUEUE, slice_ns, vtime, enq_flags);
-	/* If the kernel skipped ops.select_cpu(), no idle CPU has been woken for this task yet. */
+	/* If the kernel did not call ops.select_cpu(), no idle CPU was woken for this task yet. */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -5,9 +5,9 @@
  * Priorities are strict: a thread runs only if no thread of a higher level is ready. Level 31 is
  * the highest. Each thread has an ideal processor, a CPU that is assigned to it when it is created.
  * The nice value of a thread determines its base level. When a wait ends, the thread is boosted to
- * a higher level, up to 15. Each quantum that it uses lowers the level by one, until it is back at
- * the base level. The boost depends on the cause of the wait. For example, it is 1 for an event and
- * 2 for a network packet.
+ * a higher level, up to 15. Each quantum that it uses up lowers its level by one, until it is back
+ * at the base level. The size of the boost depends on the cause of the wait. For example, the boost
+ * is 1 level for an event and 2 levels for a network packet.
  *
  * Data structures: each CPU has one FIFO dispatch queue (DSQ) for each level, and a mask of the
  * levels in use (ready_queues.h).
@@ -19,8 +19,8 @@
  * the CPU where most threads are ready. There is no other load balancing.
  * Tick: there is no callback. The slice of a thread is the rest of its quantum, and the kernel ends
  * the slice.
- * Timer: once a second, threads that have been ready for starved_ns are lifted to level 15 for a
- * short quantum. By default, a starving thread thus runs every 4 s.
+ * Timer: once a second, threads that have been ready for starved_ns get level 15 for a short
+ * quantum. With the default of 3 s, a starving thread thus runs every 4 s.
  * Locks: the lock of each DSQ. The masks need no lock, because atomic instructions change them.
  *
  * Good for: interactive threads that wait for devices and messages, and threads that depend on warm
@@ -121,7 +121,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	/*
-	 * The kernel skipped ops.select_cpu() for this thread, so no idle CPU has been woken for it
+	 * The kernel did not call ops.select_cpu() for this thread, so no idle CPU was woken for it
 	 * yet.
 	 */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
@@ -179,7 +179,8 @@ void SCX_OP(windows_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Records the level of the thread that starts to run on the CPU, and starts to charge its quantum.
+ * Records the level of the thread that starts to run on the CPU, and the time from which its
+ * quantum is charged.
  */
 void SCX_OP(windows_running, struct task_struct *p)
 {
@@ -195,9 +196,9 @@ void SCX_OP(windows_running, struct task_struct *p)
 	/*
 	 * Preempts the thread if a thread of a higher level arrived while a realtime task ran here.
 	 * The thread is not preempted while the local DSQ has other tasks. Those tasks skipped
-	 * ops.enqueue(), because they are exiting or cannot migrate now. The kernel runs them in
-	 * turn without calling ops.dispatch(), so each of them would be preempted before it makes
-	 * progress.
+	 * ops.enqueue(), because they are exiting or cannot migrate now. The kernel runs the tasks
+	 * of the local DSQ without calling ops.dispatch(), so each of them would be preempted
+	 * before it makes progress.
 	 */
 	if (c->ready >> (t->level & 15) >> 1 && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);

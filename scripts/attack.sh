@@ -5,7 +5,8 @@
 #
 # Prints the number of inputs and failures of each kind. If an input causes a failure, the script
 # keeps it in target/attack and prints the command that repeats the failure. By default, the script
-# attacks a build with assertions. ATTACK_PROFILE=release selects the build that users run.
+# attacks a build with assertions. The environment variable ATTACK_PROFILE=release selects the build
+# that users run.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=$1

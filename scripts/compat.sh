@@ -3,8 +3,8 @@
 # compat.sh [long]: fetches, compiles, loads and runs third-party schedulers without changing them.
 #
 # With "long", the schedulers run on four machines under five workloads. Each run is longer than the
-# timeout of the scheduler's watchdog, so that stalls are found. The results are written to
-# docs/compat.md.
+# timeout of the scheduler's watchdog, so that the watchdog notices stalls. The results are written
+# to docs/compat.md.
 #
 # All files are kept in target/compat, so a second run neither fetches nor compiles them again. The
 # environment variable COMPAT_OBJECTS can name additional objects, separated by spaces.

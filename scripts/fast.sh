@@ -1,8 +1,8 @@
 #!/bin/bash
-# SPDX-License-Identifier: GPL-2.0-only
-# fast.sh: builds the command with profile-guided optimisation (PGO). The resulting command
-# simulates about a third more time per second than a plain release build. No part of the simulator
-# dominates its execution time, so better decisions about inlining and branches help everywhere.
+# SPDX-License-Identifier: GPL-2.0-only fast.sh: builds the command with profile-guided optimisation
+# (PGO). The resulting command simulates about a third more time per second than a plain release
+# build. The simulator spends its time in many functions, so better decisions about inlining and
+# branches help in all of them.
 #
 # fast.sh          builds target/fast/release/windtunnel
 # fast.sh bench    also builds the speed benchmark in this way, and runs it
@@ -20,8 +20,8 @@ if [ -z "$profdata" ]; then
 fi
 
 # Rebuilds the repository's crates with additional flags. Both builds must use the same path for the
-# wrapper. The path is part of the symbol names, and the compiler finds the profile of a function by
-# its symbol name.
+# wrapper, because the path is part of the symbol names, and the compiler finds the profile of a
+# function by its symbol name.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/$CARGO_TARGET_DIR/rustc
 build_with() {
   printf '#!/bin/sh\nexec "$@" %s\n' "$*" >"$RUSTC_WORKSPACE_WRAPPER"

@@ -3,12 +3,13 @@
 # features.sh: tests that third-party crates have the same features whichever package is built.
 # Otherwise cargo compiles them, and all crates that use them, once for each set of features.
 #
-# For each package, the script compares the features in `cargo build -p NAME` and
-# `cargo test -p NAME` with those in the same command for the whole workspace. The crate
-# crates/features makes them the same.
+# For each package, the script compares the features in `cargo build -p NAME` and `cargo test -p
+# NAME` with those in the same command for the whole workspace. The crate crates/features exists to
+# make the features the same.
 set -eu
 cd "$(dirname "$0")/.."
-# These packages differ. They are small, and little is compiled again for them.
+# For these packages, the features differ. The packages are small, and little is compiled again for
+# them.
 exceptions=" report shipped "
 
 # features EDGES PACKAGES...: prints each crate with its version and features.

@@ -27,9 +27,9 @@ for target in "$@"; do
     printf "node:2 core:4 pu:2" > corpus/hwloc/synthetic
     ;;
   calls)
-    # An input decides what the policy does. If an input is short, a fixed random generator makes
-    # most of the decisions instead. The fuzzer therefore starts with an input of 4096 bytes and
-    # uses long inputs at once.
+    # The bytes of an input decide what the policy does. If an input is short, a fixed random
+    # generator makes most of the decisions instead. The fuzzer therefore starts with an input of
+    # 4096 bytes, and may use long inputs from the beginning.
     lengths=(-len_control=0 -max_len=4096)
     head -c 4096 /dev/urandom > corpus/calls/decisions
     ;;

@@ -1,8 +1,8 @@
 #!/bin/bash
-# SPDX-License-Identifier: GPL-2.0-only
-# kernel-rules.sh: tests crates/kernel/clippy.toml. This file contains clippy rules against code
-# with which the same simulation could give different results, for example hash maps and clocks. The
-# script writes a crate that breaks every rule, and checks that clippy refuses each line.
+# SPDX-License-Identifier: GPL-2.0-only kernel-rules.sh: tests crates/kernel/clippy.toml. This file
+# contains clippy rules against code that could make two runs of the same simulation differ, for
+# example hash maps and clocks. The script writes a crate that breaks every rule, and checks that
+# clippy refuses each line.
 set -eu
 cd "$(dirname "$0")/.."
 dir=target/kernel-rules
@@ -33,7 +33,8 @@ if [ "$found" -ne "$lines" ]; then
   echo "  cargo clippy --manifest-path $dir/Cargo.toml -- -D clippy::disallowed_types -D clippy::disallowed_methods" >&2
   exit 1
 fi
-# The rules apply to the simulator's own source only if its lint levels are set.
+# The rules have an effect on the simulator's own source only if the source sets the levels of these
+# lints.
 grep -q 'clippy::float_arithmetic' crates/kernel/src/lib.rs || {
   echo "crates/kernel/src/lib.rs does not forbid clippy::float_arithmetic" >&2
   exit 1

@@ -111,7 +111,8 @@ for part in "${parts[@]}"; do
     commands)
       WORDS="parts=recording,tuning,prepared,workloads,refusals" guest commands ;;
     speed)
-      # The comparison is within a guest, so each of the two begins with scx_simple.
+      # A policy is compared with scx_simple in the same guest, so each of the two guests begins
+      # with scx_simple.
       CLOCK=exact WORDS="parts=speed half=1 only=$only" guest speed1
       [ -n "$only" ] || CLOCK=exact WORDS="parts=speed half=2" guest speed2 ;;
     fidelity)
@@ -137,7 +138,7 @@ for part in "${parts[@]}"; do
         mkdir "$folder"
         tar -C "$folder" -xzf "$folder.data" || failed+=("$folder.data")
       done
-      # With POLICIES, only a part of the tables is measured, so the document stays as it is.
+      # With POLICIES, only a part of the tables is measured, so the document is not written.
       document=(--document docs/fidelity.md)
       [ -z "$only" ] || document=()
       part "fidelity, simulations" scripts/live/fidelity.py "${document[@]}" --rows $dir/fidelity.tsv "${guests[@]}" ;;
@@ -160,7 +161,8 @@ if [[ " ${parts[*]} " = *" speed "* ]]; then
   speed=($dir/speed1.log)
   [ -n "$only" ] || speed+=($dir/speed2.log)
   scripts/live/speed.awk "${speed[@]}" || failed+=("speed: slower than allowed")
-  # The document is written only on request, because another QEMU or kernel gives other figures.
+  # The document is written only on request, because the figures differ with another version of QEMU
+  # or of the kernel.
   [ -z "${DOCS:-}" ] || scripts/live/speed.awk -v markdown=1 "${speed[@]}" | scripts/live/insert.sh docs/live-speed.md table
 fi
 # Checks that every counter moved in at least one load of the two guests.

@@ -64,8 +64,8 @@ def spans(line):
 def main():
     lines = [f"$ {COMMAND}"]
     for line in output().split("\n"):
-        # A long line continues on the next row, as on a terminal. Lines that are so long have no
-        # colours.
+        # A line that is longer than a row continues on the next row, as on a terminal. Only lines
+        # without colours are so long.
         while "\x1b" not in line and len(line) > COLUMNS:
             lines.append(line[:COLUMNS])
             line = line[COLUMNS:]

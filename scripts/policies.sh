@@ -15,8 +15,9 @@ for name in "${names[@]}"; do
   source=policies/$name.bpf.c object=$out/$name.bpf.o
   contents=$(echo "${flags[*]} $headers" | cat - "$source" | sha256sum)
   [ -f "$object" ] && [ "$contents" = "$(cat "$object.of" 2>/dev/null)" ] && continue
-  # If the compiler is interrupted, an incomplete object must not look like a complete one. Two
-  # instances of this script may run at the same time.
+  # The compiler writes to a temporary file, so that an incomplete object never has the name of a
+  # complete one. The file's name contains the process id, because two instances of this script may
+  # run at the same time.
   clang-19 "${flags[@]}" -c "$source" -o "$object.$$"
   mv "$object.$$" "$object"
   echo "$contents" >"$object.of"

@@ -20,7 +20,7 @@ packages=(
   zstd xz-utils python3        # make compat: unpack kernel sources and images
   python3-venv                 # make wheel: build and test the Python package
 )
-# make test operates the HTML report in a browser, and counts instructions.
+# make test opens the HTML report in this browser and operates it. Valgrind counts instructions.
 [[ " $* " = *" test "* ]] && packages+=(chromium-headless-shell valgrind)
 # make live-test fetches QEMU 10 and unpacks it in the build directory. These packages contain the
 # libraries that it needs, and the programs of the guest.

@@ -25,7 +25,7 @@ rm -f target/wheels/windtunnel-*.whl
 $environment/bin/maturin build --quiet --release --out target/wheels
 $environment/bin/pip --quiet install --no-deps --force-reinstall target/wheels/windtunnel-*.whl
 ls -l target/wheels/windtunnel-*.whl
-# Away from the repository, the package must find its own files.
+# The tests run outside of the repository, because the package must find its own files there.
 tests=$PWD/python/tests python=$PWD/$environment/bin/python
 cd "$(mktemp -d)"
 "$python" -m pytest --quiet -p no:cacheprovider "$tests"

@@ -6,9 +6,9 @@
  * The load of a queue is the number of its tasks, including the running one. With
  * use_na_goodness=1, the load is the sum of the tasks' goodness without the affinity bonus
  * (goodness.h). Goodness is the value by which CPUs choose tasks. A queue is balanced if its load
- * is within a tolerance of the average. Otherwise it has a surplus or a deficit. Tasks move from
- * queues with a surplus to queues with a deficit. A pool is a group of neighbouring CPUs
- * (pmqs.bpf.c).
+ * differs from the average load by at most a tolerance. Otherwise it has a surplus or a deficit.
+ * Tasks move from queues with a surplus to queues with a deficit. A pool is a group of neighbouring
+ * CPUs (pmqs.bpf.c).
  *
  * - LBC has a tolerance of 0. It moves tasks within pools first, then between pools.
  * - LBP has a tolerance of `tolerance` percent. It moves tasks between pools only.
@@ -20,7 +20,7 @@
 
 /* Values of the parameter `balancer`. */
 enum { LBOFF, IP, LBC, LBP };
-/* States of a queue, the values of mq.kind. */
+/* State of a queue; the values of mq.kind. */
 enum { BALANCED, SURPLUS, DEFICIT };
 
 const volatile u32 balancer PARAM("number, 0..3: 0 LBOFF (none), 1 IP (placement at exec), 2 LBC (all CPUs), 3 LBP (between pools)") = LBOFF;
@@ -29,15 +29,15 @@ u32 interval_ms PARAM("ms, 1..60000: time between two runs of LBC or LBP") = 600
 u32 tolerance PARAM("%, 0..100: LBP: a queue within this distance of the average is balanced") = 10;
 
 /*
- * Counters, in this order: runs of the balancer, tasks that the balancer moved, how many of these
- * tasks changed pools, and tasks that IP moved at exec.
+ * Counters, in this order: runs of the balancer, tasks that the balancer moved, tasks that it moved
+ * to another pool, and tasks that IP moved at exec.
  */
 u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 
 /*
  * Statistics of all runs of the balancer: the total load of all queues (load_*), the number of
  * tasks moved (moved_*), and the number of tasks moved as a percentage of the load
- * (moved_percent_*). Values with `milli` in their names are in thousandths, for example of a
+ * (moved_percent_*). Values with `milli` in their names are in thousandths: of a task, or of a
  * percent.
  */
 u64 load_mean_milli, load_max, moved_last, moved_mean_milli, moved_max, moved_percent_mean_milli, moved_percent_max_milli;
@@ -93,8 +93,9 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 	struct mq *f = mq_of(from), *d = mq_of(to);
 	struct task_struct *p;
 	/*
-	 * Counts the moved tasks in a global variable, whose value the verifier does not track.
-	 * With a local count, the verifier would check every iteration separately.
+	 * The moved tasks are counted in a global variable, whose value the verifier does not
+	 * track. With a local variable, the verifier would check every iteration of the loop
+	 * separately.
 	 */
 	u64 before = nr_balanced, moved;
 	s64 within = balancer == LBP ? tolerance : 0;
@@ -131,8 +132,8 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 }
 
 /*
- * Moves tasks from each queue with a surplus to queues with a deficit. If `across` is set, moves
- * tasks only between queues of different pools, else only between queues of the same pool.
+ * Moves tasks from each queue with a surplus to queues with a deficit. Moves tasks only between
+ * queues of different pools if `across` is set, and only between queues of the same pool if not.
  */
 static __noinline void move_all(bool across, s64 total, s64 nr)
 {
@@ -222,8 +223,8 @@ static __always_inline s32 balancer_init(void)
 }
 
 /*
- * Runs IP (initial placement): at exec, moves the task to the CPU with the shortest queue. The task
- * itself does not count for the length of its own queue.
+ * Runs IP (initial placement): at exec, moves the task to the CPU with the shortest queue. The
+ * length of the task's own queue is taken without the task itself.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(initial_placement, struct task_struct *p)

@@ -16,14 +16,14 @@
 enum { CORE, LLC, NODE, MACHINE, LEVELS };
 
 /*
- * Core, LLC and NUMA node of each CPU. A profile, a file with values for a policy's variables, sets
- * them when the policy is loaded.
+ * Core, LLC and NUMA node of each CPU. When the policy is loaded, its profile (a file with values
+ * for the policy's variables) sets these arrays.
  */
 const volatile u32 core_of[MAX_CPUS];
 const volatile u32 llc_of[MAX_CPUS];
 const volatile u32 node_of[MAX_CPUS];
 
-/* For each CPU, the next CPU of its core and of its LLC. The last CPU leads back to the first. */
+/* For each CPU, the next CPU of its core and of its LLC. The last CPU is followed by the first. */
 static u32 next_of_core[MAX_CPUS], next_of_llc[MAX_CPUS];
 /* Number of NUMA nodes. */
 static u32 nr_nodes;
@@ -42,9 +42,9 @@ struct cpu {
 	u64 idle_since;
 	/* Average length of an idle period. */
 	u64 avg_idle;
-	/* For each domain, the longest recent time of a search for the busiest CPU. */
+	/* For each domain, the longest time that a recent search for the busiest CPU took. */
 	u64 cost[LEVELS];
-	/* Average time of a search for an idle CPU. */
+	/* Average time that a search for an idle CPU takes. */
 	u64 scan_cost;
 	/* Whether the CPU runs a task of this policy. */
 	bool running;
@@ -56,7 +56,7 @@ CPU_VARIABLES(cpu)
 
 /* State of one task. */
 struct cfs_task {
-	/* CPU to whose virtual time the task's virtual time is relative, or -1 if not set yet. */
+	/* CPU with whose virtual time the task's virtual time is compared, or -1 if not set yet. */
 	s32 cpu;
 	/* A CPU on which the task ran recently, or -1. A search for an idle CPU tries it, too. */
 	s32 recent_cpu;
@@ -93,8 +93,8 @@ static __always_inline s32 cfs_task_init(struct task_struct *p)
 }
 
 /*
- * Returns the virtual time that the task would have on another CPU. The difference between the
- * virtual times of the task and its CPU stays the same.
+ * Returns the virtual time that the task would have on another CPU. On both CPUs, the difference
+ * between the virtual time of the task and that of the CPU is the same.
  */
 static __always_inline u64 vtime_on(struct task_struct *p, struct cfs_task *t, s32 cpu)
 {

@@ -8,9 +8,9 @@
  * `na_goodness`, is the same on all CPUs. Other CPUs read the highest na_goodness of a queue
  * without the lock. To take a task, another CPU must first acquire the lock with try_lock().
  *
- * No CPU ever waits for the lock. Even the CPU that owns the queue continues while another CPU
- * holds the lock. This is safe, because the kernel's lock of the DSQ keeps the queue consistent: if
- * another CPU has taken a task, moving that task fails.
+ * No CPU ever waits for the lock. If another CPU holds the lock, the CPU that owns the queue uses
+ * the queue nevertheless. This is safe, because the DSQ has a lock of the kernel, which keeps the
+ * DSQ consistent: if another CPU has already taken a task, an attempt to move that task fails.
  */
 #ifndef CPU_QUEUE_H
 #define CPU_QUEUE_H
@@ -19,7 +19,7 @@
 
 /*
  * Value of mq.curr_na_goodness while the CPU runs no task of the policy. Every task has a lower
- * goodness, so no task tries to preempt.
+ * goodness than this value, so no task tries to preempt the CPU.
  */
 #define UNBEATABLE 0x7fff
 
@@ -37,8 +37,8 @@ struct mq {
 	s32 max_na_goodness;
 	/*
 	 * Time of the last release of the lock. The windtunnel simulator executes CPUs one after
-	 * the other, so the clock of the next CPU may show an earlier time. At that time the lock
-	 * was still held, so try_lock() fails.
+	 * the other, so the clock of the CPU that it executes next may show an earlier time. The
+	 * lock was still held at that earlier time, so try_lock() then fails.
 	 */
 	u64 free_at;
 	/* 1 if the CPU runs a task of the policy, else 0. */
@@ -48,15 +48,15 @@ struct mq {
 	/* pmqs: time at which the CPU last chose the running task. */
 	u64 turn_since;
 	/*
-	 * pmqs: start of the longest wait among the waiting tasks. Updated by each search of the
-	 * CPU.
+	 * pmqs: time since which the longest-waiting task has waited. The CPU updates it at each
+	 * search.
 	 */
 	u64 oldest_since;
 	/* Balancer (balancer.h): load of the queue. */
 	s64 load;
 	/*
-	 * Balancer: load of the queue minus the mean load of all queues, before tasks are moved. In
-	 * thousandths of the unit of `load`.
+	 * Balancer: load of the queue minus the mean load of all queues, before the balancer moves
+	 * tasks. Unit: a thousandth of the unit of `load`.
 	 */
 	s64 deviation_milli;
 	/* Balancer: BALANCED, SURPLUS or DEFICIT. */
@@ -103,7 +103,7 @@ static __always_inline void raise_max(struct mq *q, s32 na)
 		q->max_na_goodness = na;
 }
 
-/* Puts a task into the queue of a CPU. From now on, the task has its affinity bonus on that CPU. */
+/* Puts a task into the queue of a CPU. The task then has its affinity bonus on that CPU. */
 static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
 	struct mq *q = mq_of(cpu);
@@ -115,9 +115,8 @@ static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s3
 }
 
 /*
- * Publishes the goodness of the task that a CPU runs, for the CPU of task `p`. If `running` is 1,
- * publishes the goodness of `p`. If `running` is 0, publishes that the CPU runs no task of the
- * policy.
+ * Publishes for other CPUs what the CPU of task `p` runs: the goodness of `p` if `running` is 1, or
+ * that the CPU runs no task of the policy if `running` is 0.
  */
 static __always_inline void show_running(struct task_struct *p, s32 running)
 {

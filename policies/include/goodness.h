@@ -3,18 +3,18 @@
  * Goodness, the value by which Linux 2.4 chose tasks, and the counters of ticks from which it is
  * computed, for policies with several queues. A CPU runs the task with the highest goodness.
  *
- * The goodness of a task is 0 if its counter is 0. Otherwise goodness is the counter plus 20 less
- * the nice value. On the CPU on which the task ran last, the task gets a bonus of 15 (affinity).
- * The task gets a bonus of 1 if the CPU has loaded the task's memory map, or if the task is a
- * kernel thread.
+ * The goodness of a task is 0 if its counter is 0. Otherwise goodness is the counter + 20 - the
+ * nice value. On the CPU on which the task ran last, the task gets a bonus of 15 (affinity). The
+ * task gets a bonus of 1 if the CPU has loaded the task's memory map, or if the task is a kernel
+ * thread.
  *
  * The counter of a task is the number of ticks left of its quantum. When the counters of all tasks
  * that could run are 0, the counters of all tasks of the system are recalculated:
  *
  *     counter = counter / 2 + ticks of a quantum
  *
- * Here a recalculation only increments `epoch`. When a task is next examined, task_ctx() applies
- * the recalculations that the task has missed.
+ * In this code, a recalculation only increments `epoch`. When a task is next examined, task_ctx()
+ * applies all recalculations since the task was last examined.
  */
 #ifndef GOODNESS_H
 #define GOODNESS_H
@@ -33,23 +33,23 @@
 /* Value that stands for running no task. Every task has a higher goodness. */
 #define GOODNESS_IDLE (-1000)
 /*
- * Highest number of recalculations that are applied to a task that has missed some. The counter of
- * a task that does not run no longer changes after this many.
+ * Highest number of missed recalculations that are applied to a task. After this many
+ * recalculations without a tick, a counter no longer changes.
  */
 #define MAX_MISSED 8
 
 /* Number of recalculations. */
 u64 nr_recalculations;
 /*
- * Number of the last recalculation. task_ctx() compares this number with the one in the task's
- * state to find out how many recalculations the task has missed.
+ * Number of the last recalculation. The difference from `epoch` in a task's state is the number of
+ * recalculations that task_ctx() must still apply to the task.
  */
 static u32 epoch;
 
 /*
  * Every queue is ordered by the keys of its tasks. `front` is the lowest and `back` the highest key
- * of any task. A woken task gets a key below `front`, so it is first in its queue. A task whose
- * quantum ends gets a key above `back`, so it is last.
+ * that any task has got. A woken task gets a key below `front`, so it is first in its queue. A task
+ * whose quantum has ended gets a key above `back`, so it is last.
  */
 static s64 front, back;
 
@@ -59,7 +59,7 @@ struct task_ctx {
 	s32 counter;
 	/* Number of the last recalculation that was applied to `counter`. */
 	u32 epoch;
-	/* Run time, in ns, that does not amount to a whole tick yet. */
+	/* Run time, in ns, that is not charged yet, because it is less than a tick. */
 	u64 owed_ns;
 	/* Key of the task in its queue. */
 	s64 place;
@@ -171,8 +171,8 @@ static __always_inline s32 prev_goodness(const struct task_struct *p, const stru
 }
 
 /*
- * Returns the goodness of a woken task less the goodness of the task that `cpu` runs. Returns
- * GOODNESS_IDLE if the running task is not one of this policy, or is the woken task itself.
+ * Returns the goodness of a woken task minus the goodness of the task that `cpu` runs. Returns
+ * GOODNESS_IDLE if the running task does not belong to this policy, or is the woken task itself.
  */
 static __always_inline s32 preemption_goodness(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
@@ -187,7 +187,7 @@ static __always_inline s32 preemption_goodness(struct task_struct *p, struct tas
 	return goodness(p, t, cpu, (u64)curr->mm) - goodness(curr, other, cpu, (u64)curr->mm);
 }
 
-/* Charges a tick to the running task, and ends its turn when the counter reaches 0. */
+/* Charges a tick to the running task, which loses the CPU when its counter reaches 0. */
 static __always_inline void goodness_tick(struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -305,8 +305,8 @@ s32 SCX_OP(goodness_init_task, struct task_struct *p, struct scx_init_task_args 
 }
 
 /*
- * Gives the remaining ticks of an exiting task back to its parent. The parent can have at most
- * twice its quantum, the amount that it would have after a long sleep.
+ * Gives the remaining ticks of an exiting task back to its parent. The parent can then have at most
+ * twice its quantum, which is also the limit after a long sleep.
  */
 void SCX_OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {

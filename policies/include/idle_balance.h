@@ -2,14 +2,16 @@
 /*
  * Load balancing of CFS in Linux 4.20.
  *
- * A CPU about to idle pulls a task from the busiest CPU of its core, then of its last-level cache
- * (LLC), its node and the machine. The CPU does not search at all if its average idle period is
- * shorter than the cost of a migration (migration_cost_ns). The CPU ends the search before a domain
- * if the search up to and including that domain would take longer than its average idle period.
- * Independently, a timer moves one task from the busiest to the least busy CPU every balance_ns.
+ * A CPU that is about to become idle searches for the busiest CPU and pulls a task from it. It
+ * searches domain by domain: its core, its last-level cache (LLC), its node, the machine. The CPU
+ * does not search at all if its average idle period is shorter than the cost of a migration
+ * (migration_cost_ns). It leaves out a domain, and all larger ones, if the whole search would then
+ * take longer than its average idle period. Independently, a timer moves one task from the busiest
+ * to the least busy CPU every balance_ns.
  *
- * Simplified: this code compares CPUs, where CFS compares groups of CPUs. The load is the number of
- * tasks. A task that has just run may be pulled, although its data is still in the cache.
+ * Simplified: this code compares single CPUs, but CFS compares groups of CPUs. The load of a CPU is
+ * its number of tasks. A task that has just run may be pulled, although its data is still in the
+ * cache.
  */
 #ifndef IDLE_BALANCE_H
 #define IDLE_BALANCE_H
@@ -22,8 +24,8 @@ u64 migration_cost_ns PARAM("ns, 0..1000000000: a CPU whose average idle period 
 u32 idle_balance PARAM("level, 0..2: domains in which a CPU about to idle searches: 0 none, 1 nodes and machine, 2 all") = 2;
 
 /*
- * Counters, in this order: tasks pulled by CPUs about to idle, tasks moved by the timer, and
- * searches that were skipped because idle periods were too short.
+ * Counters, in this order: tasks that CPUs pulled before they became idle, tasks that the timer
+ * moved, and searches that were skipped because idle periods were too short.
  */
 u64 nr_pulled, nr_balanced, nr_declined;
 
@@ -50,8 +52,8 @@ static __always_inline void note_idle_time(struct cpu *c, bool idle)
 }
 
 /*
- * Pulls a task for a CPU about to idle. Returns whether it pulled a task. The loop ends with
- * `break`, because with `return` clang generates code that the verifier rejects.
+ * Pulls a task for a CPU that is about to become idle. Returns whether it pulled a task. The loop
+ * ends with `break`, because with `return` clang generates code that the verifier rejects.
  */
 static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 {
@@ -105,7 +107,7 @@ struct {
 
 /*
  * Runs when the timer expires. Moves the first waiting task of the busiest CPU to the least busy
- * CPU, if the two CPUs' numbers of runnable tasks differ by at least two.
+ * CPU, if the busiest CPU has at least two more runnable tasks.
  */
 static int balance(void *map, u32 *key, struct balance_timer *timer)
 {

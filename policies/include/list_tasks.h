@@ -36,7 +36,7 @@ u64 nr_preempted;
 
 /* Returns the address of the task's counter of ticks left. Defined by the policy. */
 static s32 *ticks_left(struct node *n);
-/* Returns the most ticks that the task can have. Defined by the policy. */
+/* Returns the highest number of ticks that the task can have. Defined by the policy. */
 static s32 most_ticks(struct node *n);
 /* Gives a new task its first quantum. Defined by the policy. */
 static void init_ticks(struct node *n);
@@ -44,8 +44,8 @@ static void init_ticks(struct node *n);
 static void credit_sleep(struct node *n);
 /*
  * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN if the search must
- * be repeated. `prev` is the slot of the running task if that can continue, else HEAD. Defined by
- * the policy.
+ * be repeated. `prev` is the slot of the running task if this task can continue, else HEAD. Defined
+ * by the policy.
  */
 static u32 choose(s32 cpu, u32 prev);
 
@@ -57,8 +57,8 @@ s32 SCX_OP(list_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 
 /*
  * Adds a woken or new task at the front of the list. Moves a task to the back at the end of its
- * quantum. A task that was preempted or that yielded keeps its place. Then wakes or preempts the
- * CPU that should run the task. For a task that yielded, no CPU is woken or preempted.
+ * quantum. A task that was preempted or that yielded keeps its position. Then wakes or preempts the
+ * CPU that should run the task, unless the task yielded.
  */
 void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -101,8 +101,8 @@ void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Chooses a task for the CPU. Runs this task, or lets the running task continue if that is the
- * chosen one.
+ * Chooses a task for the CPU. If this is the running task, lets it continue, else runs the chosen
+ * task.
  */
 void SCX_OP(list_dispatch, s32 cpu, struct task_struct *prev)
 {

@@ -25,15 +25,15 @@ struct load_history {
 	u64 used;
 	/* Number of the current period. */
 	u64 period;
-	/* Time of the last update. */
+	/* Time up to which the history is complete (time of the last update). */
 	u64 known;
 	/* Whether the task has wanted the CPU since the last update. */
 	bool wants;
 };
 
 /*
- * Ends the periods that are over at time `now`: adds the rest of each to its entry, and clears the
- * entry that the next period reuses.
+ * Ends the periods that are over at time `now`. For each, adds the time for which the task still
+ * wanted the CPU to the entry of the period, and clears the entry for the next period.
  */
 __noinline int load_end_periods(struct load_history *h, u64 now)
 {
@@ -42,7 +42,7 @@ __noinline int load_end_periods(struct load_history *h, u64 now)
 
 	if (!h)
 		return 0;
-	/* Skips periods that are no longer in the ring buffer. */
+	/* More periods are over than the ring buffer has entries: skips the oldest of them. */
 	if (h->period + ring_entries < period) {
 		h->period = period - ring_entries;
 		h->known = h->period * ring_period_ns;

@@ -3,11 +3,11 @@
  * State of a task of o1: its timeslice, its level, and the priority array (prio_array.h) that it
  * enters next.
  *
- * The level of a task is its nice value plus 20, plus a penalty. A task gets a penalty if it
- * recently wanted more of the CPU than its fair share, that is, if it ran or waited to run for more
- * of the time (load_history.h). On a CPU with n tasks, the fair share is 1 / (n + 1), which leaves
- * a share for a task that wakes up. Tasks of nice batch_nice and above are batch tasks. Their
- * levels are worse by 24, and they get no penalty.
+ * The level of a task is its nice value plus 20, plus a penalty. A task wants the CPU while it runs
+ * or waits to run (load_history.h). It gets a penalty if it recently wanted the CPU for a larger
+ * part of the time than its fair share. On a CPU with n tasks, the fair share is 1 / (n + 1), which
+ * leaves a share for a task that wakes up. Tasks of nice batch_nice and above are batch tasks.
+ * Their levels are worse by 24, and they get no penalty.
  */
 #ifndef O1_TASK_H
 #define O1_TASK_H
@@ -25,13 +25,13 @@ const volatile u64 batch_slice_ns PARAM("ns, 1000000..10000000000: timeslice of 
 const volatile s32 batch_nice PARAM("nice, -20..20: tasks of this nice value and above are batch work; 20: none is") = 19;
 u32 max_penalty PARAM("levels, 0..23: largest penalty, for a task that always wants the CPU") = 21;
 
-/* Counters, in this order: timeslices that ended, and computed levels that contained a penalty. */
+/* Counters, in this order: timeslices that ended, and computations of a level with a penalty. */
 u64 nr_expired, nr_penalised;
 
 /* State of one task. */
 struct task_ctx {
 	struct prio_node node;
-	/* Rest of the timeslice, in ns. */
+	/* Part of the timeslice that is left, in ns. */
 	u64 left;
 	/* Time up to which the running task has been charged. */
 	u64 run_at;
@@ -41,8 +41,8 @@ struct task_ctx {
 	/* Level of that array that the task enters next. */
 	u32 level;
 	/*
-	 * Whether ops.dispatch() has already chosen `array` and `level`. If so, ops.enqueue() does
-	 * not choose them again.
+	 * Whether ops.dispatch() has already chosen `array` and `level`. If so, ops.enqueue() uses
+	 * these values.
 	 */
 	bool placed;
 	/* Whether the task enters its level at the front. */

@@ -44,8 +44,8 @@ u64 nr_preempted;
 
 /*
  * Wakes or preempts a CPU for a woken task, as in reschedule_idle() of Linux 2.4. Chooses the
- * task's last CPU if that is idle, else the CPU that has been idle longest. If no CPU is idle,
- * chooses the CPU where goodness(woken task) - goodness(running task) is largest, if this
+ * task's last CPU if this CPU is idle, else the CPU that has been idle longest. If no CPU is idle,
+ * chooses the CPU where goodness(woken task) - goodness(running task) is largest, but only if this
  * difference exceeds 1.
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *t)
@@ -97,8 +97,8 @@ s32 SCX_OP(queue_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 }
 
 /*
- * Inserts a task into the queue. Unless the task yielded, also wakes or preempts a CPU for the
- * task.
+ * Inserts a task into the queue. Then wakes or preempts a CPU for the task, unless the task
+ * yielded.
  */
 void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
 {

@@ -6,18 +6,19 @@
  * or offline. A policy with these callbacks stays loaded and must handle three situations:
  *
  * - Tasks in the queue of a CPU that goes offline. The CPU first runs the tasks in its queues, and
- *   the kernel moves each to another CPU (balance_push()). However, the CPU can no longer take a
- *   task that last ran on another CPU, so the policy must move such tasks away (pass_on.h).
+ *   when a task runs, the kernel moves it to another CPU (balance_push()). However, the CPU can no
+ *   longer take a task that last ran on another CPU, so the policy must move such tasks away
+ *   (pass_on.h).
  * - A kick that never completes. The last action of a CPU that goes offline is to wake the task
  *   that waits for its shutdown. A call of scx_bpf_kick_cpu() for this wake-up would begin with an
  *   interrupt that the CPU sends to itself. The CPU no longer handles interrupts, so the kick would
- *   stay pending. The kernel would wait for the kick when it unloads the policy.
+ *   stay pending. When the kernel unloads the policy, it would wait for this kick for ever.
  *   woken_by_gone_cpu() therefore inserts that task without a kick.
  * - An offline CPU in the idle mask. The kernel's mask of idle CPUs can contain an offline CPU,
  *   because a CPU goes idle before it is offline. A policy that only reads the mask must also check
- *   is_online(). A policy that claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU
- *   at most once, because a claim removes the CPU from the mask. For the task of this claim, the
- *   policy wakes no online CPU.
+ *   is_online(). A policy that claims idle CPUs with scx_bpf_pick_idle_cpu() needs no check: it
+ *   gets the offline CPU at most once, because a claim removes the CPU from the mask. That one
+ *   time, it wakes no online CPU for its task.
  */
 #ifndef ONLINE_H
 #define ONLINE_H
@@ -31,7 +32,7 @@
 static struct {
 	/* Whether any CPU has been offline at some time since the policy was loaded. */
 	bool any;
-	/* Whether each CPU is offline. */
+	/* For each CPU, whether it is offline. */
 	bool cpus[MAX_CPUS];
 } offline CPU_ALIGNED;
 
@@ -41,7 +42,7 @@ static __always_inline bool is_online(u32 cpu)
 	return !offline.cpus[cpu & (MAX_CPUS - 1)];
 }
 
-/* Records whether a CPU is online. */
+/* Records that a CPU is online (`now` is true) or offline. */
 static __always_inline void set_online(u32 cpu, bool now)
 {
 	offline.cpus[cpu & (MAX_CPUS - 1)] = !now;

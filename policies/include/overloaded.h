@@ -24,7 +24,7 @@ static __always_inline u32 group_of(u32 cpu)
 
 /*
  * Updates the bit of a CPU. `coming` is the number of tasks that the kernel is about to insert into
- * the CPU's queue, so the length of the queue does not contain them yet.
+ * the CPU's queue. The length of the queue does not contain these tasks yet.
  */
 static __always_inline void update_overloaded_with(struct cpu *c, u32 cpu, s32 coming)
 {

@@ -25,8 +25,8 @@ u64 nr_passed_on;
 /*
  * Moves all tasks of a DSQ to the global DSQ, and wakes idle CPUs for them. Every CPU takes tasks
  * from the global DSQ before it calls ops.dispatch(). pass_on() is called from ops.cpu_offline().
- * It is also called from ops.dispatch() if scx_bpf_dsq_move_to_local() left tasks in the queue
- * because this CPU may not take them.
+ * It is also called from ops.dispatch() if tasks are left in the queue because this CPU may not
+ * take them with scx_bpf_dsq_move_to_local().
  */
 static __noinline int pass_on(u64 dsq)
 {

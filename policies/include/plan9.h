@@ -9,10 +9,10 @@
  *
  *     min(base level, fair share / usage)
  *
- * so a process that uses a half of its fair share has level 2, and a process that uses a tenth of
- * its fair share has level 10 if its base level is not lower. The fair share is the number of CPUs
- * that share the queue, divided by the number of runnable processes of the queue. It is at most one
- * CPU.
+ * For example, a process that uses half of its fair share has level 2. A process that uses a tenth
+ * of its fair share has level 10 if its base level is not lower. The fair share is the number of
+ * CPUs that share the queue, divided by the number of runnable processes of the queue. It is at
+ * most one CPU.
  *
  * Processes wait in dispatch queues (DSQs), ordered by level and then by time of arrival.
  */
@@ -26,11 +26,11 @@
 /* Base level of nice 0. */
 #define PLAN9_NORMAL 10
 /*
- * The key that orders a queue has the level in the bits from this position up, and the time of
+ * The key that orders a queue has the level in the bits from PLAN9_SHIFT up, and the time of
  * arrival in the lower bits.
  */
 #define PLAN9_SHIFT 58
-/* A usage of one whole CPU. Usages and shares are fixed-point numbers with 32 fraction bits. */
+/* Usage of one whole CPU. Usages and shares are fixed-point numbers with 32 fraction bits. */
 #define PLAN9_ONE (1ULL << 32)
 
 const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: time slice of a process while others of its level wait") = 100000000;

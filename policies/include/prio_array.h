@@ -6,12 +6,12 @@
  * array. When the active array is empty, the CPU swaps the two arrays.
  *
  * An array has one FIFO dispatch queue (DSQ) for each level, and a bitmap of the levels that may
- * have tasks. The CPU finds the best level by a bit search, and swaps the arrays by changing an
- * index. Neither operation takes longer with more tasks.
+ * have tasks. The CPU finds the best level by a search for the first set bit, and swaps the arrays
+ * by changing an index. Neither operation takes longer with more tasks.
  *
  * A CPU that adds a task to a level sets the level's bit. Only the CPU that owns the array clears
  * bits. When that CPU finds the best level empty, it clears the bit and then checks the level
- * again, so a task that arrived in between is not lost. Other CPUs take tasks without clearing
+ * again, so it does not miss a task that arrived in between. Other CPUs take tasks without clearing
  * bits, so a set bit may belong to an empty level.
  */
 #ifndef PRIO_ARRAY_H
@@ -37,21 +37,27 @@ struct prio_rq {
 	u32 curr_level;
 	/* Time at which the expired array got its first task since the last swap, or 0. */
 	u64 expired_since;
-	/* Lowest static_prio (best nice value) among the tasks that expired since the last swap. */
+	/*
+	 * Lowest static_prio (best nice value) of the tasks that entered the expired array since
+	 * the last swap.
+	 */
 	u32 best_expired;
-	/* o1: time at which the CPU, if it is busy, next compares queue lengths. */
+	/* o1: time at which the CPU next compares queue lengths if it is busy then. */
 	u64 next_balance;
 	/* o1: whether the next ops.dispatch() should pull tasks from a longer queue. */
 	bool pull;
 	/* o1: whether the next ops.dispatch() should run a new child before its parent. */
 	bool child;
-	/* Whether the current pull may take tasks whose data is still in the cache. */
+	/*
+	 * Whether the current pull (the attempt to take tasks from another CPU) may take tasks
+	 * whose data is still in the cache.
+	 */
 	bool warm;
 	/* Whether the current pull has found a task that may run on this CPU. */
 	bool allowed;
 	/* linux26: whether the next ops.dispatch() should move the running task to another CPU. */
 	bool push;
-	/* linux26: whether the running task, and not an interrupt, is waking other tasks. */
+	/* linux26: whether a wake-up on this CPU is by the running task and not by an interrupt. */
 	bool waking;
 	/* linux26: average of the CPU's load over the last ticks (prio_domains.h). */
 	u32 load_avg;
@@ -66,11 +72,11 @@ struct prio_rq {
 #endif
 PRIO_RQS(prio_rq)
 
-/* The part of a task's state that the arrays need. */
+/* The part of a task's state that the code of this header needs. */
 struct prio_node {
 	/*
-	 * 1 + the CPU that counts the task in nr_queued, or 0 if no CPU does. Changed atomically,
-	 * because other CPUs take tasks.
+	 * 1 + the number of the CPU that counts the task in its nr_queued, or 0 if no CPU does.
+	 * Changed by atomic instructions, because other CPUs may take the task.
 	 */
 	u32 counted;
 	/*
@@ -131,8 +137,9 @@ static __always_inline void prio_removed(struct prio_node *node)
 }
 
 /*
- * Updates nr_queued of both CPUs after a task has moved to the arrays of another CPU. Called from
- * ops.dispatch(). If a third CPU has already taken the task, neither of the two CPUs counts it.
+ * Updates nr_queued of both CPUs after a task has moved from the arrays of CPU `from` to those of
+ * CPU `to`. Called from ops.dispatch(). If a third CPU has already taken the task again, neither of
+ * the two CPUs counts the task.
  */
 static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct prio_rq *to_rq, s32 to, struct prio_node *node)
 {
@@ -226,10 +233,10 @@ static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 
 }
 
 /*
- * Moves the next task of a CPU's arrays to its local DSQ. Returns 1 if it moved a task, 0 if there
- * is no task, and -1 if the running task should continue. If `prev` is set, the running task
- * competes as a task of level prev_level of array prev_array. With prev_first, the running task
- * comes before the other tasks of that level.
+ * Moves the next task in a CPU's arrays to the CPU's local DSQ. Returns 1 if it moved a task, 0 if
+ * there is no task, and -1 if the running task should continue. If `prev` is set, the running task
+ * competes as a task of level prev_level of array prev_array: before the other tasks of that level
+ * if prev_first is set, else behind them.
  */
 static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level,
 				     bool prev_first)
@@ -258,8 +265,8 @@ static __always_inline bool is_child_of(struct task_struct *p, struct task_struc
 }
 
 /*
- * Moves the tasks of all levels away (pass_on.h). Includes levels whose bits are clear, because a
- * CPU that pulls a task adds it to a level before it sets the level's bit.
+ * Moves the tasks of all levels to the global DSQ (pass_on.h). Visits also the levels whose bits
+ * are clear, because a CPU that pulls a task adds it to a level before it sets the level's bit.
  */
 static __always_inline void pass_on_all(s32 cpu)
 {

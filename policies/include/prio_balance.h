@@ -3,23 +3,24 @@
  * A simple load balancer for priority arrays (prio_array.h), which treats all CPUs as equally near.
  *
  * A CPU pulls tasks from the priority arrays of a busier CPU. It takes tasks of the expired array
- * before tasks of the active array. Expired tasks ran less recently, so less of their data is in
- * the cache of the busier CPU. Within an array, the CPU takes tasks of the best level first.
+ * before tasks of the active array. Expired tasks have not run for longer, so less of their data is
+ * still in the cache of the busier CPU. Within an array, the CPU takes tasks of the best level
+ * first.
  */
 #ifndef PRIO_BALANCE_H
 #define PRIO_BALANCE_H
 
 #include "prio_array.h"
 
-/* Number of tasks pulled by CPUs about to idle. */
+/* Number of tasks that CPUs pulled before they became idle. */
 u64 nr_idle_pulls;
-/* Number of tasks pulled by busy CPUs that found an imbalance. */
+/* Number of tasks that busy CPUs pulled because of an imbalance. */
 u64 nr_busy_pulls;
 
 /* Highest number of tasks of one level that a pull examines. */
 #define PULL_LOOK 32
 
-/* Returns the other CPU with the most waiting tasks, if it has more than `above`, or -1. */
+/* Returns the other CPU with the most waiting tasks, or -1 if it has at most `above`. */
 static __always_inline s32 find_busiest(s32 cpu, u32 above)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;
@@ -38,7 +39,7 @@ static __always_inline s32 find_busiest(s32 cpu, u32 above)
 }
 
 /*
- * Moves a task from the arrays of CPU `from` to this CPU's local DSQ. Returns whether it found a
+ * Moves a task from the arrays of CPU `from` to this CPU's local DSQ. Returns whether there was a
  * task that may run on this CPU.
  */
 static __always_inline bool pull_to_local(s32 from)
@@ -98,8 +99,8 @@ static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 
 /*
  * Moves up to `budget` tasks from a level of another CPU's array to the same level of this CPU's
- * expired array. Returns the number of tasks that it moved. The function is global, so the verifier
- * checks it only once, and not for every value of `budget`.
+ * expired array. Returns the number of tasks that it moved. The function is global (not static), so
+ * the verifier checks it only once, and not for every value of `budget`.
  */
 __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 {
@@ -178,9 +179,9 @@ struct {
 } idle_timer SEC(".maps");
 
 /*
- * Wakes as many idle CPUs as there are waiting tasks. An idle CPU has no tick, so it cannot look
- * for tasks itself. CPUs that are offline or run a task of another scheduling class do not count as
- * idle.
+ * Wakes as many idle CPUs as there are waiting tasks, so that they pull tasks. An idle CPU has no
+ * tick, so it does not look for tasks itself. CPUs that are offline or run a task of another
+ * scheduling class do not count as idle.
  */
 static int look_for_work(void *map, u32 *key, struct timer_value *value)
 {

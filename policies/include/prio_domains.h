@@ -4,11 +4,12 @@
  * a CPU, and the machine.
  *
  * A CPU has a current load, 128 for each runnable task, and a load average. When a busy CPU
- * compares itself with others, it uses the larger of the two values as its own load. For each other
- * CPU it uses the smaller of the two values. A short peak of the load therefore moves no task. A
- * task that ran recently is not pulled, because its data is in the cache of its CPU. If balancing
- * fails repeatedly because all tasks ran recently, they may be pulled, too. If balancing still
- * fails, the CPU makes the busiest CPU move its running task to an idle CPU (active balancing).
+ * compares itself with others, it uses the larger of the two values as its own load, and the
+ * smaller of the two values as the load of each other CPU. A short peak of the load therefore
+ * causes no move of a task. A task that ran recently is not pulled, because its data is in the
+ * cache of its CPU. If balancing fails repeatedly because all tasks ran recently, they may be
+ * pulled, too. If balancing still fails, the CPU makes the busiest CPU move its running task to an
+ * idle CPU (active balancing).
  *
  * Simplified: balancing over the machine compares CPUs instead of groups, and the load is the
  * number of tasks instead of their weight.
@@ -17,8 +18,8 @@
 #define PRIO_DOMAINS_H
 
 /*
- * The runqueues are in a map, because with variables the verifier exceeds its limit in
- * load_balance().
+ * The runqueues are in a map. If they were global variables, the verifier would exceed its limit of
+ * instructions in load_balance().
  */
 #define PRIO_RQS CPU_MAP
 #include "prio_balance.h"
@@ -28,7 +29,7 @@
 #endif
 /* Load of one task. */
 #define LOAD_SCALE 128
-/* Longest balancing interval while all tasks of the busiest CPU are bound to that CPU. */
+/* Longest interval between balancings while all tasks of the busiest CPU are bound to that CPU. */
 #define MAX_PINNED_INTERVAL (512 * MS)
 
 const volatile u32 group_of[MAX_CPUS] PARAM("group, 0..1023: group of each CPU; a CPU balances within its group first");
@@ -41,13 +42,13 @@ u32 cache_nice_tries PARAM("times, 0..100: failed balancings after which tasks w
 bool wake_affine PARAM("0..1: whether a woken task may go to the CPU of its waker") = true;
 
 /*
- * Counters, in this order: balancings that found even loads, balancings that found only tasks that
- * were bound or had run recently, and active balancings.
+ * Counters, in this order: balancings that found even loads, balancings that found no task to pull
+ * because all were bound or had run recently, and active balancings.
  */
 u64 nr_balanced, nr_failed, nr_active;
 /*
- * Whether there are several groups. If there is only one group, only that group is balanced,
- * because the machine has the same CPUs.
+ * Whether there are several groups. If there is only one, it contains all CPUs of the machine, so
+ * the machine is not balanced as a second domain.
  */
 static bool grouped;
 
@@ -55,7 +56,7 @@ static bool grouped;
 struct domain {
 	/* Time of the last balancing. */
 	u64 last;
-	/* Current interval, in ns. */
+	/* Current interval between balancings, in ns. */
 	u64 interval;
 	/* Number of consecutive balancings that failed because the tasks had run recently. */
 	u32 failed;
@@ -75,8 +76,8 @@ struct {
 } domains SEC(".maps");
 
 /*
- * Why a CPU balances: at an interval while it is busy, at an interval while it is idle, or because
- * it is about to idle.
+ * Why a CPU balances: its interval has passed while it is busy, its interval has passed while it is
+ * idle, or it is about to become idle.
  */
 enum why { BUSY, IDLE, NEWLY_IDLE };
 
@@ -117,8 +118,8 @@ static __always_inline bool same_group(u32 cpu, u32 other)
  *     tasks of the waker's CPU + 1 <= 112 % of the tasks of the previous CPU
  *
  * 112 % follows from the default imbalance_pct. A waker that is about to sleep (`sync`) is not
- * counted. If the two CPUs together have at most one task, it is enough that the waker's CPU has no
- * more tasks than the previous CPU.
+ * counted in the load of its CPU. If the two CPUs together have at most one task, another condition
+ * suffices: the waker's CPU has no more tasks than the previous CPU.
  */
 static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 prev_cpu, bool sync)
 {
@@ -155,11 +156,11 @@ static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
 
 /*
  * Returns the load to move from a CPU with load `most` to a CPU with load `own`, or 0 if the loads
- * are even. `average` is the average load of the domain. If the load to move is less than one task,
- * returns one task in two cases. In the first case, the loads differ by at least two tasks. In the
- * second case, the two CPUs together are busy for more of the time after the move. A CPU counts as
- * busy all the time if its load is at least one task, and for a part of the time (load /
- * LOAD_SCALE) if its load is lower.
+ * are even. `average` is the average load of the domain. If the load to move is less than that of
+ * one task, returns the load of one task in two cases: if the loads differ by at least two tasks,
+ * or if the two CPUs together would be busy for more of the time after the move. A CPU with a load
+ * of at least one task (LOAD_SCALE) counts as busy all the time. A CPU with a lower load counts as
+ * busy for the part load / LOAD_SCALE of the time.
  */
 static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 {
@@ -177,8 +178,8 @@ static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 }
 
 /*
- * Starts active balancing: if the running task of the busiest CPU may run on this CPU, makes the
- * busiest CPU move that task to an idle CPU. Returns whether it started active balancing.
+ * Starts active balancing: makes the busiest CPU move its running task to an idle CPU. Does so only
+ * if that task may run on this CPU. Returns whether it started active balancing.
  */
 static __always_inline bool active_balance(s32 cpu, s32 busiest)
 {
@@ -194,8 +195,8 @@ static __always_inline bool active_balance(s32 cpu, s32 busiest)
 }
 
 /*
- * Pulls as many tasks from the busiest CPU of the domain as it takes to even out the loads of the
- * two CPUs. Returns the number of pulled tasks. Called from ops.dispatch().
+ * Pulls tasks from the busiest CPU of the domain until the loads of the two CPUs are even. Returns
+ * the number of pulled tasks. Called from ops.dispatch().
  */
 __noinline int load_balance(s32 cpu, u32 level, u32 why)
 {

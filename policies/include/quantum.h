@@ -3,9 +3,10 @@
  * Quanta that are counted in ticks, as in Linux 2.4: a running task loses the CPU when its counter
  * of ticks reaches 0.
  *
- * Linux 2.4 charged a whole tick to the task that was running when the timer interrupted. Today's
- * ticks may be shorter than tick_ns, the length of a tick in these policies. A policy therefore
- * adds up the lengths of the ticks, and decrements the counter each time the sum reaches tick_ns.
+ * Linux 2.4 charged a whole tick to the task that was running at the timer interrupt. Its ticks had
+ * the length tick_ns. The ticks of the kernel that runs the policy may be shorter. A policy
+ * therefore adds up the lengths of these ticks, and decrements the counter each time the sum
+ * reaches tick_ns.
  */
 #ifndef QUANTUM_H
 #define QUANTUM_H

@@ -23,12 +23,13 @@
 #define GOODNESS_OVERDUE 900
 
 /*
- * Counters, in this order: tasks taken from other queues, and how many of these were taken after
+ * Counters, in this order: tasks taken from other queues, and those of them that were taken after
  * the CPU had skipped a better queue.
  */
 u64 nr_remote, nr_next_best;
 /*
- * Number of queues that were skipped because they no longer had a task of the published goodness.
+ * Number of times that a queue was skipped because it no longer had a task of the published
+ * goodness.
  */
 u64 nr_changed;
 /* Number of tasks that searches examined. */
@@ -43,7 +44,7 @@ static bool overdue(u64 since);
 
 /* Result of a search. */
 struct scan {
-	/* Goodness of the best task, on the CPU that searches. */
+	/* Goodness of the best task, with its affinity bonus on the CPU that searches. */
 	s32 best;
 	/* pid of that task, or 0 if no task is better than the initial `best`. */
 	s32 pid;
@@ -52,7 +53,7 @@ struct scan {
 	 * the highest.
 	 */
 	s32 first, second, first_pid;
-	/* Start of the longest wait among the waiting tasks. */
+	/* Time since which the longest-waiting task has waited. */
 	u64 oldest_since;
 	/* Time at which the best task began to wait, if that task is overdue, else ~0. */
 	u64 overdue_since;
@@ -158,10 +159,10 @@ __noinline int recalculate(void)
 enum { NOTHING_BETTER, TAKEN, LOCKED };
 
 /*
- * Takes a task from another queue of the pool whose published goodness exceeds `best`, the goodness
- * of the best task so far. Tries the queues in descending order of published goodness. Returns
- * TAKEN if it took a task. Otherwise returns LOCKED if it skipped a queue because of its lock, else
- * NOTHING_BETTER.
+ * Takes a task from another queue of the pool, if that queue publishes a goodness above `best`, the
+ * goodness of the best task so far. Tries the queues in descending order of published goodness.
+ * Returns TAKEN if it took a task. Otherwise returns LOCKED if it skipped a queue because of its
+ * lock, else NOTHING_BETTER.
  */
 __noinline s32 take_remote(s32 cpu, s32 best)
 {

@@ -55,8 +55,8 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end, 
 }
 
 /*
- * Finds a CPU whose running task the woken task should preempt, because the goodness of the woken
- * task is higher by more than 1. Returns -1 if there is no such CPU.
+ * Finds a CPU whose running task the woken task should preempt, because the woken task's goodness
+ * is higher by more than 1. Returns -1 if there is no such CPU.
  *
  * Tries the CPUs in the pool of `home`, the CPU in whose queue the task would wait. The CPUs are
  * tried in ascending order of the goodness that they publish for their running tasks. For CPUs

@@ -5,10 +5,10 @@
  *
  * A CPU that adds a thread to a level sets the level's bit in the mask. Only the CPU that owns the
  * queues clears bits. When that CPU finds a level empty, it clears the bit and then checks the
- * level again, so a thread that arrived in between is not lost.
+ * level again, so it does not miss a thread that arrived in between.
  *
- * The functions that loop over levels or CPUs are global. The verifier checks a global function
- * once, instead of at every call.
+ * The functions that loop over levels or CPUs are global (not static). The verifier checks a global
+ * function once, instead of at every call.
  */
 #ifndef READY_QUEUES_H
 #define READY_QUEUES_H
@@ -68,8 +68,9 @@ static __always_inline void ready_insert(struct cpu *c, struct task_struct *p, u
 }
 
 /*
- * Takes the first thread of the highest level of CPU `from` that may run on this CPU and has at
- * least level `least`. Returns whether it took a thread. Called from ops.dispatch().
+ * Takes a thread from the queues of CPU `from`: the first thread in the highest level that may run
+ * on this CPU and has at least level `least`. Returns whether it took a thread. Called from
+ * ops.dispatch().
  */
 __noinline int ready_take(u32 from, u32 least)
 {
@@ -97,9 +98,9 @@ __noinline int ready_take(u32 from, u32 least)
 		if (scx_bpf_dsq_nr_queued(QUEUE(from, level)) > 0)
 			continue;
 		/*
-		 * Another CPU may be inserting a thread that becomes visible only when
-		 * ops.enqueue() returns. Therefore only the CPU that owns the queues may clear the
-		 * bit.
+		 * Another CPU may be inserting a thread, which becomes visible in the queue only
+		 * when ops.enqueue() returns. Only the CPU that owns the queues may therefore clear
+		 * the bit.
 		 */
 		if (from != bpf_get_smp_processor_id())
 			continue;

@@ -48,9 +48,9 @@ static s32 goodness(struct node *n, s32 cpu, u64 mm);
 /*
  * Returns the CPU on which a waiting task should run, or -1 if the task must wait. Chooses the
  * task's last CPU if that is idle, else the CPU that has been idle longest. If no CPU is idle,
- * chooses the CPU where goodness(waiting task) - goodness(running task) is largest. The difference
- * must exceed 1. If the waiting task preempts a running task, sets `preempts`. The caller holds the
- * lock of the list.
+ * chooses the CPU where goodness(waiting task) - goodness(running task) is largest, but only if
+ * this difference exceeds 1. If the waiting task preempts a running task, sets `preempts`. The
+ * caller holds the lock of the list.
  */
 static __always_inline s32 reschedule_idle(u32 slot, bool *preempts)
 {
@@ -134,7 +134,7 @@ void SCX_OP(list_cpu_online, s32 cpu)
 
 /*
  * Records that a CPU goes offline. After this call the CPU becomes idle once more.
- * list_update_idle() then does not record the CPU as idle, because no task may be placed there.
+ * list_update_idle() then does not record it as idle, so that no task is placed there.
  */
 void SCX_OP(list_cpu_offline, s32 cpu)
 {

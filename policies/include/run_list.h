@@ -8,12 +8,12 @@
  *
  * In Linux 2.4 the list linked the task_structs, and the fields that a search reads were in one
  * cache line. Here these fields are in a node. A BPF program that holds a spinlock must not call
- * the kernel to look up a task. The nodes are therefore elements of an array, and the list links
- * their indices (slots).
+ * the kernel to look up a task, so a node cannot be in the task's own storage. The nodes are
+ * elements of an array instead, and the list links their indices (slots).
  *
- * Fields marked with Linux 2.4 are used by dss.bpf.c only, and those marked with Linux 2.5.2-pre by
- * dss25.bpf.c only. In Linux 2.5.2-pre, a recalculation gives new ticks to all runnable tasks.
- * Goodness is the value by which the schedulers compare tasks.
+ * Only dss.bpf.c uses the fields that are marked with "Linux 2.4", and only dss25.bpf.c those that
+ * are marked with "Linux 2.5.2-pre". In Linux 2.5.2-pre, a recalculation gives new ticks to all
+ * runnable tasks. Goodness is the value by which the schedulers compare tasks.
  */
 #ifndef RUN_LIST_H
 #define RUN_LIST_H
@@ -40,12 +40,12 @@ struct node {
 	s32 nice;
 	/* CPU on which the task ran last. */
 	s32 last_cpu;
-	/* CPU that runs the task or is about to, or WAITS. */
+	/* CPU that runs the task or is about to run it, or WAITS. */
 	s32 cpu;
 	s32 pid;
 	/* Address of the task's memory map (mm_struct), 0 for a kernel thread. */
 	u64 mm;
-	/* Run time, in ns, that does not amount to a whole tick yet. */
+	/* Run time, in ns, that is not charged yet, because it is less than a tick. */
 	u32 owed_ns;
 	/* Whether the task is in the list. */
 	bool queued;

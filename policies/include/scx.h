@@ -4,8 +4,8 @@
  * helpers, and macros that define callbacks.
  *
  * Policies need no kernel headers. Policies are compiled with clang-19 -g -O2 -mcpu=v3 -target bpf.
- * Types declare only the fields that policies use, because the BPF loader looks up the fields of
- * the running kernel by name (CO-RE). Prototypes are those of Linux 7.2.
+ * A type declares only the fields that policies use. This is enough, because the BPF loader looks
+ * up the fields of the running kernel by name (CO-RE). Prototypes are those of Linux 7.2.
  */
 #ifndef SCX_H
 #define SCX_H
@@ -33,8 +33,8 @@ typedef _Bool bool;
 #define __kconfig __attribute__((section(".kconfig")))
 #define __hidden __attribute__((visibility("hidden")))
 /*
- * Hides the value of a variable from the optimiser. A check of the variable that the verifier needs
- * then stays in the code.
+ * Hides the value of a variable from the optimiser. If the verifier needs a check of the variable,
+ * the optimiser then does not remove the check.
  */
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -46,8 +46,8 @@ typedef _Bool bool;
 #define __array(name, val) typeof(val) *name[]
 
 /*
- * Marks a global variable as a parameter. The text gives its unit, range and meaning, which
- * `windtunnel policy show` prints.
+ * Marks a global variable as a parameter. `text` has its unit, range and meaning; `windtunnel
+ * policy show` prints it.
  */
 #define PARAM(text) __attribute__((btf_decl_tag("param: " text)))
 
@@ -397,8 +397,8 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 	})
 
 /*
- * Works like for (i = start; i < end; i++). The macro uses the kernel's iterator over numbers. The
- * verifier then does not have to simulate every iteration of the loop.
+ * Works like for (i = start; i < end; i++), but uses the kernel's iterator over numbers, so that
+ * the verifier does not have to simulate every iteration of the loop.
  */
 #define bpf_for(i, start, end)                                                                     \
 	for (struct bpf_iter_num ___it __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))), \

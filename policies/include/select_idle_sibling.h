@@ -4,8 +4,8 @@
  *
  * The search has two steps:
  *
- * - Choose a target: the waking CPU or the task's previous CPU. If the waker and the woken task
- *   (wakee) both wake many different tasks, the target is the previous CPU.
+ * - Choose a target: the waker's CPU or the woken task's previous CPU. If the waker and the woken
+ *   task (the wakee) both wake many different tasks, the target is the previous CPU.
  * - Look for an idle CPU near the target, in this order: the target, the previous CPU, another CPU
  *   on which the task ran recently, a CPU of an idle core, a bounded number of CPUs of the
  *   last-level cache (LLC), and the other threads of the target's core.
@@ -54,8 +54,7 @@ static __always_inline void note_idle_core(u32 cpu)
 }
 
 /*
- * Records which task a waker wakes. Counts how often the waker wakes another task than it did
- * before.
+ * Records which task a waker wakes, and counts how often this is another task than the last time.
  */
 static __always_inline void record_wakee(struct cfs_task *waker, struct task_struct *p)
 {
@@ -72,8 +71,8 @@ static __always_inline void record_wakee(struct cfs_task *waker, struct task_str
 }
 
 /*
- * Returns whether the waker and the woken task wake so many different tasks that an LLC of `factor`
- * CPUs should not run them all.
+ * Returns whether the waker and the woken task wake so many different tasks that they should not
+ * all run in one LLC, which has `factor` CPUs.
  */
 static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w, u32 factor)
 {
@@ -89,10 +88,10 @@ static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w
 /*
  * Chooses between the waking CPU and the previous CPU. Returns the waking CPU in three cases:
  *
- * - It is idle because an interrupt wakes the task, and the previous CPU is busy and in the same
- *   LLC.
- * - Its only task is the waker, which is about to sleep (`sync`).
- * - It has about two tasks fewer than the previous CPU.
+ * - The waking CPU is idle (an interrupt wakes the task), and the previous CPU is busy and in the
+ *   same LLC.
+ * - The only task of the waking CPU is the waker, which is about to sleep (`sync`).
+ * - The waking CPU has about two tasks fewer than the previous CPU.
  *
  * Otherwise returns the previous CPU.
  */
@@ -105,8 +104,8 @@ static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 	if (sync && here == 1)
 		return this_cpu;
 	/*
-	 * As in Linux, the previous CPU is weighted by 100 + (117 - 100) / 2 percent, because 117
-	 * is the imbalance_pct of an LLC. This favours the waking CPU.
+	 * As in Linux, the load of the previous CPU is multiplied by 100 + (117 - 100) / 2 percent,
+	 * which favours the waking CPU. 117 is the imbalance_pct of an LLC.
 	 */
 	return (here - sync + 1) * 100 < (nr_running(prev_cpu) - 1) * 108 ? this_cpu : prev_cpu;
 }

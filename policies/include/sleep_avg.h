@@ -2,13 +2,13 @@
 /*
  * Credit for sleep, as in Linux 2.6.22.
  *
- * A task earns credit while it sleeps and spends it while it runs. A task with full credit, one
- * second of sleep, gains five priority levels, and a task without credit loses five. The more
- * credit a task has, the more slowly it spends it. A task that repeatedly sleeps for at least an
+ * A task earns credit while it sleeps and spends it while it runs. A task with full credit, which
+ * is one second, gains five priority levels, and a task without credit loses five. The more credit
+ * a task has, the more slowly it spends the credit. A task that repeatedly sleeps for at least an
  * eighth of its run time keeps its credit. A task that sleeps less loses all of its credit over
  * time. The wait for the CPU after a wake-up counts as sleep, too: in full if an interrupt woke the
- * task, but only 30 % of the wait if another task did. The wait for the CPU does not count after a
- * sleep in which the task waited for a disk.
+ * task, and 30 % of the wait if another task woke it. After a sleep in which the task waited for a
+ * disk, the wait for the CPU does not count.
  */
 #ifndef SLEEP_AVG_H
 #define SLEEP_AVG_H
@@ -18,16 +18,20 @@
 #ifndef MS
 #define MS 1000000ULL
 #endif
-/* Largest bonus, in levels. The level of a task improves by bonus - MAX_BONUS / 2. */
+/*
+ * Largest bonus, in levels. The level of a task improves by bonus - MAX_BONUS / 2, a number from -5
+ * to 5.
+ */
 #define MAX_BONUS 10
-/* Scheduling policy that gets no credit. */
+/* Linux scheduling policy whose tasks get no credit. */
 #define SCHED_BATCH 3
 /* State of a task in an uninterruptible sleep, which counts as waiting for a disk. */
 #define TASK_UNINTERRUPTIBLE 2
-/* Percentage of the wait for the CPU that is credited if another task woke the sleeper. */
+/* Percentage of the wait for the CPU that is credited as sleep if another task woke the task. */
 #define ON_RUNQUEUE_WEIGHT 30
 /*
- * Shortest turn of an interactive task on a machine with one CPU, in ns. With n CPUs, turns are n
+ * Interactive tasks of one level run in turns, which are shorter than their timeslices.
+ * MIN_TIMESLICE is the shortest turn on a machine with one CPU, in ns. With n CPUs, turns are n
  * times as long (granularity()).
  */
 #define MIN_TIMESLICE (5 * MS)
@@ -61,7 +65,7 @@ static __always_inline u32 bonus_of(struct sleep_avg *s)
 	return bonus > MAX_BONUS ? MAX_BONUS : bonus;
 }
 
-/* Returns the level of a task by its nice value and credit, 0 to 39. */
+/* Returns the level of a task, 0 to 39, which follows from its nice value and credit. */
 static __always_inline u32 level_of(struct task_struct *p, struct sleep_avg *s)
 {
 	s32 level = p->static_prio - 100 - ((s32)bonus_of(s) - MAX_BONUS / 2);
@@ -70,9 +74,10 @@ static __always_inline u32 level_of(struct task_struct *p, struct sleep_avg *s)
 }
 
 /*
- * Returns the number of levels that a task must gain to count as interactive. The number grows with
- * the nice value. With the default interactive_delta, the number is -3 for nice -20, so such a task
- * may even lose three levels. For nice 19 the number is 6, but no task can gain more than 5.
+ * Returns the number of levels that a task must gain by its credit to count as interactive. The
+ * number grows with the nice value. With the default interactive_delta, it is -3 for nice -20: a
+ * task that loses three levels still counts as interactive. For nice 19 it is 6. No task can gain
+ * more than 5, so no task of nice 19 is interactive.
  */
 static __always_inline s32 interactive_gain(struct task_struct *p)
 {
@@ -86,8 +91,8 @@ static __always_inline bool is_interactive(struct task_struct *p, u32 level)
 }
 
 /*
- * Returns the length of a turn of an interactive task while others of its level wait. More credit
- * means shorter turns.
+ * Returns for how long an interactive task runs at a time while others of its level wait. The more
+ * credit, the shorter.
  */
 static __always_inline u64 granularity(struct sleep_avg *s)
 {
@@ -115,7 +120,7 @@ static __always_inline u64 spend(struct sleep_avg *s, u64 now)
 
 /*
  * Adds sleep to the credit. A single long sleep raises the credit only to the amount at which the
- * task just counts as interactive. Disk waits never raise it above that amount.
+ * task just counts as interactive. Disk waits never raise the credit above that amount.
  */
 static __always_inline void credit(struct task_struct *p, struct sleep_avg *s, u64 slept)
 {

@@ -11,7 +11,7 @@
 
 #include "scx.h"
 
-/* Number of bits that a bitmap uses of a cache line. */
+/* Number of bits in each cache line that a bitmap uses. */
 #define SPARSE_BITS 8
 /* Highest number of CPUs. */
 #define SPARSE_CPUS 1024

@@ -3,8 +3,8 @@
  * Priority levels of threads in the Windows dispatcher: a base level that depends on the nice
  * value, a boost at the end of a wait, and the loss of one level at the end of each quantum.
  *
- * A timer, called the balance set manager as in Windows, prevents starvation. A thread that has
- * been ready for starved_ns is lifted to level 15 for a short quantum.
+ * A timer, the balance set manager of Windows, prevents starvation: a thread that has been ready
+ * for starved_ns gets level 15 for a short quantum (it is "lifted").
  */
 #ifndef THREAD_LEVELS_H
 #define THREAD_LEVELS_H
@@ -26,9 +26,9 @@ const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: quantum of a thre
 const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: period of the balance set manager, which lifts starved threads") = 1000000000;
 const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: part of the quantum that a wait costs; by default a third of a clock interval") = 5208333;
 /*
- * The default is 300 clock intervals of 10 ms. The balance set manager runs only once a second. A
- * starving thread is lifted in the manager's first run after these 3 s, and therefore about every 4
- * s.
+ * The default is 300 clock intervals of 10 ms, which is 3 s. The balance set manager runs only once
+ * a second, and lifts a starving thread in its first run after these 3 s. A starving thread is
+ * therefore lifted about every 4 s.
  */
 u64 starved_ns PARAM("ns, 1000000..1000000000000: time that a thread is ready before it is lifted") = 3000000000;
 u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
@@ -146,7 +146,7 @@ struct {
 
 /*
  * Lifts the starved threads of one queue. The function is global, so the verifier checks it only
- * once. The function counts lifted threads in the global variable nr_lifted. With a local count,
+ * once. The function counts lifted threads in the global variable nr_lifted. With a local variable,
  * the verifier would check every iteration of the loop separately.
  */
 __noinline int lift(u32 cpu, u32 level)

@@ -4,9 +4,9 @@
  *
  * The time between two calls of ops.tick() is not always one tick. The time is longer if the CPU
  * was idle, because an idle CPU has no ticks. The time is shorter if the first of the two ticks
- * came late, which happens on virtual CPUs. The length of a tick is therefore measured over
+ * came late, which happens on virtual CPUs. The length of a tick is therefore the mean over
  * TICK_WINDOW consecutive ticks of a CPU. Until a CPU has had TICK_WINDOW ticks, the shortest time
- * between two calls is used.
+ * between two calls is used instead.
  */
 #ifndef TICK_PERIOD_H
 #define TICK_PERIOD_H

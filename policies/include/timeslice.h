@@ -4,9 +4,10 @@
  *
  * The nice value determines the length of a timeslice. At the end of its timeslice a task goes to
  * the expired array (prio_array.h). An interactive task, which is a task that sleeps much
- * (sleep_avg.h), goes back to the active array instead, unless the expired tasks starve. Within
- * their timeslices, interactive tasks of the same level take turns: after each turn, a task goes to
- * the end of its level.
+ * (sleep_avg.h), goes back to the active array instead, unless the expired tasks starve.
+ * Interactive tasks of the same level alternate several times within their timeslices. The time for
+ * which such a task runs at once is called its turn. After each turn, the task goes to the end of
+ * its level.
  */
 #ifndef TIMESLICE_H
 #define TIMESLICE_H
@@ -18,15 +19,18 @@ const volatile u64 starvation_ns PARAM("ns, 0..100000000000: wait of the expired
 
 /* Number of timeslices that ended. */
 u64 nr_expired;
-/* Number of interactive tasks that went back to the active array. */
+/* Number of times that an interactive task went back to the active array. */
 u64 nr_reinserted;
-/* Number of interactive tasks that expired because the expired tasks starved. */
+/*
+ * Number of times that an interactive task went to the expired array because the tasks there
+ * starved.
+ */
 u64 nr_starving;
-/* Number of turns that ended within a timeslice. */
+/* Number of turns that ended before the timeslice ended. */
 u64 nr_turns;
 /*
- * Bonus (sleep_avg.h) of the task whose level was computed last, -5 to 5. Experiments read this
- * variable.
+ * Number of levels, -5 to 5, that credit for sleep (sleep_avg.h) adds to the task whose level was
+ * computed last. Experiments read this variable.
  */
 s32 last_bonus;
 
@@ -34,17 +38,17 @@ s32 last_bonus;
 struct task_ctx {
 	struct prio_node node;
 	struct sleep_avg sleep;
-	/* Rest of the timeslice, in ns. */
+	/* Part of the timeslice that is left, in ns. */
 	u64 left;
-	/* Rest of the timeslice when the current turn began, in ns. */
+	/* Part of the timeslice that was left when the current turn began, in ns. */
 	u64 turn;
 	/* Array that the task enters next. */
 	u32 array;
 	/* Level of that array that the task enters next. */
 	u32 level;
 	/*
-	 * Whether ops.dispatch() has already chosen `array` and `level`. If so, ops.enqueue() does
-	 * not choose them again.
+	 * Whether ops.dispatch() has already chosen `array` and `level`. If so, ops.enqueue() uses
+	 * these values.
 	 */
 	bool placed;
 	/* Whether the task enters its level at the front. */
@@ -163,7 +167,7 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *t, str
 
 /*
  * Returns whether the turn of an interactive task has ended. If so, the task must go to the end of
- * its level, and it keeps the rest of its timeslice. Called from ops.tick().
+ * its level, and keeps the part of its timeslice that is left. Called from ops.tick().
  */
 static __always_inline bool turn_over(struct task_struct *p, struct task_ctx *t)
 {

@@ -4,9 +4,9 @@
  * of priority levels by which a thread rises for some time after it wakes up (thread_levels.h).
  *
  * BPF programs are attached to the entry and exit of the kernel functions that wake threads. Each
- * function stands for a cause. A wake-up that happens on the same CPU between entry and exit of the
- * function has this cause. Disk waits are an exception: they are recognised by the state of the
- * sleeping thread.
+ * of these functions stands for a cause. If a thread is woken on the CPU between entry and exit of
+ * the function, its wait has this cause. Disk waits are an exception: they are recognised by the
+ * state of the sleeping thread.
  *
  * The programs for input devices (input_wakes and input_woke on input_event()) and sound
  * (sound_wakes and sound_woke on snd_pcm_period_elapsed()) are not attached by default. Sound is a

@@ -18,12 +18,12 @@ Argument = str | os.PathLike[str]
 def execute(command: str, policies: Iterable[Argument], options: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
     """Runs a command of windtunnel in a process of its own.
 
-    options: the command's options by name, without the dashes. `for_` is the option `--for`.
-        True stands for an option without a value, False and None for an option that is not given. A
-        mapping repeats the option with a value NAME=VALUE for each item. A list repeats the option
-        for each element.
+    options: the command's options by name, without the dashes. `for_` is the option `--for`. The
+    value True stands for an option without a value. With the value False or None, the option is
+    left out. With a mapping, the option is repeated with a value NAME=VALUE for each item. With a
+    list, it is repeated with each element.
 
-    Raises windtunnel.Error if the command reports an error of its inputs (exit status 2).
+    Raises windtunnel.Error if the command reports an error in its inputs (exit status 2).
     """
     words = [os.fspath(policy) for policy in policies]
     for name, value in options.items():

@@ -17,10 +17,9 @@ _COMPILERS = ["clang-19", "clang"]
 def compile(source: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Path:
     """Compile a policy with clang and return the path of the object.
 
-    source: a file, or the text of a policy. The headers of the package's policies are found as
-        `include/scx.h`.
-    output: the object's path. By default the object is in the directory of the source file. For a text, it
-        is in a new directory for temporary files.
+    source: a file, or the text of a policy. It can include the headers of the package's policies,
+    for example `include/scx.h`. output: the object's path. By default the object is written to the
+    directory of the source file, or for a text to a new temporary directory.
 
     Raises FileNotFoundError if there is no clang, and windtunnel.Error with clang's messages if the
     source does not compile.

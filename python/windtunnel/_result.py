@@ -13,12 +13,12 @@ class Result:
     """The result of one policy on one machine with one workload.
 
     Each field of the JSON that the command prints (`windtunnel run --json`) is an attribute, for
-    example `result.trace_hash`, `result.score` and `result.wakeup_latency_ns["p99"]`. A policy that
-    was refused has only the fields that describe the run, `status` and `exit`.
+    example `result.trace_hash`, `result.score` and `result.wakeup_latency_ns["p99"]`. The result of
+    a policy that was refused has only `status`, `exit`, and the fields that describe the run.
 
-    If the run was started with `tables=True`, each table is an attribute too: `callbacks`, `locks`,
-    `migrations`, `switches`, `tasks` and `wakeups`. In contrast to the table `tasks`,
-    `fields["tasks"]` has only the tasks with the most CPU time.
+    If the run was started with `tables=True`, each table is an attribute, too: `callbacks`,
+    `locks`, `migrations`, `switches`, `tasks` and `wakeups`. The table `tasks` has all tasks, but
+    `fields["tasks"]` has only those with the most CPU time.
     """
 
     fields: dict[str, Any]
@@ -58,7 +58,7 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether the policy was refused, or ended before the run did."""
+        """Whether the policy was refused, or ended before the end of the run."""
         return self.fields["status"] != "ran"
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ def run(
 ) -> Result:
     """Run a policy on a simulated machine.
 
-    The parameters have the meaning of the options of `windtunnel run`.
+    The parameters have the same meaning as the options of `windtunnel run`.
 
     policy: an object (`mine.bpf.o`), the name of a policy of the package, or "eevdf".
     machine, workload: a name or a file; a workload may also be a generator such as "closed:n=7".
@@ -69,5 +69,6 @@ def run(
 
 
 def _text(value: Setting) -> str:
-    """Returns a setting as the command's option --set takes it."""
+    """Returns the value of a setting as text, in the form that the command's option --set
+    accepts."""
     return str(int(value)) if isinstance(value, bool) else str(value)

@@ -34,13 +34,12 @@ def sweep(
     """Run all combinations on all CPUs of this host and return a table with one row for each run.
 
     policies, machines, workloads, set, kernels, seeds: the values of each axis. `seeds=10` means 1
-        to 10. A policy runs once for all values of a parameter that it does not have.
-    zip: lists of axes that advance together, for example [["machines", "workloads"]].
-    skip: combinations to leave out, for example [{"policy": "fifo", "machine": "smp4"}].
-    output: Parquet file to which the rows of the table are also written.
-    store: directory of results. A run whose result is in it is not executed again, so an
-        interrupted sweep can be continued. By default no results are kept.
-    threads: number of threads. By default one for each CPU of this host.
+    to 10. A policy runs once for all values of a parameter that it does not have. zip: lists of
+    axes that advance together, for example [["machines", "workloads"]]. skip: combinations to leave
+    out, for example [{"policy": "fifo", "machine": "smp4"}]. output: Parquet file to which the rows
+    of the table are also written. store: directory of results. If the result of a run is in this
+    directory, the run is not executed again, so an interrupted sweep can be continued. By default
+    no results are kept. threads: number of threads. By default one for each CPU of this host.
 
     The columns are those of `windtunnel sweep`. A policy that fails has a row without figures.
 
@@ -69,7 +68,7 @@ def _names(names: Iterable[Name]) -> list[str]:
 
 
 def _toml(value: Any) -> str:
-    """Returns a value in TOML."""
+    """Returns a value as TOML text."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{json.dumps(name)} = {_toml(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list):

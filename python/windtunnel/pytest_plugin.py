@@ -12,7 +12,8 @@ from windtunnel._commands import Argument, execute
 
 
 class Windtunnel:
-    """The functions of the package, and assertions about policies."""
+    """The object that the fixture `windtunnel` provides: the functions of the package, and
+    assertions about policies."""
 
     run = staticmethod(package.run)
     compare = staticmethod(package.compare)
@@ -45,5 +46,5 @@ class Windtunnel:
 
 @pytest.fixture(scope="session")
 def windtunnel() -> Windtunnel:
-    """Runs, comparisons and invariants of policies."""
+    """Fixture: an object with functions that run, compare and check policies."""
     return Windtunnel()

@@ -101,7 +101,7 @@ for folder in "$dir"/crates/scx_*; do
     scx_rustland) background crate "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
     scx_arena | scx_bpf_compat) ;; # libraries with a BPF part, not schedulers
     *)
-      # The build script of the crate contains the names of the sources.
+      # The names of the sources are in the build script of the crate.
       mapfile -t sources < <(grep -oE '"src/bpf/[^"]*\.bpf\.c"' "$folder/build.rs" 2>/dev/null | tr -d '"')
       [ ${#sources[@]} -eq 0 ] || background crate "$name" "$folder" "${sources[@]}"
       ;;

@@ -38,8 +38,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # - a factor for the numbers of tasks in compat.json, which is made for 8 CPUs,
 # - the additional time of a run, in ms.
 #
-# The watchdog checks at intervals of half its timeout. It therefore notices a stall that begins at
-# once after at most one and a half timeouts. In the additional time, it notices stalls that begin
+# The watchdog checks at intervals of half its timeout. A stall that begins at the start of the run
+# is therefore noticed within one and a half timeouts. The additional time is for stalls that begin
 # later.
 MACHINES = {
     "8 CPUs": ("pack:1 l3:1 core:4 pu:2", 1, 30_000),
@@ -48,8 +48,8 @@ MACHINES = {
     "256 CPUs": ("epyc-2s", 32, 1000),
 }
 WORKLOADS = ["compat", "hackbench", "chat", "schbench", "mixed"]
-# The runs without "long": machine, workload and simulated time in ms. A time with "+" is added to
-# one and a half timeouts of the watchdog.
+# The runs without "long": machine, workload and simulated time in ms. If the time has a "+", the
+# run is longer by this time than one and a half timeouts of the watchdog.
 SHORT = [
     ("8 CPUs", "compat", "+1000"),
     ("20 CPUs", "hackbench", "+15000"),
@@ -105,7 +105,8 @@ def workload_path(folder, times):
 
 
 def scaled_workload(folder, times):
-    """Writes compat.json with `times` as many instances of each task. A task without a number still has one instance."""
+    """Writes compat.json with the number of instances of each task multiplied by `times`. A task
+    without a number of instances keeps one instance."""
     with open("workloads/compat.json") as file:
         text = file.read()
     text = re.sub(r'"instance" : (\d+)', lambda found: f'"instance" : {int(found[1]) * times}', text)

@@ -101,7 +101,7 @@ vmlinux() {
 }
 
 # The crates are fetched in the background while the kernel's sources are fetched and unpacked. Each
-# of these two jobs alone would leave a CPU idle.
+# of these two jobs alone would use only a part of the host's CPUs.
 trap wait EXIT
 crates &
 linux

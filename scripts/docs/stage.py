@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """stage.py DIRECTORY: copies the pages that docs/SUMMARY.md lists, and the files to which they link, to DIRECTORY for mdBook.
 
-mdBook turns README.md into index.html, but does not change links to it. The copy of a README.md is therefore called
-index.md. A link becomes plain text if its target is not copied, for example a link to a source directory."""
+mdBook turns README.md into index.html, but does not change links to README.md. The copy of a
+README.md is therefore called index.md, and links to it are changed. A link becomes plain text if
+its target is not copied, for example a link to a source directory."""
 import os
 import re
 import shutil

@@ -44,7 +44,8 @@ def workloads():
 
 
 def machine(directory, cpus):
-    """Returns the machine file of the guest. Its CPUs share one stream of instructions."""
+    """Returns the machine file of the guest, with speeds for CPUs that share one stream of
+    instructions."""
     path = directory / "guest.toml"
     if cpus > 1:
         text = path.read_text()
@@ -83,7 +84,8 @@ def error(simulated, live):
 
 
 def quantile(values, share):
-    """Returns the smallest value that is at least as large as this share of the values."""
+    """Returns a quantile: the smallest value such that this share of the values is not larger than
+    it."""
     values = sorted(values)
     return values[min(len(values) - 1, int(len(values) * share))]
 

@@ -11,7 +11,8 @@ BEGIN {
 /^soak\|/ {
   sub(/\r$/, "")
   ended = $3 == 0 && $7 == 1 ? "unloaded" : "FAILED: exit status " $3 ", loaded " $7 " times " $8
-  # The seconds are guest time of a slow emulated machine, so they do not depend on the host's load.
+  # The seconds are time in the guest, which runs with CLOCK=slow (boot.sh), so they do not depend
+  # on the host's load.
   if ($6 > 10) ended = "FAILED: a CPU went offline in " $6 " s"
   printf "%-56s %7.1f s %6d x %7.1f s  %s\n", $2, $4, $5, $6, ended
   policies++

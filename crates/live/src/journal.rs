@@ -2,8 +2,8 @@
 //! Reads sched_ext's messages in the kernel log. The most important one is the exit record of an
 //! ejected policy.
 //!
-//! The log is used because the kernel writes it for every object. An object's own exit callback
-//! might not store the exit record.
+//! The kernel writes the exit record of every object to its log. An object could also store the
+//! record in its exit callback, but not every object does so.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
@@ -71,8 +71,8 @@ impl Journal {
 }
 
 /// Returns the text of a log record `priority,sequence,time,flags;text` if sched_ext has written
-/// it. The warning that a way of writing task fields is deprecated is left out, because the kernel
-/// prints it at every load.
+/// it. The warning that direct stores to some fields of tasks are deprecated is left out, because
+/// the kernel prints it at every load.
 fn message(record: &str) -> Option<String> {
     let text = record.split_once(';')?.1.lines().next()?;
     let text = text.strip_prefix("sched_ext: ")?;

@@ -18,8 +18,8 @@ use windtunnel::{errln, outln};
 
 /// Interval between two checks of the kernel's state.
 const POLL: Duration = Duration::from_millis(50);
-/// Maximum number of reloads. When CPUs go online or offline, the kernel may end a policy, which is
-/// then loaded again.
+/// Maximum number of times that a policy is loaded again. When CPUs go online or offline, the
+/// kernel may end a policy, which is then loaded again.
 const RESTARTS: u32 = 100;
 
 #[derive(clap::Args)]
@@ -144,8 +144,8 @@ impl Args {
 
 enum Held {
     Done(ExitStatus),
-    /// The kernel asks for a reload. The value is the time in seconds for which the policy was
-    /// loaded.
+    /// The kernel has ended the policy and asks to load it again. The value is the time in seconds
+    /// for which the policy was loaded.
     Restart(f64),
 }
 

@@ -2,8 +2,8 @@
 //! `windtunnel live`: loads policies into the running kernel and executes workloads on this
 //! machine.
 //!
-//! This is a separate program, which the `windtunnel` command starts. Therefore the simulator does
-//! not depend on libbpf and needs no privileges.
+//! This is a separate program, `windtunnel-live`, which the command `windtunnel live` starts. For
+//! this reason, the simulator does not depend on libbpf and needs no privileges.
 //!
 //! The exit status is
 //! - 0 after success,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads a policy's object into the kernel with libbpf.
 //!
-//! The simulator's code reads the object, so `--set` and the profile have the same effect as in a
-//! simulation. (A profile is a file that replaces the policy's user-space part.) libbpf receives
-//! the modified bytes. The kernel's verifier checks the programs, and then the programs and
-//! callbacks are attached.
+//! The code of the simulator reads the object and changes its bytes, so `--set` and the profile (a
+//! file that replaces the policy's user-space part) have the same effect as in a simulation. libbpf
+//! receives the changed bytes and loads them. The kernel's verifier checks the programs, and then
+//! the programs and callbacks are attached.
 
 use crate::globals::Globals;
 use crate::journal::{self, End, Journal};
@@ -38,7 +38,8 @@ pub struct Loaded {
     links: Vec<Link>,
     pub globals: Globals,
     /// Parts that were left out because this kernel does not support them: programs that trace a
-    /// missing function, and unknown bits of ops.flags. Each text contains the reason.
+    /// function which the kernel does not have, and bits of ops.flags that it does not know. Each
+    /// text contains the reason.
     pub left_out: Vec<String>,
     /// Number of instructions that the verifier processed for each program, largest first.
     pub verified: Vec<(String, u32)>,
@@ -164,7 +165,8 @@ impl Source {
             let Some(from) = self.object.section(&section) else {
                 continue;
             };
-            // The profile may have enlarged an array in this section.
+            // The section may be larger than in the file, because the profile may have enlarged an
+            // array in it.
             let size = self.object.section_size(&section).unwrap_or(0);
             let given = map.initial_value_mut().map(|to| to.len() as u64);
             if given.is_some_and(|given| given < size) {
@@ -326,8 +328,8 @@ impl Drop for Loaded {
     }
 }
 
-/// Returns the name of the section that a libbpf map holds. For example, the map `steal.data` holds
-/// `.data`, and `.data.hot` holds `.data.hot`.
+/// Returns the name of the data section that a map of libbpf contains. For example, the map
+/// `steal.data` holds `.data`, and `.data.hot` holds `.data.hot`.
 fn section_name(map: &str) -> String {
     map.find('.').map_or_else(String::new, |dot| map[dot..].to_owned())
 }

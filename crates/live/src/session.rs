@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The session file. `live load` writes it while it keeps a policy loaded. It contains the pid of
-//! the `live load` process and the ids of the BPF maps with the policy's globals. With these, other
-//! commands find the policy.
+//! the `live load` process and the ids of the BPF maps with the policy's globals. With these
+//! numbers, other commands find the policy.
 
 use crate::globals::Globals;
 use crate::kernel;
@@ -22,7 +22,8 @@ use windtunnel::outln;
 
 const FOLDER: &str = "/run/windtunnel";
 const FILE: &str = "/run/windtunnel/live.json";
-/// A copy of the loaded object. The original may have been compiled again in the meantime.
+/// A copy of the loaded object. It is needed because the file of the object may have been compiled
+/// again since.
 const OBJECT: &str = "/run/windtunnel/live.bpf.o";
 
 #[derive(Serialize, Deserialize)]
@@ -61,14 +62,14 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // If a file is left over, it does no harm, because readers check whether the process is
+        // A file that cannot be removed does no harm, because readers check whether the process is
         // alive.
         let _ = fs::remove_file(FILE);
         let _ = fs::remove_file(OBJECT);
     }
 }
 
-/// Returns the current session and its object. In a current session, the process is alive and its
+/// Returns the current session and its object. A session is current if its process is alive and its
 /// scheduler is loaded.
 fn current() -> Result<Option<(Record, Object)>, Error> {
     let Ok(text) = fs::read_to_string(FILE) else {

@@ -5,9 +5,8 @@
 //! machine and its current scheduler replace the machines and policies of the experiment. Cases
 //! that differ only in machine or policy therefore share one run.
 //!
-//! Some measures use records that only the simulator emits. Here, these measures use the log that
-//! the tasks write. They also use samples of the CPUs on which the tasks run or wait, which are
-//! taken every 10 ms.
+//! In a simulation, measures read records of the simulator. Here, they read the log that the tasks
+//! write, and samples that are taken every 10 ms and show on which CPUs the tasks run or wait.
 
 use crate::run::{self, CpuList, Executed, LoadSample, Options, conduct, cpu_list, write_json};
 use crate::{kernel, stop};
@@ -244,7 +243,7 @@ mod tests {
         looks[99].1 = vec![1, 6];
         looks[1].1 = vec![7, 0];
         assert_eq!(usual_lengths(&looks, 1000 * MS), Some(vec![4, 3]));
-        // A tenth of the time is too short for a sample, so earlier samples count too.
+        // The last tenth of the time contains no sample, so an earlier sample is used.
         assert_eq!(usual_lengths(&looks, 20 * MS), Some(vec![7, 0]));
         assert_eq!(usual_lengths(&looks, 29 * MS), Some(vec![7, 0]));
         assert_eq!(usual_lengths(&looks, 9 * MS), None);

@@ -49,7 +49,7 @@ pub fn rejection(messages: &str) -> Option<Rejection> {
     let mut reason = String::new();
     for line in log.lines() {
         // A source line has the form `; TEXT @ FILE:LINE`. If the verifier continues with another
-        // branch, it repeats the source line after the instruction.
+        // branch, the log repeats the source line after the instruction.
         match line.strip_prefix("; ").and_then(|line| line.rsplit_once(" @ ")) {
             Some((text, location)) => source = Some(format!("{location}: {}", text.trim())),
             None if line.starts_with("processed ") || line.trim().is_empty() => {}
@@ -79,7 +79,7 @@ fn is_state(line: &str) -> bool {
 ///
 /// The verifier may process an instruction several times, once for each state. It gives up after a
 /// million processed instructions, and the time to load the program grows with their number. Linux
-/// before 5.16 does not report the number, which is then 0.
+/// before 5.16 does not report this number, which is then 0 here.
 pub fn effort(object: &libbpf_rs::Object) -> Vec<(String, u32)> {
     let mut programs: Vec<(String, u32)> = object
         .progs()

@@ -5,11 +5,11 @@
 use crate::MAX_CPUS;
 use std::fmt;
 
-/// Limit of the index of a CPU or node. It is higher than the limit of the number of CPUs, because
-/// offline CPUs leave gaps in the indexes.
+/// Every index of a CPU or node is below this limit. It is higher than the largest number of CPUs,
+/// because offline CPUs leave gaps in the indexes.
 pub(crate) const MAX_INDEX: u32 = MAX_CPUS * 2;
 
-/// A set of indexes. Each word contains 64 of them, and the last word is not 0.
+/// A set of indexes: one bit for each index, 64 in each word. The last word is not 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Bitmap(Vec<u64>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The catalog of named machines, and loading of a machine from what the user specifies.
+//! The catalog of named machines, and the function that loads the machine which a user specifies.
 
 use crate::costs::Costs;
 use crate::definition::Definition;
@@ -45,19 +45,21 @@ pub struct Listed {
 ///
 /// `spec` is one of
 ///
-/// - the name of a file `NAME.toml` in a directory of `search` (the first one is used) or of a
-///   built-in machine,
+/// - a name: of a file `NAME.toml` in the first directory of `search` that contains such a file, or
+///   else of a built-in machine,
 /// - the path of a machine file or of an hwloc XML file,
 /// - an hwloc synthetic string,
 /// - `host`.
 ///
 /// # Errors
-/// The error contains the position, with file and line if there are any, and what was expected.
+/// The error contains the position of the error (file and line, if there are any), and what was
+/// expected.
 pub fn load(spec: &str, search: &[&Path]) -> Result<MachineSpec, Error> {
     define(spec, search).map(|definition| definition.spec)
 }
 
-/// Loads a machine as [`load`] does, together with the sources of its numbers.
+/// Loads a machine as [`load`] does, together with the source of each of its numbers: the
+/// measurement, document or assumption from which the number comes.
 ///
 /// # Errors
 /// The same as those of [`load`].
@@ -132,8 +134,8 @@ pub fn from_synthetic(text: &str) -> Result<Definition, Error> {
     Ok(from_hwloc(text, description, origin, DEFAULT_HZ, found))
 }
 
-/// Returns all named machines sorted by name, both built-in ones and files in the `search`
-/// directories, and the errors of invalid files.
+/// Returns all named machines, sorted by name: the built-in ones and those with a file in a
+/// directory of `search`. Also returns the errors of invalid files.
 pub fn list(search: &[&Path]) -> (Vec<Listed>, Vec<Error>) {
     let (mut listed, mut errors) = (Vec::new(), Vec::new());
     for name in names(search) {

@@ -40,7 +40,8 @@ impl ByDistance {
     }
 }
 
-/// Costs of one machine, as integers. Each value has a source in the machine's file.
+/// Costs of one machine, as integers. In the machine's file, each value has a source (the
+/// measurement, document or assumption from which it comes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Execution of one BPF instruction, in picoseconds.
@@ -55,7 +56,8 @@ pub struct Costs {
     pub context_switch_ns: u32,
     /// schedule() and pick_next_task without the switch, in ns.
     pub schedule_ns: u32,
-    /// try_to_wake_up without the class's select_task_rq, in ns. The waker pays it.
+    /// try_to_wake_up without the class's select_task_rq, in ns. The CPU that queues the woken task
+    /// pays half of it. The waker's CPU, which may be the same, pays the other half.
     pub wakeup_ns: u32,
     /// A scheduler tick, in ns.
     pub tick_ns: u32,
@@ -80,7 +82,7 @@ pub struct Costs {
     pub exit_ns: u32,
     /// A system call that neither blocks nor wakes a task, in ns.
     pub syscall_ns: u32,
-    /// Messages, by kind of channel.
+    /// Costs of messages, by kind of channel.
     pub channel: Channels,
     /// Acquiring or releasing a mutex or semaphore of user space that has no waiters, without
     /// the transfer of its cache line, in ns. With futexes this needs no system call.
@@ -88,7 +90,7 @@ pub struct Costs {
     /// Passing one TCP segment within the host through TCP, IP and the loopback device to the
     /// reader's socket, in ns. It is added to the cost of the message.
     pub tcp_segment_ns: u32,
-    /// Handing a contended lock over to a waiter, by the distance to it.
+    /// Handing a contended lock over to a waiter, by the distance to the waiter's CPU.
     pub lock_handover: ByDistance,
     /// Acquiring an uncontended lock, by the distance to the CPU that last held it.
     pub lock_acquire: ByDistance,
@@ -102,22 +104,21 @@ pub struct Costs {
     /// Reloading one byte from memory of a node at distance 20, in picoseconds. The cost of other
     /// nodes is proportional to their distance.
     pub reload_remote_ps: u32,
-    /// Bytes of its footprint that a task touches per us of work, which are MB/s. 0 switches the
-    /// slowdown of running tasks by caches and memory off. A task of a workload can have its own
-    /// rate.
+    /// Bytes of its footprint that a task touches per us of work, which is a rate in MB/s. A task
+    /// of a workload can have its own rate. With 0, caches and memory do not slow running tasks.
     pub touch_mbps: u32,
-    /// Bytes per us that the memory of one node delivers to all CPUs together, which are MB/s; 0 for
-    /// no limit.
+    /// Bytes per us that the memory of one node delivers to all CPUs together, which is a rate in
+    /// MB/s; 0 means no limit.
     pub node_bandwidth_mbps: u32,
     /// Whether the kernel ignores nodes when it allocates memory. The memory of a task is then
     /// spread over all nodes.
     pub flat_memory: bool,
     /// Whether policies represent schedulers written in C. On a machine that is older than BPF, a
-    /// policy represents the scheduler of the kernel of that time. Its work must then not have the
-    /// costs of BPF. A callback costs as much as a call of a kernel function. A helper or kfunc
-    /// costs as much as the C code that would do the same work: a task's storage is a field of
-    /// task_struct, the clock is jiffies, and a DSQ is a list. Locks, cache lines and IPIs have
-    /// their usual costs.
+    /// policy represents the scheduler of the kernel of that time. Such a policy must not pay for
+    /// BPF. A callback costs as much as a call of a kernel function. A helper or kfunc costs as
+    /// much as the C code that would do the same work: a task's storage is a field of task_struct,
+    /// the clock is jiffies, and a DSQ is a list. Locks, cache lines and IPIs have their usual
+    /// costs.
     pub native: bool,
 }
 
@@ -136,8 +137,8 @@ impl Costs {
 }
 
 impl Default for Costs {
-    /// Costs of a current x86 server at about 3 GHz. A machine file overrides the values for which
-    /// it has a better source.
+    /// Returns the costs of a current x86 server at about 3 GHz. A machine file overrides the
+    /// values for which it has a better source.
     fn default() -> Costs {
         let line = ByDistance {
             same: 0,
@@ -194,7 +195,7 @@ impl Default for Costs {
     }
 }
 
-/// Accessor of one constant in the table.
+/// Function that accesses one constant in the table, by the constant's type.
 #[derive(Clone, Copy)]
 pub enum Slot {
     /// A constant in picoseconds.
@@ -208,7 +209,7 @@ pub enum Slot {
 }
 
 /// Declaration of one constant: its name in machine files and in `machine show`, its accessor, and
-/// the source of its default.
+/// the source of its default value.
 pub struct Constant {
     pub name: &'static str,
     pub slot: Slot,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A loaded machine together with the sources of its numbers.
+//! A loaded machine together with the sources of its numbers: the measurement, document or
+//! assumption from which each number comes.
 
 use crate::MachineSpec;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ pub struct Definition {
     pub origin: String,
     /// Sentences about parts that were ignored and values that were assumed.
     pub notes: Vec<String>,
-    /// Source of each constant in the cost table, by its name in machine files. Constants without
-    /// an entry have their defaults.
+    /// Source of each constant in the cost table, by the name of the constant in machine files. A
+    /// constant without an entry has its default value.
     pub cost_sources: BTreeMap<String, String>,
 }

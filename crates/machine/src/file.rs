@@ -15,7 +15,7 @@
 //! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
 //! cpuidle = "menu"                          # or "off", "poll"; default: "menu" if there are states
 //!
-//! [[idle_state]]                            # default: CPUs halt, and costs.idle_exit is the exit
+//! [[idle_state]]                            # default: CPUs halt; leaving this takes costs.idle_exit
 //! name = "C1"
 //! exit_us = 2
 //! residency_us = 2
@@ -37,26 +37,26 @@
 //! scx_bpf_kick_cpu = { ns = 40, source = "..." }
 //! ```
 //!
-//! `topology` is an hwloc synthetic string, `{ xml = "FILE" }` with an hwloc XML file relative to
-//! the machine file, or `{ inline = '''TEXT''' }` with the XML itself. Machines that hwloc's
-//! strings cannot describe have `[[cpus]]` groups instead:
+//! `topology` is an hwloc synthetic string, `{ xml = "FILE" }` with the path of an hwloc XML file
+//! relative to the directory of the machine file, or `{ inline = '''TEXT''' }` with the XML itself.
+//! Machines that hwloc's strings cannot describe have `[[cpus]]` groups instead:
 //!
 //! ```toml
-//! [[cpus]]                                  # CPU ids count up through all groups
+//! [[cpus]]                                  # CPU ids continue from group to group
 //! cores = 6                                 # threads of a core have consecutive ids
 //! threads = 2                               # default: 1
 //! capacity = 1024                           # default: 1024, the fastest
 //! package = 0                               # default: 0
 //! node = 0                                  # default: 0
 //! llc = 0                                   # default: one LLC per group
-//! l1d = "48 KiB"                            # cache sizes as one CPU sees them; default: none
+//! l1d = "48 KiB"                            # size of each cache that a CPU uses; default: none
 //! l2 = "1280 KiB"
 //! llc_size = "24 MiB"
 //! ```
 //!
-//! With `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`) set the capacities of
-//! CPUs. Unknown keys are errors. Otherwise, a misspelt constant would silently have its default
-//! value.
+//! In a file with `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`) set the
+//! capacities of CPUs. Unknown keys are errors, because a misspelt constant would otherwise
+//! silently have its default value.
 
 use crate::costs::{ByDistance, TASK_LINE};
 use crate::definition::Definition;
@@ -79,8 +79,8 @@ mod idle_states;
 
 /// Maximum size of a machine file in bytes.
 pub(crate) const MAX_BYTES: u64 = 8 << 20;
-/// Maximum number of L2 cache sets for which task_structs compete. It limits the memory of a
-/// simulation, which stores the cache lines in these sets for each core.
+/// Maximum number of L2 cache sets for which task_structs compete. This limits the memory of a
+/// simulation, which stores for each core which cache lines are in these sets.
 const MAX_SETS: u64 = 4096;
 
 /// Contents of a machine file.
@@ -184,7 +184,7 @@ enum Bytes {
     Text(String),
 }
 
-/// Speeds of the threads of a core, or of all CPUs, with their source.
+/// Speeds of the threads of a core, or of all CPUs, and the source of these numbers.
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -309,7 +309,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
     })
 }
 
-/// The file that is parsed, whose name and source lines errors contain.
+/// The file that is parsed. Errors show its name and the line that is wrong.
 struct File<'a> {
     source: &'a Source,
 }
@@ -340,7 +340,8 @@ impl File<'_> {
             Bytes::Number(bytes) => return Ok(u64::from(*bytes)),
             Bytes::Text(text) => text,
         };
-        // Units of 1000 are refused: caches are advertised in kB, but their sizes are in KiB.
+        // Units of 1000 bytes are refused: vendors write "kB" for the sizes of caches, but mean
+        // KiB.
         let bytes = size::parse(text).ok().filter(|_| text.ends_with("iB"));
         bytes.ok_or_else(|| {
             self.source
@@ -349,7 +350,8 @@ impl File<'_> {
         })
     }
 
-    /// Returns the source of a constant, which must not be empty.
+    /// Returns the text of a constant's source (where its number comes from). The text must not be
+    /// empty.
     fn source_text(&self, text: &Spanned<String>) -> Result<String, Error> {
         match text.get_ref().trim() {
             "" => Err(self.source.error(text.span().start, "the source is empty")),
@@ -490,8 +492,8 @@ impl File<'_> {
         Ok(matrix)
     }
 
-    /// Reads the speeds of the key `smt_throughput` or `shared_speed`: one for each number of busy
-    /// CPUs up to `cpus`.
+    /// Reads the speeds of the key `smt_throughput` or `shared_speed`: a list with the speed while
+    /// 1, 2, ..., `cpus` CPUs are busy.
     fn speeds(
         &self,
         key: &str,

@@ -52,7 +52,8 @@ struct Row {
     source: Spanned<String>,
 }
 
-/// The cost table after the file's values were set, and the sources of these values.
+/// The cost table with the values of the file, and the sources of these values (the measurement,
+/// document or assumption from which each comes).
 #[derive(Default)]
 pub(crate) struct WrittenCosts {
     pub costs: Costs,
@@ -60,7 +61,7 @@ pub(crate) struct WrittenCosts {
     pub unknown: Option<Unknown>,
 }
 
-/// An unknown key, and the keys that are possible in its place.
+/// An unknown key, and the keys that would be valid there.
 pub(crate) struct Unknown {
     key: Spanned<String>,
     possible: Vec<&'static str>,

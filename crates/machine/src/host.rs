@@ -151,7 +151,7 @@ fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
 }
 
 /// Sets the frequency of each CPU to the highest frequency of its core type. CPUs of one type
-/// differ only in their turbo frequency, which should not make their capacities differ.
+/// differ only in their turbo frequency, and should nevertheless have the same capacity.
 fn equalize_frequencies(cpus: &mut [HostCpu]) {
     let mut fastest: BTreeMap<Option<String>, Option<u64>> = BTreeMap::new();
     for Speed { core_type, max_mhz, .. } in cpus.iter().map(|cpu| &cpu.speed) {

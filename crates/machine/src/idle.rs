@@ -7,8 +7,8 @@
 /// like this, for example in most virtual machines.
 pub const HALT: &str = "HLT";
 
-/// Prefix of the names under which [`Definition::cost_sources`](crate::Definition) has the sources
-/// of idle states.
+/// Prefix of the keys of idle states in [`Definition::cost_sources`](crate::Definition), the
+/// sources of the machine's numbers.
 pub(crate) const SOURCE: &str = "idle_state.";
 
 /// Chooses the idle state of a CPU that has nothing to run.
@@ -43,11 +43,11 @@ pub struct IdleState {
     pub name: String,
     /// Time from the interrupt that ends the state until its handler runs, ns.
     pub exit_ns: u32,
-    /// Shortest stay for which the state saves energy, ns. The governor avoids the state if it
-    /// expects a shorter one.
+    /// Shortest stay for which it saves energy to enter the state, ns. The governor avoids the
+    /// state if it expects a shorter stay.
     pub residency_ns: u32,
-    /// Whether a CPU in this state notices a write to its flags, so that it can be woken without an
-    /// IPI (TIF_POLLING_NRFLAG). True for a loop that polls and for MWAIT.
+    /// Whether a CPU in this state notices a write to the flags of its idle task, so that it can be
+    /// woken without an IPI (TIF_POLLING_NRFLAG). True for a loop that polls and for MWAIT.
     pub polling: bool,
     /// Whether the state is a loop that polls (CPUIDLE_FLAG_POLLING), so that the CPU continues to
     /// execute instructions.
@@ -63,8 +63,8 @@ pub struct CpuIdle {
 }
 
 impl CpuIdle {
-    /// Returns the states that CPUs use, at least one. `idle_exit_ns` is the time to leave the only
-    /// state of a machine without a list of states.
+    /// Returns the states that CPUs use. If the machine has no list of states, this is the one
+    /// state HLT, and leaving it takes `idle_exit_ns`.
     pub fn used(&self, idle_exit_ns: u32) -> Vec<IdleState> {
         let halt = |name: &str, exit_ns, polling| IdleState {
             name: name.to_owned(),

@@ -6,7 +6,8 @@
 //! string, or the host. The kernel crate reads it and never changes it.
 //!
 //! [`load`] returns everything that a simulation needs. [`define`] also returns the source of each
-//! constant, which [`show`](show::show) prints. [`list`](catalog::list) returns the named machines.
+//! constant (the measurement, document or assumption from which it comes), which
+//! [`show`](show::show) prints. [`list`](catalog::list) returns the named machines.
 
 #![cfg_attr(
     not(test),
@@ -58,8 +59,8 @@ pub struct KernelConfig {
     /// default, the running fair task continues until its CPU next returns to user space
     /// (PREEMPT_LAZY).
     pub preempt_full: bool,
-    /// Whether each CPU has a different offset in the tick period (the kernel's parameter
-    /// `skew_tick`). By default, the ticks of all CPUs coincide.
+    /// Whether the ticks of the CPUs are at different times within the tick period (the kernel's
+    /// parameter `skew_tick`). By default, the ticks of all CPUs are at the same times.
     pub skew_tick: bool,
     /// Whether the time of interrupts is not charged to the running task (IRQ_TIME_ACCOUNTING).
     pub irq_time_accounting: bool,
@@ -68,7 +69,8 @@ pub struct KernelConfig {
 /// Description of a machine to simulate.
 #[derive(Clone, Debug)]
 pub struct MachineSpec {
-    /// Name in the list of machines, or the hwloc string or file that describes the machine.
+    /// Name in the list of machines, or else the hwloc string or the name of the file that
+    /// describes the machine.
     pub name: String,
     /// Description in one line, for `machine list`.
     pub description: String,

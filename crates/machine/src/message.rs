@@ -13,8 +13,8 @@ pub struct MessageCosts {
     pub send_ns: u32,
     /// Receiving a message without data, in ns.
     pub recv_ns: u32,
-    /// Copying one byte, in picoseconds. Each message is copied twice, so the sender and the
-    /// receiver both pay this.
+    /// Copying one byte, in picoseconds. A message is copied twice: the sender pays for one copy,
+    /// and the receiver for the other.
     #[serde(default)]
     pub byte_ps: u32,
 }
@@ -49,7 +49,7 @@ pub struct Channels {
 }
 
 /// Declaration of one kind of channel: its name in machine files, its row, and the source of its
-/// default.
+/// default values.
 pub struct Kind {
     pub name: &'static str,
     pub row: fn(&mut Costs) -> &mut MessageCosts,
@@ -90,7 +90,7 @@ pub const CHANNELS: [Kind; 6] = [
     },
 ];
 
-/// Returns the name of a row among the sources of constants: "channel.pipe".
+/// Returns the key of a row in the map with the sources of constants, for example "channel.pipe".
 pub fn source_name(kind: &Kind) -> String {
     format!("channel.{}", kind.name)
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The parts of a machine that contain each CPU: cores, caches, nodes and packages. The readers of
-//! all formats produce [`Parts`]. Numbering these parts from 0 without gaps then yields the
-//! topology.
+//! all formats produce [`Parts`]. [`Parts::number`] then numbers the parts from 0 without gaps,
+//! which yields the topology.
 //!
-//! CPU ids follow the order of the OS indexes. A CPU's last-level cache is the one of the highest
-//! level. If a CPU has no cache above L1, all CPUs of the package (within the node) count as
-//! sharing an LLC. Nodes without CPUs are ignored, because they do not affect scheduling.
+//! CPU ids follow the order of the OS indexes. A CPU's last-level cache (LLC) is its cache of the
+//! highest level. If a CPU has no cache above L1, it is assumed to share an LLC with all CPUs of
+//! its package that are in the same node. Nodes without CPUs are ignored, because they do not
+//! affect scheduling.
 
 use crate::MAX_CPUS;
 use crate::synthetic;
@@ -82,7 +83,8 @@ impl CpuParts {
     }
 }
 
-/// Properties of a CPU that determine its speed, as far as the description contains them.
+/// Properties of a CPU that determine its speed. Those that the description does not contain are
+/// `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Speed {
     /// Relative capacity, which ARM kernels export.
@@ -99,7 +101,7 @@ pub(crate) struct Distances {
     pub values: Vec<u64>,
 }
 
-/// A machine as it was described, before its parts are numbered.
+/// The contents of a description, before the parts of the machine are numbered.
 #[derive(Default)]
 pub(crate) struct Parts {
     /// Online CPUs, ordered by OS index.
@@ -150,8 +152,8 @@ fn topology(parts: &[CpuParts], capacities: &[u32], distances: &[Distances], not
         let next = input::index(ids.len());
         *ids.entry(key).or_insert(next)
     }
-    // A CPU whose node has no memory has no node in the description. Its package is used as its
-    // node.
+    // If a CPU's node has no memory, the description has no node for the CPU. The CPU's package is
+    // then used as its node.
     let node_key = |c: &CpuParts| match c.node {
         Some(os_index) => (0, u64::from(os_index)),
         None => (1, c.package.unwrap_or(0)),
@@ -168,7 +170,7 @@ fn topology(parts: &[CpuParts], capacities: &[u32], distances: &[Distances], not
     let mut cpus = Vec::with_capacity(parts.len());
     for (c, &capacity) in parts.iter().zip(capacities) {
         let node = node_ids[&node_key(c)];
-        // If the source has no packages, each node is a package.
+        // If the description has no packages, each node is a package.
         let package_key = c.package.map_or((1, u64::from(node)), |id| (0, id));
         let package = dense(&mut packages, package_key);
         let core = dense(&mut cores, c.core.map_or((1, u64::from(c.os_index)), |id| (0, id)));

@@ -12,7 +12,7 @@ use crate::topology::Topology;
 use input::cpu_list;
 use std::fmt::Write;
 
-/// Returns the text of `machine show`.
+/// Returns the text that `machine show` prints.
 pub fn show(definition: &Definition) -> String {
     let spec = &definition.spec;
     let t = &spec.topology;
@@ -87,8 +87,8 @@ pub fn list_rows(machines: &[Listed]) -> Vec<(String, String)> {
     std::iter::once((head, "description".to_owned())).chain(rows).collect()
 }
 
-/// Writes the packages, the nodes of each package, the LLCs of each node, and groups of equal cores
-/// of each LLC.
+/// Writes a tree: the packages, the nodes of each package, the LLCs of each node, and the groups of
+/// equal cores of each LLC.
 fn tree(out: &mut String, t: &Topology) {
     for (package, cpus) in t.packages.iter().enumerate() {
         let _ = writeln!(out, "package {package}: {}", named(cpus));
@@ -324,7 +324,8 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
     rows
 }
 
-/// Formats a rate; 0 switches off the limit or the effect that the rate determines.
+/// Formats a rate. 0 is "off", because a rate of 0 switches off the limit or the effect to which
+/// the rate belongs.
 fn rate(mbps: u32) -> String {
     match mbps {
         0 => "off".to_owned(),

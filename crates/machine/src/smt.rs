@@ -3,8 +3,8 @@
 //! that share threads of the host: the key `shared_speed`.
 //!
 //! For example, `[1.0, 0.62]` belongs to a core with two threads. Each thread runs at full speed
-//! while the other one is idle, and at 0.62 of it while both are busy. Two busy threads then do
-//! 1.24 times the work of one. The speeds are whole multiples of 1/1024 in a
+//! while the other thread is idle, and at 0.62 of full speed while both are busy. Two busy threads
+//! then do 1.24 times the work of one. The speeds are whole multiples of 1/1024 in a
 //! [`MachineSpec`](crate::MachineSpec), because a simulation uses no floating-point numbers.
 
 use crate::topology::Topology;
@@ -24,8 +24,8 @@ pub(crate) const DEFAULT_SOURCE: &str = "estimate: each doubling of the busy thr
      servers (Marr et al., Hyper-Threading Technology Architecture and Microarchitecture, Intel Technology Journal 6(1), \
      2002)";
 
-/// Work of a core with 1 to 8 busy threads, in 1/1000 of its work with one. A doubling adds 24 %,
-/// and the work grows evenly in between.
+/// Work per time of a core with 1 to 8 busy threads, in 1/1000 of its work with one. Each doubling
+/// of the busy threads adds 24 %. Between two doublings, the work grows evenly.
 const DEFAULT_WORK: [u64; 8] = [1000, 1240, 1389, 1538, 1630, 1722, 1814, 1907];
 
 /// Returns the speeds for a machine whose description contains none: one entry for each thread of

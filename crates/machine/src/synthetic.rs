@@ -4,12 +4,12 @@
 //!
 //! The string consists of levels. A level `core:8` means that each object of the previous level
 //! contains 8 cores. The last level is that of the CPUs. In a string of only numbers (`2 8 2`),
-//! hwloc's rules determine the types. `[numa]` attaches a NUMA node to each object of the previous
-//! level.
+//! hwloc's rules determine the types of the levels. `[numa]` attaches a NUMA node to each object of
+//! the previous level.
 //!
 //! Sizes, default sizes, types, abbreviations and index lists have the meaning that hwloc(7)
-//! describes in "Synthetic topologies". In contrast to hwloc, which ignores an index list that does
-//! not fit, this parser reports an error.
+//! describes in "Synthetic topologies". hwloc ignores an index list that does not fit the number of
+//! objects. This parser reports an error instead.
 
 use crate::MAX_CPUS;
 use crate::parts::{CpuParts, Kind, Parts};
@@ -328,11 +328,12 @@ fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) 
     if levels.iter().all(|level| level.attached == 0) {
         return Vec::new();
     }
-    // For each CPU, the size of the smallest object so far, and the OS index of its node.
+    // For each CPU, the size of the smallest object with a node so far, and the OS index of this
+    // node.
     let mut best = vec![(u32::MAX, 0); nr_cpus as usize];
     let mut next = 0;
-    // As in hwloc, the nodes of an object get their numbers after all CPUs of the object, innermost
-    // object first.
+    // As in hwloc, objects are visited in the order of their last CPU, and inner objects before
+    // those that contain them. Nodes are numbered in this order.
     for end in 1..=nr_cpus {
         for level in levels.iter().rev().filter(|level| end % level.cpus(nr_cpus) == 0) {
             let size = level.cpus(nr_cpus);
@@ -351,9 +352,10 @@ fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) 
 /// Parses the indexes of `objects` objects, which must be distinct. The text is a list `0,2,1,3`,
 /// or interleaving loops `STEP*TIMES:STEP*TIMES`.
 ///
-/// A loop counts from 0 to TIMES - 1 and advances after every STEP objects. The values of the loops
-/// are the digits of the index, lowest digit first. If the last loop has step 1, it may be omitted.
-/// For example, `2*2` numbers 4 objects 0, 2, 1, 3.
+/// A loop counts from 0 to TIMES - 1 again and again, and advances after every STEP objects. The
+/// values of the loops are the digits of an object's index, lowest digit first. If the last loop
+/// has step 1, it may be omitted. For example, `2*2` for 4 objects means `2*2:1*2`. The first loop
+/// has the values 0, 0, 1, 1 and the second 0, 1, 0, 1, so the indexes are 0, 2, 1, 3.
 fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
     let small = |text: &str| {
         let number = number(text).and_then(|n| u32::try_from(n).ok());

@@ -44,7 +44,7 @@ impl TaskSets {
 /// Distance between two CPUs, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
-    /// Both are the same CPU.
+    /// The same CPU.
     Same,
     /// Hardware threads of one core.
     Core,
@@ -125,9 +125,9 @@ impl Topology {
         }
     }
 
-    /// Checks that parts are nested as scheduling domains require. The threads of a core must share
-    /// an LLC and a node. An LLC must be within a node or consist of whole nodes. Returns a
-    /// description of the first violation, if there is one.
+    /// Checks that parts are nested as scheduling domains require, and returns a description of the
+    /// first violation. The threads of a core must share an LLC and a node. The CPUs of an LLC must
+    /// be within a node or be those of several whole nodes.
     pub(crate) fn nesting_error(&self) -> Option<String> {
         let infos = |cpus: &[u32]| cpus.iter().map(|&cpu| &self.cpus[cpu as usize]).collect::<Vec<_>>();
         for (core, cpus) in self.cores.iter().enumerate() {

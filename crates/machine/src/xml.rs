@@ -2,9 +2,9 @@
 //! Parser for hwloc's XML format, version 2.
 //!
 //! The parser reads the tree of objects, the distances between NUMA nodes, the CPU kinds and the
-//! processor's name. It checks that objects contain each other according to their types and CPU
-//! sets. CPUs with an empty cpuset are offline and ignored. I/O devices and instruction caches are
-//! skipped.
+//! processor's name. It checks that the types and CPU sets of objects allow the nesting of the
+//! objects. CPUs with an empty cpuset are offline and ignored. I/O devices and instruction caches
+//! are skipped.
 
 use crate::MAX_CPUS;
 use crate::bitmap::{Bitmap, MAX_INDEX};
@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 
 /// Maximum size of a file in bytes. The XML of a machine with 4096 CPUs has about 4 MB.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
-/// The only declaration that hwloc writes. Others are refused, because they could define entities.
+/// The only document type declaration that hwloc writes. Other declarations are refused, because
+/// they could define entities.
 const DOCTYPE: &str = "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">";
 /// Maximum nesting of objects. Real machines, including their I/O trees, have fewer than 30 levels.
 const MAX_DEPTH: usize = 100;
@@ -395,8 +396,8 @@ fn objects<'a, 'input>(node: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 
     node.children().filter(|child| child.has_tag_name("object"))
 }
 
-/// Checks that `child` may be the next object in `parent`. The error consists of the name of one of
-/// the child's attributes and a message about it.
+/// Checks that `child` may be the next object in `parent`. The error is the name of the child's
+/// attribute that is wrong, and a message about it.
 fn adopt(parent: &mut Object, child: &Object) -> Result<(), (&'static str, &'static str)> {
     let (outer, inner) = match (parent.class, child.class) {
         (_, Class::Other) => return Ok(()),
@@ -456,8 +457,8 @@ mod tests {
         format!("{}: {}", e.place, e.message)
     }
 
-    /// Returns the error for a file with these objects inside of a machine with CPUs 0 and 1. The
-    /// objects are on the third line of the file.
+    /// Returns the error for a file that describes a machine with CPUs 0 and 1, which contains
+    /// `objects`. The objects are on the third line of the file.
     fn inside(objects: &str) -> String {
         let text = format!(
             "<topology version=\"2.0\">\n{}\n{objects}</object></topology>",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Expressions for the values in profiles (files that replace the user-space part of a policy).
-//! They are C's integer expressions without assignment. Names in them stand for properties of the
-//! machine.
+//! Expressions for the values in profiles (files that replace the user-space part of a policy). An
+//! expression is an integer expression of C without assignment. Names in them stand for properties
+//! of the machine.
 //!
 //! These operators exist, in order of increasing precedence: `|`, `&`, comparisons (1 or 0), `<<
 //! >>`, `+ -`, `* / %`, and a minus sign before a factor. A factor is one of these:
@@ -46,8 +46,8 @@ pub(crate) enum Operator {
 
 use Operator::*;
 
-/// The operators, in order of increasing precedence. If a spelling is the prefix of another one,
-/// the longer spelling is listed first.
+/// The operators, in order of increasing precedence. If an operator begins with the characters of
+/// another one (`<=` and `<`), the longer operator is listed first.
 const LEVELS: &[&[(&str, Operator)]] = &[
     &[("|", Or)],
     &[("&", And)],
@@ -115,7 +115,7 @@ impl Expression {
         })
     }
 
-    /// Calls `each` for every name in the expression.
+    /// Calls `each` with every name in the expression.
     pub(crate) fn names<'e>(&'e self, each: &mut dyn FnMut(&'e str)) {
         match self {
             Expression::Number(_) | Expression::SizeOf(_) => {}
@@ -140,7 +140,7 @@ impl Operator {
             AtLeast => i64::from(a >= b),
             Less => i64::from(a < b),
             Greater => i64::from(a > b),
-            // Bits that are shifted out are lost, as in C.
+            // Bits that are shifted beyond bit 63 are lost, as in C.
             Left => u32::try_from(b).ok().and_then(|by| a.checked_shl(by)).unwrap_or(0),
             Right => u32::try_from(b).ok().and_then(|by| a.checked_shr(by)).unwrap_or(0),
             Plus => a.wrapping_add(b),
@@ -182,7 +182,7 @@ impl<'t> Reader<'t> {
     }
 
     fn operator(&mut self, level: usize) -> Option<Operator> {
-        // In `<<`, the first `<` is not a comparison. The same is true of `>>`.
+        // The first `<` of `<<` is not a comparison, and neither is the first `>` of `>>`.
         if LEVELS[level].contains(&("<", Less)) && (self.rest.starts_with("<<") || self.rest.starts_with(">>")) {
             return None;
         }

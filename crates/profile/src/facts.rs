@@ -7,9 +7,10 @@ use crate::group::{Group, Instance};
 use bpf::btf::Btf;
 use machine::{MachineSpec, Topology};
 
-/// Properties of a CPU. If the value is for a pair of CPUs, a name with the prefix `other_` is a
+/// Properties of a CPU. If a value is for a pair of CPUs, a name with the prefix `other_` is a
 /// property of the second CPU. `rank`, `spread` and `packed` are positions of the CPU in three
-/// orders of all CPUs: by capacity, first one thread of each core, and core by core.
+/// orders of all CPUs. `rank` orders CPUs by capacity. `spread` begins with one thread of each
+/// core. `packed` goes core by core.
 const CPU_NAMES: &[&str] = &[
     "cpu", "core", "thread", "llc", "node", "package", "capacity", "rank", "spread", "packed", "sibling",
 ];
@@ -42,7 +43,7 @@ pub(crate) fn is_pair_property(name: &str) -> bool {
     PAIR_NAMES.contains(&name) || name.strip_prefix("other_").is_some_and(is_cpu_property)
 }
 
-/// The enumerators of the kernel for which a policy is loaded.
+/// The enumerators of the kernel into which a policy is loaded.
 pub trait Enumerators {
     /// Returns the value of an enumerator. If only other kernels have the enumerator, the value is
     /// 0. If no kernel has it, returns `None`.
@@ -57,7 +58,7 @@ pub struct Properties<'a> {
     enumerators: &'a dyn Enumerators,
     /// Types of the policy's object, which `sizeof` uses.
     types: Option<&'a Btf>,
-    /// The named results of programs that the profile has run. The latest is the last.
+    /// The named results of the programs that the profile has run, the latest at the end.
     results: &'a [(String, i64)],
 }
 
@@ -107,7 +108,7 @@ impl<'a> Properties<'a> {
     /// Returns whether a condition is true. An empty condition is always true.
     ///
     /// # Errors
-    /// As [`Properties::value`].
+    /// The same as those of [`Properties::value`].
     pub fn holds(&self, when: &str) -> Result<bool, String> {
         Ok(when.is_empty() || self.value(when)? != 0)
     }
@@ -196,8 +197,8 @@ fn populated(groups: &[Vec<u32>]) -> i64 {
 
 fn cpu_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     let info = &topology.cpus[cpu as usize];
-    // Returns the position of the CPU in an order, that is, the number of CPUs before it. `key`
-    // returns the sort key of a CPU.
+    // Returns the position of the CPU if all CPUs are sorted by `key`: the number of CPUs before
+    // it.
     let position = |key: &dyn Fn(u32) -> [u32; 6]| {
         let own = key(cpu);
         input::index((0..topology.nr_cpus()).filter(|&other| key(other) < own).count())
@@ -254,7 +255,7 @@ fn group<'t>(topology: &'t Topology, cpu: u32, name: &str) -> &'t [u32] {
 
 fn group_property(topology: &Topology, cpu: u32, name: &str) -> i64 {
     let cpus = group(topology, cpu, name);
-    // The number of groups is the number of CPUs that are the first of their group.
+    // Each group has one first CPU, so the number of groups is the number of such CPUs.
     let firsts = |group: Group| cpus.iter().filter(|&&cpu| group.first(topology, cpu) == cpu).count();
     let number = match name {
         "nr_cores_of_llc" | "nr_cores_of_node" => firsts(Group::Core),
@@ -276,9 +277,9 @@ fn pair_property(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
     let (cpu, other) = (group.first(topology, cpu), group.first(topology, other));
     let number = |cpu| firsts.partition_point(|&first| first < cpu);
     let here = number(cpu);
-    // A group's position in the list of nearest groups depends on the distance. If two groups are
-    // at the same distance, the group whose number is nearer comes first. The numbers form a ring,
-    // so the distance of two numbers is the shorter way around the ring.
+    // Groups are sorted by their distance. Of two groups at the same distance, the group with the
+    // nearer number comes first. The numbers form a ring, so the distance of two numbers is the
+    // shorter way around the ring.
     let nearness = |to: u32| {
         let ahead = (number(to) + firsts.len() - here) % firsts.len();
         let behind = firsts.len() - ahead;

@@ -16,10 +16,10 @@ use toml::Spanned;
 pub const MAX_BYTES: u64 = 8 << 20;
 const HINT: &str = "profiles/README.md lists the keys of a profile";
 
-/// A function that reads the profile with a given name, which another profile includes.
+/// A function that reads a profile by its name, because another profile includes it.
 pub type Include<'a> = dyn FnMut(&str) -> Result<Profile, Error> + 'a;
 
-/// Reads a profile. `include` reads the profiles that it includes.
+/// Reads a profile. `include` reads the profiles that this profile includes.
 ///
 /// # Errors
 /// A key is unknown, or a value is not valid for its key.
@@ -90,8 +90,8 @@ struct Repeated {
 }
 
 impl ProfileTable {
-    /// Merges this profile into the profiles that it includes. The content of the included profiles
-    /// comes first.
+    /// Returns the contents of the profiles that this profile includes, followed by its own
+    /// contents.
     ///
     /// # Errors
     /// A profile cannot be included, or a value is not valid.

@@ -46,8 +46,8 @@ impl Group {
     }
 }
 
-/// One repetition of a setting or program: the CPU, the pair of CPUs or the word of a mask for
-/// which it is made. For a group, it is the first CPU of the group.
+/// One repetition of a setting or program: the CPU, the pair of CPUs or the word of a mask to which
+/// the repetition applies. A group is represented by its first CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
     pub cpu: Option<u32>,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Profiles: data that replace a policy's user-space part, the program that loads the policy on a
-//! real machine. A profile describes what this program sets up between opening and attaching the
-//! policy.
+//! Profiles: files that replace a policy's user-space part, the program that loads the policy on a
+//! real machine. A profile contains the settings that this program makes after it has opened the
+//! policy's object and before it attaches the policy.
 //!
 //! Values are [expressions](expression). They can use properties of the machine and enumerators of
-//! the kernel. The indices of a setting determine for what it is repeated, for example:
+//! the kernel. The indices of a setting determine for which CPUs, groups or words of CPU masks the
+//! setting is repeated, for example:
 //! - `cpu_capacity[cpu]` is set for each CPU.
 //! - `dom_cpumasks[llc][word]` is set for each LLC, and for each word of its CPU mask.
 //! - `steal_order[cpu * 128 + near]` is set for each pair of CPUs.
@@ -34,8 +35,8 @@ const MAX_CONTEXT: usize = u16::MAX as usize;
 /// The profile of one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// A sentence about what the policy's user-space part does and this profile does not. Empty if
-    /// nothing important is missing.
+    /// A text that names the work of the policy's user-space part that this profile does not do.
+    /// Empty if nothing important is missing.
     pub absent: String,
     /// How long the machine has been up when the policy is loaded, in ns.
     pub uptime_ns: u64,
@@ -80,7 +81,8 @@ pub struct Setting {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     pub program: String,
-    /// The program runs once for each group of this kind. If `None`, it runs once.
+    /// Kind of group for each of which the program runs once. With `None`, the program runs once in
+    /// total.
     pub each: Option<Group>,
     /// Condition under which the program runs. An empty condition is always true.
     pub when: String,
@@ -88,14 +90,15 @@ pub struct Run {
     pub on: String,
     /// Whether the program runs after the policy is enabled. Otherwise it runs before.
     pub after: bool,
-    /// Members of the struct that is passed to the program as its argument.
+    /// Values of the members of the struct that is passed to the program as its argument.
     pub args: Vec<Arg>,
-    /// Names for the members' values when the program has returned, in the members' order.
+    /// Names for the values that the members have after the program has returned, in the order of
+    /// the members.
     pub result: Vec<String>,
-    /// Words of 64 bits in the policy's memory to set when the program has returned. The results of
-    /// programs contain the addresses of these words.
+    /// Words of 64 bits in the policy's memory that are set after the program has returned. Their
+    /// addresses are results of programs.
     pub memory: Vec<Setting>,
-    /// Programs to run afterwards, for the same CPU, core and so on. They can use the results.
+    /// Programs to run after this one, for the same CPU, core and so on. They can use its results.
     pub then: Vec<Run>,
 }
 
@@ -162,8 +165,8 @@ impl Profile {
     }
 }
 
-/// Passes `value` to `set` as text. An expression gives large unsigned values as negative numbers,
-/// because they have wrapped. If the variable's type refuses a negative number, the unsigned
+/// Passes `value` to `set` as text. Values of expressions are signed, so a large unsigned value
+/// appears as a negative number. If the variable's type refuses the negative number, the unsigned
 /// numbers with the same bits are tried.
 pub fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
     set(&value.to_string()).or_else(|error| match i32::try_from(value) {
@@ -227,8 +230,8 @@ impl Run {
         Ok(bytes)
     }
 
-    /// Returns the members' current values by the names that the profile gives them. The value of
-    /// an array is its first element.
+    /// Returns the current values of the members that have a name in `result`, with these names.
+    /// The value of an array is its first element.
     pub fn results(&self, context: &[u8]) -> Vec<(String, i64)> {
         let mut end: usize = 0;
         let mut results = Vec::new();

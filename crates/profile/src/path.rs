@@ -8,8 +8,8 @@ use crate::facts::{Properties, is_cpu_property, is_pair_property};
 use crate::group::{Group, Instance, instances};
 use machine::MachineSpec;
 
-/// Maximum number of elements that a setting sets for one CPU. Also the maximum number of CPUs,
-/// pairs and words for which a setting is repeated.
+/// Maximum number of elements that a setting sets for one CPU, and maximum number of CPUs, pairs
+/// and words for which a setting is repeated.
 const MAX_PATHS: usize = 1 << 22;
 
 /// The path of a variable or map entry. Its indices are expressions, as in
@@ -20,8 +20,7 @@ pub(crate) struct Path<'p> {
     indices: Vec<Index>,
 }
 
-/// An index of a path. It consists of values (several for the key of a map), or it is a range
-/// `from..to`.
+/// An index of a path: one value, several values (for the key of a map), or a range `from..to`.
 enum Index {
     Values(Vec<Expression>),
     Range(Expression, Expression),
@@ -48,9 +47,9 @@ impl<'p> Path<'p> {
         Ok(Path { between, indices })
     }
 
-    /// Returns the instances for which the path is set, which the names in its indices determine.
-    /// `[cpu]` means each CPU, `[llc]` each LLC, and `[llc].x[other_llc]` each pair of LLCs. If
-    /// `at` already has a CPU, only that CPU is used.
+    /// Returns the instances (CPUs, pairs or words) for which the path is set. The names in its
+    /// indices determine them: `[cpu]` means each CPU, `[llc]` each LLC, and `[llc].x[other_llc]`
+    /// each pair of LLCs. If `at` already has a CPU, only that CPU is used.
     ///
     /// # Errors
     /// There are more than [`MAX_PATHS`] instances.
@@ -112,8 +111,8 @@ impl<'p> Path<'p> {
         Ok(all)
     }
 
-    /// Returns the paths for one instance. Their indices are numbers. A range gives one path for
-    /// each of its elements.
+    /// Returns the paths for one instance, with numbers as indices. For a range, there is one path
+    /// for each number in it.
     pub(crate) fn at(&self, facts: &Properties) -> Result<Vec<String>, String> {
         let mut paths = vec![self.between[0].to_owned()];
         for (index, after) in self.indices.iter().zip(&self.between[1..]) {

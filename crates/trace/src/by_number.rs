@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A map whose keys are numbers such as pids and locks. It needs no hashing, because most keys are
-//! small, and few numbers between them are unused.
+//! A map whose keys are numbers, such as pids or the numbers of locks. It needs no hashing, because
+//! most keys are small, and most small numbers are keys.
 
 use std::collections::BTreeMap;
 
 /// Keys below this limit index a vector. The limit is the kernel's PID_MAX_LIMIT. Larger keys are
-/// kept in a tree, because a vector for them would take gigabytes. Only a damaged or foreign trace
-/// has such keys.
+/// kept in a tree, because a vector for them would take gigabytes. Such keys occur only in damaged
+/// traces and in traces of other programs.
 const DENSE: u32 = 1 << 22;
 
 /// A map from numbers to entries. An entry is created with its default value when it is first

@@ -2,10 +2,10 @@
 //! Draws the schedule as text, with one row per CPU and one column per step of time.
 //!
 //! A cell shows the task that used the CPU for the largest part of the step. If several tasks used
-//! it equally long, the first of them is shown. `.` marks an idle CPU and `x` an offline one.
+//! it for the same time, the first of them is shown. `.` marks an idle CPU and `x` an offline CPU.
 //! Anything shorter than a step can be invisible. On request, a list with one line per switch
-//! follows the drawing. The list shows everything, but it is practical only for short windows of
-//! time.
+//! follows the drawing. The list contains every switch, so it is practical only for short windows
+//! of time.
 
 use crate::escape;
 use crate::event::{Event, Record, Sink, TaskState};
@@ -28,7 +28,8 @@ pub struct DrawOptions {
     pub to: u64,
     /// Time per column in ns.
     pub step: u64,
-    /// Number of characters per line. A longer window continues below, in another band of rows.
+    /// Number of characters per line. A window that is longer than a line continues below, in
+    /// another band of rows.
     pub width: usize,
     /// Whether the switches are also listed.
     pub list: bool,
@@ -206,7 +207,7 @@ impl Draw {
         let _ = writeln!(out, "{}", line.trim_end());
     }
 
-    /// Writes the legend: what columns and labels mean.
+    /// Writes the legend: the length of a column, and the tasks to which the labels belong.
     fn legend(&self, labels: &Labels, out: &mut String) {
         let _ = write!(out, "one column = {}, . = idle", short_time(self.options.step));
         if self.rows.iter().any(|row| row.cells.contains(&OFFLINE)) {
@@ -268,7 +269,7 @@ impl Draw {
 }
 
 impl Row {
-    /// Counts the time up to `now` as time of the running task.
+    /// Adds the time from `since` to `now` to the time of the running task.
     fn advance(&mut self, now: u64, options: &DrawOptions) {
         while self.since < now {
             let next = options.from + (self.cells.len() as u64 + 1).saturating_mul(options.step);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The binary encoding of records. It is exact, compact and the same on every host.
 //!
-//! An encoded record consists of these items. A varint is a number in LEB128, which takes few bytes
-//! if the number is small.
+//! An encoded record consists of the items in the list below. A varint is a number in LEB128, which
+//! takes few bytes if the number is small.
 //!
 //! - One byte with the tag (low 5 bits) and the flag. The tag is the number of the event's kind.
 //! - The difference between the times of this record and the record before it (zigzag varint,
@@ -10,7 +10,7 @@
 //! - The CPU (varint).
 //! - The difference between the CPU's local time and the record's time (varint).
 //! - The numbers of the event (varints), and its text (length as a varint, then UTF-8). The tag
-//!   determines which of them exist.
+//!   determines which numbers exist, and whether there is a text.
 //!
 //! A Switch takes about 9 bytes.
 
@@ -219,8 +219,8 @@ mod tests {
 
     #[test]
     fn every_record_is_decoded_unchanged() {
-        // The times jump to both ends of the range. The encoding must be exact even if times are
-        // not in order.
+        // The times jump between the ends of their range. The encoding must be exact even if times
+        // are not in order.
         let times = [0, 1, u64::MAX, 3, 1 << 63, 0, 127, 128];
         let records: Vec<Record> = sample_events()
             .into_iter()

@@ -4,8 +4,8 @@
 //! Task names, file names and a policy's messages come from objects, workloads and recordings that
 //! nobody has checked. They may contain control characters, which a terminal executes: they clear
 //! the screen, change the window title or enter input as if the user had typed it. Bidirectional
-//! controls display text in another order. A newline can make text look like another line of a
-//! table, or like an event of an ftrace file.
+//! controls display text in another order. After a newline, text can look like another line of a
+//! table, or like an event in an ftrace file.
 //!
 //! All other modules rely on this one to replace such characters. Escaping a text twice has the
 //! same result as escaping it once.
@@ -20,7 +20,7 @@ fn is_control(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns the text with `write` applied to each character for which `is_replaced` is true.
+/// Returns the text, in which `write` has replaced each character for which `is_replaced` is true.
 fn replace(text: &str, is_replaced: impl Fn(char) -> bool, write: impl Fn(&mut String, char)) -> Cow<'_, str> {
     if !text.chars().any(&is_replaced) {
         return Cow::Borrowed(text);

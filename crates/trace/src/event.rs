@@ -33,7 +33,7 @@ pub enum MigrateReason {
     Affinity,
 }
 
-// Every sink (consumer of records) matches on the kind of event. `repr(u8)` makes this fast,
+// The kind of event. Every sink (consumer of records) branches on it. `repr(u8)` makes this fast,
 // because the kind is then stored in a byte of its own. By default, Rust encodes the kind in unused
 // values of another field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +74,8 @@ pub enum Event {
     Prio { pid: u32, prio: i32 },
     /// `Record::cpu` came online or went offline.
     Hotplug { online: bool },
-    /// The kernel and the policy used `ns` nanoseconds on `Record::cpu` since this CPU's previous
-    /// `Overhead` record.
+    /// On `Record::cpu`, the kernel and the policy used `ns` nanoseconds since the previous
+    /// `Overhead` record of this CPU.
     Overhead { ns: u64 },
     /// A callback of the policy returned. `op` is an index into
     /// [`Header::ops`](crate::Header::ops). The callback began at the record's time plus `after`
@@ -94,8 +94,8 @@ pub enum Event {
     DsqLength { dsq: u64, nr: u32 },
     /// Load balancing ran and moved this many tasks.
     Balance { moved: u32 },
-    /// The program of a task completed `count` operations (`Work::Done`). `response_ns` is the time
-    /// since the request began (`Work::Begin`), or 0 if no request was begun.
+    /// The program of a task completed `count` operations (`Op::Done`). `response_ns` is the time
+    /// since its request began (`Op::Begin`), or 0 if no request had begun.
     Done { pid: u32, count: u32, response_ns: u64 },
     /// A task entered another phase of its rt-app program.
     Phase { pid: u32, phase: u32 },
@@ -143,10 +143,10 @@ pub fn dsq_name(dsq: u64) -> String {
 
 /// An event with its CPU and its time.
 ///
-/// A simulated CPU handles an event at one instant, `time`, and is charged for the work that the
-/// event causes. The CPU's own clock, [`Record::local_time`], is therefore ahead of `time` by the
-/// work that was charged so far. The records of a run are ordered by `time`. The records of one CPU
-/// are also ordered by their local times.
+/// A simulated CPU handles an event at one instant, `time`, and is then charged for the time of the
+/// work that the event causes. The CPU's own clock, [`Record::local_time`], is therefore ahead of
+/// `time` by the time that was charged so far. The records of a run are ordered by `time`. The
+/// records of one CPU are also ordered by their local times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Time in ns since the start of the run at which the kernel was entered.

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The first time in a block is relative to 0, so each block can be decoded on its own. `hash` is
-//! the trace hash of the run, which the reader computes again and compares. The last checksum
-//! covers count and hash.
+//! the trace hash of the run. The reader computes this hash from the records and compares. The last
+//! checksum covers count and hash.
 
 use crate::encode::{DecodeError, Decoder, Encoder, VERSION};
 use crate::event::{Event, Record, Sink};
@@ -92,8 +92,8 @@ impl<W: Write> Writer<W> {
         self.encoder = Encoder::new();
     }
 
-    /// Writes the run's result, which is text that does not follow from the records.
-    /// [`Reader::result`] returns this text.
+    /// Writes the run's result. This is a text with figures that cannot be computed from the
+    /// records. [`Reader::result`] returns it.
     pub fn result(&mut self, text: &str) {
         self.write_block(b'B');
         self.block.extend_from_slice(text.as_bytes());
@@ -408,7 +408,8 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// If a record contains the number of a CPU that the machine does not have, returns this number.
+/// Returns the number of a CPU that a record contains but the machine does not have, if there is
+/// one.
 fn cpu_beyond(record: &Record, cpus: usize) -> Option<u32> {
     let (a, b) = match record.event {
         Event::Wakeup { target, .. } | Event::Ipi { target } => (target, target),

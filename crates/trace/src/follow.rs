@@ -12,8 +12,8 @@ pub struct Task {
     pub tgid: u32,
     /// The kernel's priority from 0 to 139. It is 120 if no record has set it.
     pub prio: i32,
-    /// CPU on which the task is running or waiting. For a sleeping task, the CPU on which it last
-    /// ran.
+    /// CPU on which the task is running or waiting to run. For a sleeping task, the CPU on which it
+    /// last ran.
     pub cpu: u32,
     pub runnable: bool,
     known: bool,

@@ -2,15 +2,15 @@
 //! The canonical form of an event. It consists of a tag (the number of the event's kind), a flag,
 //! up to four numbers (words) and a text.
 //!
-//! The trace hash and the encoding in trace files are both computed from this form. They therefore
-//! cannot disagree about the meaning of an event. A tag never changes its meaning. If an event gets
-//! a new meaning, it also gets a new tag.
+//! The trace hash and the encoding in trace files are both computed from this form, so both depend
+//! on the same contents of an event. A tag never changes its meaning. If an event gets a new
+//! meaning, it also gets a new tag.
 
 use crate::event::{Event, MigrateReason, TaskState};
 
-/// The canonical form of an event. Words that the tag does not use ([`LAYOUT`]) are 0. Only words 0
-/// and 2 may have more than 32 bits. In this case, the next word is unused. Words 0 and 1 therefore
-/// fit into 64 bits together, and so do words 2 and 3.
+/// The canonical form of an event. Words that the tag does not use ([`LAYOUT`]) are 0. Words 0 and
+/// 1 fit into 64 bits together: either both have at most 32 bits, or word 1 is unused. The same
+/// holds for words 2 and 3.
 pub(crate) struct Form<'a> {
     pub tag: u8,
     pub flag: u8,
@@ -253,8 +253,8 @@ fn flag_reason(flag: u8) -> Result<MigrateReason, &'static str> {
     })
 }
 
-/// Returns one event of every kind, with extreme values. The tests of this crate's encodings use
-/// these events.
+/// Returns at least one event of every kind, with extreme values, for tests of the hash and of the
+/// encodings.
 #[cfg(test)]
 pub(crate) fn sample_events() -> Vec<Event> {
     use crate::event::{MigrateReason as M, TaskState as S};
@@ -389,8 +389,8 @@ mod tests {
             for i in 0..4 {
                 assert!(used.contains(&i) || form.words[i] == 0, "{event:?}");
             }
-            // The hash combines words 0 and 1, and words 2 and 3, into one number each. It relies
-            // on this property.
+            // The hash combines words 0 and 1 into one number of 64 bits, and words 2 and 3 into
+            // another. The two words of each pair must therefore fit into 64 bits.
             for i in [0, 2] {
                 assert!(form.words[i] <= u64::from(u32::MAX) || form.words[i + 1] == 0);
                 assert!(form.words[i + 1] <= u64::from(u32::MAX));

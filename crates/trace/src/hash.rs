@@ -13,15 +13,16 @@
 //! 4. the next two numbers of the event.
 //!
 //! Two independent multiplications combine these words. A third multiplication combines the result
-//! with the state, so each record delays the next one only by the latency of one multiplication.
-//! The hash detects differences, but it gives no protection against collisions that are constructed
-//! on purpose.
+//! with the state. Only this one depends on the previous record, so a CPU can compute the other two
+//! in advance. The hash detects differences, but it gives no protection against collisions that are
+//! constructed on purpose.
 
 use crate::event::{Record, Sink};
 use crate::form::Form;
 use std::fmt;
 
-// Odd constants with about half of their bits set. They are fractions of square roots of primes.
+// Odd constants with about half of their bits set. They are the first bits after the point of
+// square roots of primes.
 const K: [u64; 5] = [
     0x6a09_e667_f3bc_c909,
     0xbb67_ae85_84ca_a73b,
@@ -167,8 +168,8 @@ mod tests {
             .collect()
     }
 
-    /// Checks hashes against committed values. Committed results contain such hashes, so a change
-    /// of the hash function must be noticed.
+    /// Compares hashes with committed values. Committed results of runs contain trace hashes, so a
+    /// change of the hash function must be noticed.
     #[test]
     fn hashes_have_the_committed_values() {
         assert_eq!(Hash::default().to_string(), KNOWN_EMPTY);
@@ -280,8 +281,8 @@ mod tests {
         assert_ne!(hash(&doubled), hash(&all()));
     }
 
-    /// Schedules differ in small, regular ways. No two of 100 000 such records may have the same
-    /// hash.
+    /// The records of different schedules differ in small, regular ways. No two of 100 000 records
+    /// that differ like this may have the same hash.
     #[test]
     fn regular_records_do_not_collide() {
         let mut seen = BTreeSet::new();

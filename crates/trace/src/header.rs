@@ -3,8 +3,8 @@
 
 use crate::encode::{Bytes, DecodeError, put_text, put_varint};
 
-/// Position of a CPU in the machine. Two CPUs are in the same core, LLC or node if the numbers are
-/// equal. The numbers have no other meaning.
+/// Position of a CPU in the machine, as numbers of its core, LLC and node. Two CPUs are in the same
+/// core, LLC or node if their numbers are equal. The numbers have no other meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuPosition {
     pub core: u32,
@@ -93,8 +93,9 @@ impl Header {
             hz: from.u32()?,
             ..Header::default()
         };
-        // The counts may be damaged, so no memory is reserved for them. Every item takes at least
-        // one byte, so the loop ends at the latest when there are no more bytes.
+        // In a damaged file, a count may be wrong, so no memory is reserved for the items in
+        // advance. Every item takes at least one byte, so the loop ends at the latest at the end of
+        // the bytes.
         for _ in 0..from.varint()? {
             header.cpus.push(CpuPosition {
                 core: from.u32()?,

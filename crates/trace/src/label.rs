@@ -4,7 +4,7 @@
 //! number.
 //!
 //! The stem of a command name is the name without the suffix that numbers the instances of the
-//! command.
+//! command: `worker` for `worker-12`.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,8 @@
 
 /// Converts the length of a collection, or an index into it, to `u32`.
 ///
-/// # Panics If `len` is 2^32 or more. This does not happen: blocks and headers are limited, and no
+/// # Panics
+/// If `len` is 2^32 or more. This does not happen: blocks and headers are limited, and no
 /// machine has that many CPUs, tasks or tracks.
 #[inline]
 #[track_caller]

@@ -29,7 +29,7 @@ impl Sink for Tee<'_> {
     }
 }
 
-/// Keeps all records. Meant for tests and for short windows of time.
+/// A vector is a sink that keeps all records. It is meant for tests and for short windows of time.
 impl Sink for Vec<Record> {
     fn take(&mut self, records: &[Record]) {
         self.extend_from_slice(records);

@@ -7,7 +7,8 @@ use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, Workload};
 use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An error in a workload. If it is in a step of a program, `op` contains the indexes of both.
+/// An error in a workload. If the error is in a step of a program, `op` contains the index of the
+/// program and that of the step.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub op: Option<(usize, usize)>,
@@ -53,8 +54,8 @@ impl Workload {
         })
     }
 
-    /// Returns the indices of all tasks that exist at some time: tasks that are started and,
-    /// recursively, tasks that these fork.
+    /// Returns the indices of all tasks that exist at some time: the tasks that are created at the
+    /// start, the tasks that these fork, and so on.
     pub(crate) fn created(&self) -> BTreeSet<u32> {
         let started = self.tasks.iter().zip(0..).filter(|(task, _)| task.spawn);
         let mut left: Vec<u32> = started.map(|(_, index)| index).collect();
@@ -383,8 +384,8 @@ impl Resource {
     }
 }
 
-/// Loops with at most this many rounds are accepted even if no time passes in them, because such
-/// bursts are probably intended.
+/// Loops with at most this many rounds are accepted even if no time passes in them, because a short
+/// burst of steps is probably intended.
 const IDLE_ROUNDS: u64 = 10_000;
 
 /// Checks that each loop with more than [`IDLE_ROUNDS`] rounds waits or computes. Steps that take
@@ -432,8 +433,8 @@ fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding
     Ok(())
 }
 
-/// Checks that mutexes are locked and unlocked in pairs. Programs have no branches except loops, so
-/// it is known which mutexes a task holds at each step.
+/// Checks that mutexes are locked and unlocked in pairs. This is possible because programs have no
+/// branches except loops, so it is known which mutexes a task holds at each step.
 fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)> {
     let name = |id: ResourceId| workload.resources[id as usize].name();
     let mut held: BTreeSet<ResourceId> = BTreeSet::new();
@@ -492,8 +493,8 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
     }
 }
 
-/// Checks that some task can end each wait, and that some task receives from each channel to which
-/// others send.
+/// Checks that for each wait there is a task that can end it, and that each channel to which tasks
+/// send has a task that receives.
 fn wakers_exist(workload: &Workload) -> Checked {
     let used: BTreeSet<u32> = workload.tasks.iter().map(|t| t.program).collect();
     let mut waits: BTreeMap<ResourceId, (usize, usize)> = BTreeMap::new();

@@ -41,13 +41,15 @@ pub enum Action {
     },
     /// Sets cpuset.cpus. `None` restores the CPUs of the parent cgroup.
     Cpus { cgroup: u32, cpus: Option<Vec<u32>> },
-    /// Moves all tasks with this name to a cgroup at once. If `process` is set, the other threads
-    /// of their processes are moved as well (cgroup.procs), otherwise not (cgroup.threads).
+    /// Moves all tasks with the name `comm` to a cgroup at once. If `process` is set, the other
+    /// threads of their processes move, too (as by a write to cgroup.procs). Otherwise only these
+    /// tasks move (cgroup.threads).
     Attach { cgroup: u32, comm: String, process: bool },
 }
 
 impl crate::Workload {
-    /// Returns whether a cgroup does not exist at the start.
+    /// Returns whether a cgroup does not exist at the start, because a disturbance creates it
+    /// later.
     pub fn is_created_later(&self, cgroup: u32) -> bool {
         let mut life = self.disturbances.iter().filter(|d| d.action.cgroup() == Some(cgroup));
         let first = life.find(|d| matches!(d.action, Action::Create { .. } | Action::Remove { .. }));

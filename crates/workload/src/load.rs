@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loading of workloads from what the user specifies.
+//! Loads the workload that a user specifies.
 
 use crate::generator::{generate, generators};
 use crate::program::Workload;
@@ -15,8 +15,9 @@ const MAX_RECORDING_BYTES: u64 = 512 << 20;
 
 /// Loads a workload. Paths in `search` are directories of workload files. `spec` is one of
 ///
-/// - a path that ends in `.json`, used as it is or relative to the directories in `search`,
-/// - the name of a `.json` file in one of those directories, without its extension,
+/// - a path that ends in `.json`, either as it is or relative to one of the directories in
+///   `search`,
+/// - the name, without extension, of a `.json` file in one of the directories in `search`,
 /// - a generator with parameters,
 /// - the file of a recording to replay (`recording.txt` or `trace:file=recording.txt`).
 ///
@@ -63,7 +64,8 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
 }
 
 /// Returns the names (without extension) and paths of the rt-app files in the directories, sorted
-/// by name. If several directories contain a name, the first one is used.
+/// by name. If several directories contain a file with the same name, the file in the first
+/// directory is used.
 pub fn files(search: &[&Path]) -> Vec<(String, PathBuf)> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
     for directory in search {
@@ -118,7 +120,7 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
     };
     let mut workload = replay::from_records(&records, &name)?;
     if missing > 0 {
-        // The name is printed with every result, so readers notice that the recording is
+        // The name is printed with every result, so the user notices that the recording is
         // incomplete.
         workload.name = format!("{name} (the recording lacks {missing} switches)");
     }

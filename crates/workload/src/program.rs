@@ -18,7 +18,7 @@ pub const MEASURED: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dist {
     Fixed(u64),
-    /// Uniform in `lo..=hi`.
+    /// Uniformly distributed in `lo..=hi`.
     Uniform {
         lo: u64,
         hi: u64,
@@ -26,8 +26,8 @@ pub enum Dist {
     Exponential {
         mean: u64,
     },
-    /// A mixture of two exponential distributions: `mean_a` with probability `permille_a`/1000,
-    /// otherwise `mean_b`.
+    /// A mixture of two exponential distributions: with probability `permille_a`/1000 the one with
+    /// mean `mean_a`, otherwise the one with mean `mean_b`.
     HyperExponential {
         permille_a: u32,
         mean_a: u64,
@@ -72,8 +72,8 @@ pub enum Policy {
     },
 }
 
-/// A step of a program. Apart from the stated time, it takes only as long as the kernel's work for
-/// it.
+/// A step of a program. In addition to the time that a variant states, a step takes as long as the
+/// kernel's work for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Compute this many ns of work at capacity 1024. Slower CPUs take longer.
@@ -83,8 +83,8 @@ pub enum Op {
     /// Sleep for this long.
     Sleep(Dist),
     /// Sleep until `period` after the previous expiry of this task's timer `timer` (rt-app
-    /// `timer`). If the task missed an expiry, an `absolute` timer keeps its original schedule, and
-    /// any other timer starts again from now. A timer starts at its first use.
+    /// `timer`). If the task missed an expiry, an `absolute` timer keeps its original schedule. Any
+    /// other timer is then restarted at the current time. A timer starts at its first use.
     Timer {
         timer: u32,
         period: u64,
@@ -136,8 +136,8 @@ pub enum Op {
     /// Wait until the channel has a message, and leave it there (poll).
     Poll(ResourceId),
     Yield,
-    /// Create the task that `Workload::tasks[task]` describes. Its `start_ns` counts from now. If
-    /// `thread` is set, the task belongs to the parent's process.
+    /// Create the task that `Workload::tasks[task]` describes. Its `start_ns` counts from this
+    /// step. If `thread` is set, the task belongs to the parent's process.
     Fork {
         task: TaskId,
         thread: bool,
@@ -159,8 +159,8 @@ pub enum Op {
     SetPolicy(Policy),
     /// Move the task to a cgroup, an index into [`Workload::cgroups`].
     SetCgroup(u32),
-    /// Begin a request. Its response time counts from now, or from the creation of the task if
-    /// `arrival` is set.
+    /// Begin a request. Its response time counts from this step, or from the creation of the task
+    /// if `arrival` is set.
     Begin {
         arrival: bool,
     },
@@ -194,8 +194,8 @@ pub struct Program {
     pub counters: u32,
 }
 
-/// Kind of a channel. It determines the kernel functions that a policy can trace, which blocked
-/// tasks are woken and how, and the cost of a message.
+/// Kind of a channel. It determines the cost of a message, which of the waiting tasks are woken and
+/// how, and the kernel functions that a policy can trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Channel {
     #[default]
@@ -227,7 +227,7 @@ impl Channel {
         named.map_or("", |(name, _)| name)
     }
 
-    /// Returns the kind with a name in rt-app files.
+    /// Returns the kind that has the name `name` in rt-app files.
     pub fn named(name: &str) -> Option<Channel> {
         let named = Channel::NAMES.iter().find(|(other, _)| *other == name);
         named.map(|(_, kind)| *kind)
@@ -284,8 +284,9 @@ pub struct TaskSpec {
     pub cgroup: u32,
     /// Whether the task is created at the start. Otherwise it is only a template for [`Op::Fork`].
     pub spawn: bool,
-    /// Working set in bytes. It determines the cost of reloading caches after a switch, and how much
-    /// caches and memory slow the task; 0 means no cost and no slowdown.
+    /// Working set in bytes. It determines the cost of reloading caches after a switch, and how
+    /// much the task is slowed if it shares caches and memory with others. With 0, there is
+    /// neither.
     pub footprint_bytes: u64,
     /// Bytes of the working set that the task touches per us of its work (MB/s). `None` is the rate
     /// of the machine.
@@ -301,7 +302,7 @@ pub struct Cgroup {
     pub weight: u32,
 }
 
-/// Kind of the score, the one number that is the result of a workload.
+/// Kind of the score. The score is the single number that is the result of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Score {
     /// Operations ([`Workload::unit`]) per second. Higher is better.
@@ -309,7 +310,7 @@ pub enum Score {
     OperationsPerSecond,
     /// Time until all tasks have exited.
     CompletionTime,
-    /// Time of the run divided by the number of operations.
+    /// Time of the run divided by the number of operations. Lower is better.
     TimePerOperation,
     /// Context switches per second. Higher is better.
     SwitchesPerSecond,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Replay: converts a recording into a workload with tasks that do the same work.
+//! Replay: converts a recording (a trace of a real machine) into a workload with tasks that do the
+//! same work.
 //!
-//! Each task computes as much as in the recording. If another task woke it in the recording, it
-//! waits for that task. Otherwise it sleeps as long as in the recording. A different scheduler thus
-//! changes how long tasks wait for a CPU, but not what they do.
+//! Each task computes for as long as in the recording. If another task woke it in the recording, it
+//! waits until that task wakes it. Otherwise it sleeps for as long as in the recording. A different
+//! scheduler thus changes how long tasks wait for a CPU, but not what they do.
 //!
-//! - All computing between two other steps becomes one [`Op::Run`], no matter on which CPUs and in
-//!   how many pieces it ran.
+//! - The time that a task computes between two other steps becomes one [`Op::Run`], even if the
+//!   task was preempted or changed CPUs.
 //! - A wake-up by another task becomes a semaphore for this pair of tasks. The waker posts it, and
 //!   the woken task waits for it. A wake-up that happens earlier than in the recording is therefore
 //!   not lost.
@@ -22,7 +23,7 @@
 //! times.
 //!
 //! In a recording that does not mark interrupts, a wake-up by an interrupt looks like a wake-up by
-//! the interrupted task. It is replayed as such.
+//! the interrupted task, and is replayed as a wake-up by this task.
 
 use crate::generator::{empty, task};
 use crate::program::{Dist, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
@@ -30,7 +31,7 @@ use input::Error;
 use std::collections::BTreeMap;
 use trace::{Event, Record, TaskState};
 
-/// State of a task. The number is the time in ns at which the state began.
+/// State of a task, with the time in ns at which it began.
 #[derive(Clone, Copy)]
 enum Doing {
     Runs(u64),
@@ -52,7 +53,7 @@ struct Replayed {
 }
 
 impl Replayed {
-    /// Adds the computing up to `time` if the task is running.
+    /// Adds the time up to `time` to `computed` if the task is running.
     fn compute_until(&mut self, time: u64) {
         if let Doing::Runs(since) = self.doing {
             self.computed += time - since;
@@ -60,7 +61,7 @@ impl Replayed {
         }
     }
 
-    /// Appends a step for the computing since the last step, then `op`.
+    /// Appends a step for the time computed since the last step, and then `op`.
     fn step(&mut self, op: Option<Op>) {
         let ns = std::mem::take(&mut self.computed);
         self.ops.extend((ns > 0).then_some(Op::Run(Dist::Fixed(ns))));
@@ -105,8 +106,8 @@ pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
     for mut task in replay.tasks {
         task.compute_until(end);
         task.step(None);
-        // A task without steps is not started. It keeps its index, because other tasks refer to
-        // tasks by index.
+        // A task without steps is not created. It stays in the list nevertheless, because forks
+        // refer to tasks by their index.
         task.spec.spawn &= !task.ops.is_empty();
         workload.programs.push(Program {
             ops: task.ops,

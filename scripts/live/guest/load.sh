@@ -4,8 +4,8 @@
 # hackbench, chat, forks, pipes, changes of affinity and nice value, and a real-time task.
 #
 # At the same time, CPU 3 repeatedly goes offline and online again. Three tasks are bound to it. A
-# CPU is offline only when all tasks have left it. The script writes to /tmp/offline how many
-# seconds this took each time.
+# CPU is offline only when all tasks have left it. The script measures each time how long this
+# takes, and writes the seconds to /tmp/offline.
 end=$(($(date +%s) + $1))
 others=""
 until_end() { while [ "$(date +%s)" -lt $end ]; do "$@"; done; }

@@ -63,8 +63,8 @@ policy() {
   # Taking the CPU offline must not take longer than 25 s. If a policy starves the CPU's kernel
   # threads, it takes longer, or the watchdog ends the policy after 30 s. The limit is high because
   # a busy host slows the guest down: on a quiet host it took 2 s, and with four times as much work
-  # as CPUs 18 s. The soak has a strict limit (soak.awk), because its time does not depend on the
-  # host.
+  # as CPUs 18 s. The soak (a long test) has a strict limit (soak.awk), because the guest's time
+  # does not depend on the host there.
   [ -n "$soak" ] || echo "${slowest:-0}" | awk '{ exit ($1 > 25) }' || fail "$1: CPU 3 went offline in $slowest s"
   if [ $status != 0 ]; then
     fail "$1: exit status $status"
@@ -110,7 +110,7 @@ policies() {
   while IFS=: read -r spec counters <&3; do
     wanted "${spec%% *}" || continue
     [ -n "$plain" ] && [ "$spec" != "${spec%% *}" ] && continue
-    # long= applies to the policy with its default parameters.
+    # The option long= applies only to the policy with its default parameters.
     [ "$spec" = "${long%:*}" ] && { (seconds=${long#*:}; longer=$seconds; failed=0; policy "$spec" "$counters"; exit $failed) || failed=1; continue; }
     policy "$spec" "$counters"
   done 3</tmp/mechanisms
@@ -161,11 +161,11 @@ refusals() {
   echo "refusals: done"
 }
 
-# Tests what a profile does in place of a policy's user-space part: it sets callback flags and
+# Tests profiles, which replace the user-space part of a policy: a profile sets callback flags and
 # sizes, and runs programs of type syscall.
 prepared() {
-  # scx's headers read the kernel's configuration. The package from which this kernel comes does not
-  # contain it.
+  # Code in scx's headers reads the kernel's configuration, which is not in the package from which
+  # this kernel comes.
   [ ! -f /objects/scx_bpfland.bpf.o ] || expect 1 'no configuration of this kernel' live load /objects/scx_bpfland.bpf.o --for 1s
   mkdir -p /boot && echo CONFIG_PREEMPT_RCU=y >"/boot/config-$(uname -r)"
   cp /objects/prepared.bpf.o /tmp/unprepared.bpf.o

@@ -12,7 +12,10 @@ u64 nr_forgotten;
 
 void SCX_OP(stalling_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	/* Only the task that the test has started is forgotten. All other tasks continue to run. */
+	/*
+	 * Does not insert the task that the test has started ("vic..."). All other tasks continue
+	 * to run.
+	 */
 	if (forget && p->comm[0] == 'v' && p->comm[1] == 'i' && p->comm[2] == 'c') {
 		__sync_fetch_and_add(&nr_forgotten, 1);
 		return;

@@ -36,7 +36,7 @@ pub struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// Counts the events of the tasks with these names.
+    /// Counts the events of the tasks whose names are in `names`.
     pub fn scan(&self, names: BTreeSet<String>) -> Side {
         Scan::new(self.header.clone(), Some(names))
             .longest(self.length_ns)
@@ -49,9 +49,9 @@ impl RecordedRun {
 ///
 /// The first execution is not recorded, because recording makes every context switch slower. It
 /// measures the score, the throughput, the response times and the duration. The second execution is
-/// recorded and gives all other figures. Without tracefs there is no recording, and the switch
-/// counts come from /proc. If `measure_events` is set, the time of recording an event is measured
-/// and subtracted from the wake-up latencies.
+/// recorded and measures all other figures. Without tracefs there is no second execution, and the
+/// numbers of switches come from /proc. If `measure_events` is set, the time of recording an event
+/// is measured and subtracted from the wake-up latencies.
 ///
 /// # Errors
 /// The workload cannot be executed, or too much of the recording was lost.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `live compare`: simulates a policy and workload on a model of this machine, executes both here,
-//! and compares the results.
+//! `live compare`: simulates a workload under a policy on a model of this machine, executes the
+//! workload under the policy on this machine, and compares the results.
 
 mod live;
 mod saved;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Saves the live side of a comparison in files. The live side is the result of executing a
-//! workload on this machine. It can then be compared with a simulation later and on another
-//! machine.
+//! workload on this machine. It can be compared with a simulation later, or on another machine.
 //!
-//! A directory contains `live.json` (the result, and facts about the recording) and, if the
-//! execution was recorded, `live.trace`.
+//! The directory of a live side contains `live.json` (the result, and facts about the recording)
+//! and, if the execution was recorded, `live.trace`.
 
 use super::live::{Live, RecordedRun};
 use crate::kernel::NO_POLICY;
@@ -51,12 +50,13 @@ pub fn write(folder: &Path, live: &Live) -> Result<(), Error> {
     destination::write(&folder.join(RESULT), json.as_bytes())
 }
 
-/// Checks that a saved live side executed this workload. Also checks that both sides have a loaded
-/// policy, or that both have the kernel's default scheduler. Names of policies are not compared,
-/// because the same policy may be in files of different names.
+/// Checks that a saved live side is an execution of this workload. Also checks that a policy is
+/// loaded on both sides, or that both sides use the kernel's default scheduler. Names of policies
+/// are not compared, because the same policy may be in files of different names.
 ///
 /// # Errors
-/// The live side executed another workload, or only one of the two has a loaded policy.
+/// The live side is an execution of another workload, or a policy is loaded on only one of the two
+/// sides.
 pub fn check(folder: &Path, live: &Live, policy: &str, workload: &str) -> Result<(), Error> {
     let executed = [&live.result.policy, &live.result.workload];
     let same_kind = (live.result.policy == NO_POLICY) == (policy == EEVDF);

@@ -17,8 +17,8 @@ pub struct Args {
     /// Trace of the same workload on a real machine (`windtunnel live record`), or of another
     /// simulated run
     live: PathBuf,
-    /// Time in ns by which recording one event lengthened the live run. It is subtracted from all
-    /// lengths
+    /// Time in ns by which recording one event lengthened the live run. It is subtracted from each
+    /// measured interval, once for each event in the interval
     #[arg(long, value_name = "NS", default_value_t = 0)]
     event_ns: u64,
     /// Write the explanation as JSON to FILE (- for standard output)

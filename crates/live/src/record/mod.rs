@@ -171,8 +171,8 @@ impl Args {
     }
 }
 
-/// Interprets the words after `--`. If there is a single word and it names a workload, it is the
-/// workload. Otherwise the words are a command.
+/// Interprets the words after `--`. If there is only one word and it names a workload, the program
+/// is this workload. Otherwise the words are a command.
 fn parse_program(words: &[String]) -> Result<Program, Error> {
     let [word, rest @ ..] = words else {
         return Ok(Program::Nothing);
@@ -182,8 +182,8 @@ fn parse_program(words: &[String]) -> Result<Program, Error> {
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match workload::load(word, &folders) {
             Ok(workload) => return Ok(Program::Workload(Box::new(workload))),
-            // A word with parameters is probably meant as a workload, so the error in the workload
-            // is reported.
+            // The word contains parameters, so it is probably meant as a workload, and the error in
+            // the workload is reported.
             Err(error) if word.contains([':', '{']) => return Err(error),
             Err(_) => {}
         }
@@ -191,8 +191,8 @@ fn parse_program(words: &[String]) -> Result<Program, Error> {
     Ok(Program::Command(words.to_vec()))
 }
 
-/// Returns the position of each CPU of this machine (core, cache and node), and the number of ticks
-/// per second.
+/// Returns the position of each CPU in this machine (its core, cache and node), and the number of
+/// ticks per second.
 ///
 /// # Errors
 /// /sys does not describe this machine.
@@ -211,11 +211,11 @@ pub fn places() -> Result<(Vec<CpuPosition>, u32), Error> {
 ///
 /// `start` is the time at which the recording started, on the clock of the workload's records.
 ///
-/// The kernel's records already report the creation and the exit of each task. The workload's
-/// record of a new task therefore becomes a rename, and its record of an exit is dropped. The
-/// workload takes the time of a new task from the parent's clock before the fork. That time may
-/// precede the kernel's record of the fork, which contains the parent's name. In this case the
-/// rename gets the time of the fork, so that it still comes after the kernel's record.
+/// The creation and the exit of each task are in the kernel's records. The workload's record of a
+/// new task therefore becomes a rename, and its record of an exit is dropped. The workload's record
+/// has the time that the parent read from the clock before the fork, which may be earlier than the
+/// kernel's record of the fork. The kernel's record contains the parent's name, so the rename must
+/// come after it. In this case the rename gets the time of the kernel's record.
 pub fn merged(mut records: Vec<Record>, start: u64, own: Vec<Record>) -> Vec<Record> {
     let forks: HashMap<u32, u64> = records
         .iter()
@@ -281,8 +281,9 @@ mod tests {
         assert!(matches!(merged[2].event, Event::Done { .. }));
     }
 
-    /// The parent reads the clock before the fork, so the workload's record (20 ns) precedes the
-    /// kernel's record of the fork (30 ns). The task must still have the name `child` in the end.
+    /// The parent reads the clock before the fork, so the workload's record of the new task (20 ns)
+    /// precedes the kernel's record of the fork (30 ns). The task must nevertheless have the name
+    /// `child` in the end.
     #[test]
     fn a_forked_task_keeps_the_name_that_the_workload_gave_it() {
         let new = |time, comm: &str| Record {

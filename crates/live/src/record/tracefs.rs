@@ -15,7 +15,7 @@ use windtunnel::error::Error;
 
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "windtunnel-";
-/// A buffer is read when it is this full, in percent. Reading more often would disturb the recorded
+/// Fill level, in percent, at which a buffer is read. Reading more often would disturb the recorded
 /// machine.
 const PERCENT: u32 = 50;
 /// Maximum number of recorded bytes that are kept in memory.
@@ -92,7 +92,8 @@ impl Recorder {
         self.write("tracing_on", "1")
     }
 
-    /// Records the names of all existing tasks. Later events identify these tasks by pid alone.
+    /// Records the names of all existing tasks, because later events may contain only the pids of
+    /// these tasks.
     fn name_tasks(&mut self) {
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
             for task in fs::read_dir(process.path().join("task"))
@@ -159,7 +160,7 @@ impl Recorder {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(Error::new(format!("trace_pipe_raw of CPU {cpu}: {error}"))),
             }
-            // The kernel is still writing to a page that is not nearly full. Reading further would
+            // If a page is not nearly full, the kernel is still writing to it. Reading on would
             // race with these writes.
             let used = u16::from_le_bytes([page[8], page[9]]);
             if !all && usize::from(used) < self.page * 3 / 4 {

@@ -48,11 +48,12 @@ pub fn set_policy(policy: Policy) -> Result<(), Request> {
         Policy::Normal { nice } => (libc::SCHED_OTHER, nice, 0),
         Policy::Batch { nice } => (libc::SCHED_BATCH, nice, 0),
         Policy::Idle => (libc::SCHED_IDLE, 0, 0),
-        // SCHED_DEADLINE needs admission control. SCHED_FIFO with the highest priority is the
-        // closest class that does not.
+        // The kernel may refuse SCHED_DEADLINE (admission control). SCHED_FIFO with the highest
+        // priority is the most similar policy without admission control.
         Policy::Deadline => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, 99),
         Policy::Ext { nice } => (SCHED_EXT, nice, 0),
-        // The flag lets child processes start as SCHED_OTHER. They then request their own policy.
+        // Because of the flag, child processes start as SCHED_OTHER. They then request their own
+        // policy.
         Policy::Fifo { rt_priority } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
         Policy::RoundRobin { rt_priority } => (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
     };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Creates the cgroups of a workload below a cgroup of this process, and removes them afterwards.
 //!
-//! In cgroup version 2 the created cgroups are threaded. Version 1 is used if only a version 1
-//! hierarchy has the cpu controller.
+//! With cgroup version 2, the created cgroups are threaded. Version 1 is used if only a hierarchy
+//! of version 1 has the cpu controller.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ impl Cgroups {
     /// Creates the workload's cgroups with their weights.
     ///
     /// # Errors
-    /// A message that says why there are no cgroups, and how the user can get them.
+    /// A message that says why no cgroups can be created, and what the user can do about it.
     pub fn make(cgroups: &[Cgroup]) -> Result<Cgroups, String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let hierarchy = find(&mounts, |path| {

@@ -11,13 +11,13 @@ use workload::{Channel, Op, Resource, Workload};
 pub struct Ends {
     read: i32,
     write: i32,
-    /// Length of each message in bytes, or 0 if messages have different lengths. In the latter case
-    /// the kernel keeps the boundaries between messages.
+    /// Length of each message in bytes, or 0 if messages have different lengths. With 0, the kernel
+    /// keeps the boundaries between messages.
     message: u32,
     kind: Channel,
 }
 
-/// Length of a message of an eventfd, in bytes: its counter.
+/// Length in bytes of a message to an eventfd: the size of the eventfd's counter.
 const COUNTER: u32 = 8;
 /// Number that a message adds to the counter of an eventfd.
 static ONE: u64 = 1;
@@ -41,7 +41,8 @@ impl Ends {
             write,
             message: match kind {
                 Channel::Eventfd => COUNTER,
-                // The kernel keeps the boundaries between datagrams.
+                // 0 is right for datagrams of any length, because the kernel keeps the boundaries
+                // between them.
                 Channel::Datagram => 0,
                 _ => message.unwrap_or(0),
             },
@@ -221,7 +222,7 @@ fn tcp(message: Option<u32>) -> io::Result<(i32, i32)> {
     Ok((read, write))
 }
 
-/// Raises the limit of open files. Each channel needs two files, and a reserve is added.
+/// Raises the limit on open files to two for each channel, and some more as a reserve.
 pub fn allow_files(workload: &Workload) {
     let channels = workload
         .resources

@@ -25,8 +25,8 @@ use workload::Workload;
 
 /// Time limit for a workload that defines no length of its own.
 const DEFAULT_NS: u64 = 10_000_000_000;
-/// Time between two attempts to reap the last process of the workload. Its files are already closed
-/// when the first attempt is made, but it may not be a zombie yet.
+/// Time between two attempts to reap the last process of the workload. At the first attempt, the
+/// files of this process are already closed, but it may not be a zombie yet.
 const END_POLL: Duration = Duration::from_millis(1);
 /// Interval between two samples of the CPUs on which the tasks run or wait.
 const LOOK: Duration = Duration::from_millis(10);
@@ -46,8 +46,8 @@ pub struct Options {
 
 /// Work that the caller does while the workload runs.
 pub struct Meanwhile<'a> {
-    /// The work is done whenever one of these files is readable. This process then wakes up and
-    /// delays the workload, so the files must not become readable often.
+    /// Files that show when there is work: it is done whenever one of them is readable. This
+    /// process then wakes up and delays the workload, so the files must not become readable often.
     pub files: Vec<RawFd>,
     pub work: &'a mut dyn FnMut(),
 }
@@ -55,8 +55,8 @@ pub struct Meanwhile<'a> {
 /// Result of an execution.
 pub struct Executed {
     pub result: RunResult,
-    /// Records that the tasks logged, for example of creation, finished requests and exit. They are
-    /// in order of time, in ns since `begun`.
+    /// Records that the tasks logged, for example of their creation, finished requests and their
+    /// exit. They are in order of time. Times are in ns since `begun`.
     pub log: Vec<Record>,
     /// Time of the start, in ns of CLOCK_MONOTONIC.
     pub begun: u64,
@@ -121,7 +121,8 @@ pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Mean
     });
     stop::install_handlers();
     let mut processes = Processes::start(&world, &spawned)?;
-    // If this machine has CPUs that the workload does not use, this process runs only on them.
+    // If this machine has CPUs that the workload does not use, this process runs only on these
+    // CPUs.
     let others: Vec<u32> = machine
         .iter()
         .copied()
@@ -177,8 +178,8 @@ struct Processes {
     /// Pids of the processes that have not ended.
     leaders: BTreeSet<i32>,
     /// Read end of a pipe. All processes of the workload inherit the write end, and none of them
-    /// writes to it. The kernel closes the write end when the last process exits, which wakes this
-    /// process exactly once.
+    /// writes to it. When the last process exits, the kernel closes the write end, and this process
+    /// wakes up. It thus wakes up only once.
     last_exit: OwnedFd,
 }
 
@@ -243,7 +244,8 @@ impl Processes {
             )
         };
         if polled.last().is_some_and(|last| last.revents != 0) {
-            // The files of a process are closed before it can be waited for.
+            // When a process exits, its files are closed first. Only later can the process be
+            // reaped.
             thread::sleep(END_POLL.min(longest));
         }
     }
@@ -339,8 +341,8 @@ fn lead(world: &Arc<World>, own: &[u32]) {
     }
 }
 
-/// Raised real-time priority of this process. Without it, a workload that keeps all CPUs busy would
-/// leave this process no time to observe the tasks. Dropping this value restores the default
+/// Real-time priority for this process. With a normal priority, this process would get no time to
+/// observe the tasks if the workload keeps all CPUs busy. Dropping this value restores the default
 /// priority.
 struct RaisedPriority;
 

@@ -6,7 +6,7 @@ use super::shared::read_clock;
 use report::TaskCounters;
 use std::fs;
 
-/// Returns the calling thread's counters. Counters that only /proc contains are missing.
+/// Returns the calling thread's counters, except those that only /proc contains.
 pub fn own() -> TaskCounters {
     // SAFETY: `usage` is valid for writing.
     let usage = unsafe {
@@ -22,8 +22,8 @@ pub fn own() -> TaskCounters {
     }
 }
 
-/// Returns the counters of a thread, or `None` if it has exited. The thread is named by its id or
-/// as `thread-self`.
+/// Returns the counters of a thread, or `None` if it has exited. `id` is the id of the thread, or
+/// `thread-self`.
 pub fn thread(id: &str) -> Option<TaskCounters> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{id}/{name}")).ok();
     Some(parse(

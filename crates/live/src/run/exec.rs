@@ -4,7 +4,7 @@
 //! To do so, the process executes this program again, which continues with the task's next
 //! operation. This costs as much as executing a dynamically linked program of a few MB and loading
 //! the workload again. If the process has other threads, exec would end them. In this case the task
-//! only takes the new name.
+//! only changes its name.
 
 use super::execute::{Task, World};
 use super::shared::Shared;

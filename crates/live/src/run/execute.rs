@@ -26,7 +26,8 @@ const ROUNDS: u64 = 2_000;
 const LONG_LIFE: u64 = 10_000_000;
 
 /// Size of the buffer that a task reads and writes, in bytes. This is rt-app's default
-/// (`mem_buffer_size`). A workload may ask for terabytes, which this host need not have.
+/// (`mem_buffer_size`). The buffer cannot be as large as the workload's accesses, because these may
+/// be larger than the host's memory.
 pub const BUFFER_BYTES: usize = 4 << 20;
 
 /// Splits an access of `bytes` bytes into accesses of at most [`BUFFER_BYTES`].
@@ -65,9 +66,9 @@ impl World {
 
 /// Executes this number of iterations of the compute loop.
 ///
-/// The function is not inlined. Otherwise, its copy in [`calibrate`] has fewer instructions per
-/// iteration than the copy that executes the workload, and the workload takes longer than intended.
-/// Under QEMU with one nanosecond per instruction, the difference was 17 %.
+/// The function is not inlined. Otherwise, the compiler makes a copy in [`calibrate`] with fewer
+/// instructions per iteration than the copy that executes the workload, and the workload takes
+/// longer than intended. Under QEMU with one nanosecond per instruction, the difference was 17 %.
 #[inline(never)]
 pub fn compute(rounds: u64) {
     let mut x = black_box(1_u64);
@@ -142,7 +143,7 @@ impl<'w> Task<'w> {
     pub fn new(world: &'w Arc<World>, index: u32, created: u64, alone: bool) -> Task<'w> {
         let program = world.workload.tasks[index as usize].program;
         let spawned = world.workload.tasks[index as usize].spawn;
-        // The random numbers of tasks that exist from the start are the same in every run.
+        // Tasks that exist from the start draw the same random numbers in every run.
         let stream = if spawned {
             u64::from(index)
         } else {
@@ -282,7 +283,7 @@ impl<'w> Task<'w> {
         draw(dist, &mut self.rng, self.traces.entry(at).or_insert(0))
     }
 
-    /// Notes that the task runs again after an operation. If the task had to wait, `woken` is the
+    /// Records that the task runs again after an operation. If the task had to wait, `woken` is the
     /// time of its wake-up.
     fn waited(&mut self, woken: Option<u64>) {
         // The clock is read only if it is needed, because in a guest it takes half a microsecond.
@@ -372,8 +373,8 @@ impl<'w> Task<'w> {
                 self.threads -= 1;
                 continue;
             }
-            // The flag restricts the wait to children of this thread. Other threads wait for
-            // theirs.
+            // The flag restricts the wait to children of this thread. Other threads wait for their
+            // own children.
             let flags = libc::__WNOTHREAD | if self.threads > 0 { libc::WNOHANG } else { 0 };
             // SAFETY: a null pointer means that no status is requested.
             match unsafe { libc::waitpid(-1, std::ptr::null_mut(), flags) } {

@@ -86,8 +86,8 @@ impl Args {
     }
 }
 
-/// Writes JSON to `path` and calls `print`. If `path` is standard output, `print` is not called, so
-/// that only JSON is written there.
+/// Writes JSON to `path` and calls `print`, which prints the result as text. If `path` is standard
+/// output, `print` is not called, so that standard output contains only JSON.
 pub fn write_json<T: serde::Serialize>(path: Option<&Path>, value: &T, print: impl FnOnce()) -> Result<(), Error> {
     let json = serde_json::to_string_pretty(value).map_err(|error| Error::new(error.to_string()))?;
     match path {
@@ -101,8 +101,8 @@ pub fn write_json<T: serde::Serialize>(path: Option<&Path>, value: &T, print: im
     Ok(())
 }
 
-/// Returns the result as JSON, without the fields that only the simulator measures. If they were 0,
-/// they would look like measured values.
+/// Returns the result as JSON, without the fields that only the simulator measures. With the value
+/// 0, these fields would look like measured values.
 ///
 /// # Errors
 /// The result cannot be converted to JSON.
@@ -114,7 +114,7 @@ fn measured(result: &RunResult) -> Result<serde_json::Value, Error> {
         }
     }
     for task in json["tasks"].as_array_mut().into_iter().flatten() {
-        // If the wake-ups of a task could not be timed, its latency is left out.
+        // If no wake-up of a task could be timed, the latency of the task is left out.
         if task["wakeup_latency_p99_ns"] == 0
             && let Some(fields) = task.as_object_mut()
         {
@@ -139,7 +139,7 @@ pub fn execute(
     Ok((executed.result, executed.notes))
 }
 
-/// Executes a workload on all CPUs, and does the work of `meanwhile` when it is due.
+/// Executes a workload on all CPUs, and meanwhile does the work of `meanwhile` when there is any.
 pub fn execute_while(
     workload: workload::Workload,
     for_ns: Option<u64>,

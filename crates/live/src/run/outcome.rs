@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace::{CpuPosition, Event, Record, Sink};
 use workload::{Op, Policy};
 
-/// If other programs use more than this share of the machine, the user gets a warning. In percent.
+/// Share of the machine's CPU time, in percent. If other programs use more, the user gets a
+/// warning.
 const OTHERS_PERCENT: u64 = 5;
 
 /// Returns the ids of the tasks that have not exited.
@@ -26,8 +27,8 @@ pub fn alive(shared: &Shared) -> BTreeSet<u32> {
     alive
 }
 
-/// Computes the result from the log and from the measurements at the end. The caller adds the load
-/// samples.
+/// Computes the result from the log and from the measurements at the end. The caller adds the
+/// samples of the CPUs' loads.
 pub fn executed(world: &World, ended: &Ended) -> Executed {
     let places = vec![CpuPosition::default(); world.cpus.len()];
     let mut summary = Summary::new(&places);
@@ -37,7 +38,8 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     let mut last = 0;
     let in_time = |entry: &Entry| ended.completed || entry.time <= ended.at_ns;
     let entries = world.shared.entries(0).filter(|(kind, entry)| match kind {
-        // The counters of a task are used even if it exited just after the time limit.
+        // Entries with counters of a task are used even if the task exited just after the time
+        // limit.
         Kind::Exit | Kind::Waited | Kind::Before | Kind::BeforeWaited => true,
         _ => in_time(entry),
     });
@@ -164,7 +166,7 @@ fn since(counted: &TaskCounters, before: &TaskCounters) -> TaskCounters {
     }
 }
 
-/// Returns the priority as a number of the kernel, in which 120 is nice 0.
+/// Returns the kernel's number for a priority; nice 0 is 120.
 fn prio(policy: Policy) -> i32 {
     match policy {
         Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => 120 + nice,

@@ -16,7 +16,7 @@ pub enum Request {
     Thread,
     File,
     Cgroup,
-    /// A task may not exec if its process has other threads.
+    /// Exec, which a task cannot do if its process has other threads.
     Exec,
 }
 

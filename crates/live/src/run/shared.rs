@@ -31,7 +31,8 @@ pub enum Kind {
     Done = 1,
     /// Phase `a` began.
     Phase,
-    /// The task began to run. It was created `a` ns after the start of the workload.
+    /// The task began to run. `a` is the time of its creation, in ns after the start of the
+    /// workload.
     New,
     /// The task exited and had used `a` ns of CPU time. `b` contains two counters: involuntary
     /// context switches in the upper 32 bits, voluntary ones in the lower.
@@ -41,8 +42,8 @@ pub enum Kind {
     Waited,
     /// The task executes the program that is named by its operation number `a`.
     Exec,
-    /// The counters of `Exit` at the start of the workload. The kernel counts from the creation of
-    /// the thread, so these values are subtracted from the later ones.
+    /// Values of the counters of `Exit` at the start of the workload. The kernel counts from the
+    /// creation of the thread, so these values are subtracted from the values at the exit.
     Before,
     BeforeWaited,
 }
@@ -130,7 +131,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Maps the memory to which a descriptor refers.
+    /// Maps the shared memory to which a file descriptor refers.
     ///
     /// # Errors
     /// The memory cannot be mapped.
@@ -230,7 +231,7 @@ impl Shared {
         unsafe { libc::syscall(libc::SYS_futex, &raw const head.gate, libc::FUTEX_WAKE, i32::MAX) };
     }
 
-    /// Counts a task as ready that could not be started. Otherwise the gate would never open.
+    /// Counts a task that could not be started as ready. Otherwise the gate would never open.
     pub fn missing_at_gate(&self) {
         self.head().ready.fetch_add(1, Ordering::AcqRel);
     }

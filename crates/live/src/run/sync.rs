@@ -8,9 +8,9 @@
 //! latency starts when the timer expires.
 //!
 //! A latency is recorded only if the task first tried the operation and found that it has to wait.
-//! A receiver does not try first, because this would be an extra system call that real programs do
-//! not make. A receiver counts as having waited if a message was sent between the start and the end
-//! of its read.
+//! A receiver does not try first, because this would be an extra system call, which real programs
+//! do not make. Instead, a receiver counts as having waited if a message was sent between the start
+//! and the end of its read.
 //!
 //! Some wake-ups are not recorded if several tasks wait for the same pipe or semaphore at the same
 //! time. Waits for room in a pipe and waits for children are never recorded.
@@ -20,7 +20,8 @@ use super::shared::clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use workload::{Op, Resource, Workload};
 
-/// Value of `woken_at` while a task waits for a channel or semaphore and has not been woken yet.
+/// Value of `woken_at` (otherwise the time of the last wake-up) while a task waits for a channel or
+/// semaphore and has not been woken yet.
 const WAITING: u64 = 1;
 
 #[repr(C)]
@@ -104,8 +105,9 @@ impl Objects {
         (at > WAITING).then_some(at)
     }
 
-    /// Calls `wait` to wait for objects for which several tasks can wait at the same time. Returns
-    /// the time of the last call that woke waiters, if this call was made during the wait.
+    /// Calls `wait`, which waits for the objects `ids`. Several tasks can wait for such an object
+    /// at the same time. Returns the time of the last call that woke waiters, if this call was made
+    /// during the wait.
     fn wait_all(self, ids: &[u32], wait: impl FnOnce() -> libc::c_int) -> Option<u64> {
         let begun = clock();
         let status = wait();

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 /// workload.
 pub type LoadSample = (u64, Vec<u32>);
 
-/// Takes the samples. It reads /proc/PID/stat of each task of the workload.
+/// Takes the samples by reading /proc/PID/stat of each task of the workload.
 pub struct Watch {
     cpus: Vec<u32>,
     /// Number of log entries that have been read. The log shows which tasks exist.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Checks that the run had tasks and context switches.
 fn did_something(name: &str, r: &RunResult) {
     assert!(r.context_switches > 0 && r.tasks_total > 0, "{name}: {r:?}");
-    // The tasks still use CPU time while they are being stopped, which can take longer than the run
-    // on a busy host. The busy time may therefore exceed 100 %.
+    // The tasks still use CPU time while they are being stopped. On a busy host, stopping them can
+    // take longer than the run, so the busy time may exceed 100 %.
     assert!(r.busy_percent <= 400.0, "{name}: {}", r.busy_percent);
 }
 
@@ -45,8 +45,8 @@ fn rt_apps_own_examples_run() {
         }
     }
     for file in files {
-        // The files in merge/ are in the language of rt-app before version 1.0. They are fragments,
-        // which a script merges.
+        // The files in merge/ are in rt-app's format before version 1.0. They are fragments of
+        // workloads, which a script merges.
         if !file.contains("/merge/") {
             did_something(&file, &run(&[&file, "--for", "30ms"]));
         }

@@ -59,7 +59,7 @@ fn wake_up_latencies_are_measured() {
     assert!(r.wakeup_latency_ns.p50 > 500, "{:?}", r.wakeup_latency_ns);
     assert!(r.tasks[0].wakeup_latency_p99_ns > 0);
     // The latency of a message starts with the write. A reader that finds a message does not wait,
-    // so it is not woken.
+    // so it has no wake-up.
     let r = run(&["lat_ctx:processes=2,rounds=200"]);
     let passes = r.throughput.operations;
     let woken = r.wakeup_latency_ns;

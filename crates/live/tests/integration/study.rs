@@ -63,8 +63,8 @@ fn seven_tasks_are_counted_on_two_cpus() {
 fn priorities_and_arrivals_need_one_cpu() {
     let short = ["--with", "minutes=0.003", "--cpus", "0"];
     let priorities = &study(&[&["smp/priorities"][..], &short].concat())[0];
-    // There is one run for each nice value of the two systems, Linux and Windows. Nice value 0
-    // occurs in both systems, which share its run.
+    // There is one run for each nice value that the cases of the two systems, Linux and Windows,
+    // use. Both use nice value 0, so they share this run.
     assert_eq!(priorities["runs"], 9);
     let low = cell(
         priorities,

@@ -22,7 +22,7 @@ pub(super) struct Written {
 
 impl File<'_> {
     /// Reads the key `cpuidle` and the section `[[idle_state]]`. The states must be in the order of
-    /// their target residencies, as in Linux. Adds the sources of the states to `sources`, which
+    /// their target residencies, as in Linux. Adds the sources of their numbers to `sources`, which
     /// already contains the sources of the costs.
     pub(super) fn cpuidle(
         &self,

@@ -39,8 +39,8 @@ fn synthetic_strings_are_read() {
     assert_eq!(shape("pack:2 node:2 l3:2 core:2 pu:2"), [2, 4, 8, 16, 32]);
     assert_eq!(shape("6"), [1, 1, 1, 6, 6]);
     assert_eq!(shape("core:4 pu:2"), [1, 1, 1, 4, 8]);
-    // A private L2 cache is a last-level cache. CPUs without caches count as sharing one LLC per
-    // package.
+    // A private L2 cache counts as a last-level cache. CPUs without caches are assumed to share one
+    // LLC per package.
     assert_eq!(shape("pack:2 l2:4 pu:1"), [2, 1, 8, 8, 8]);
     assert_eq!(shape("pack:2 core:4 pu:1"), [2, 1, 2, 8, 8]);
     // Without caches, two nodes of a package do not share an LLC.

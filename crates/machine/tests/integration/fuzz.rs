@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests with damaged descriptions: XML files, machine files and hwloc's synthetic strings (such
-//! as `node:2 core:8 pu:2`) are truncated and mutated with fixed seeds. The parsers may accept or refuse a damaged description, but must
-//! not panic. MACHINE_FUZZ=N runs N rounds per input.
+//! Tests with damaged descriptions: XML files, machine files and hwloc's synthetic strings (such as
+//! `node:2 core:8 pu:2`) are truncated and mutated with fixed seeds. The parsers may accept or
+//! refuse a damaged description, but must not panic. The environment variable MACHINE_FUZZ=N sets
+//! the number of rounds for each input.
 
 use machine::load;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ fn damaged(rng: &mut Rng, text: &str) -> String {
                 let to = rng.below(bytes.len());
                 bytes.splice(to..to, copy);
             }
-            // Changes the digits in place.
+            // Replaces digits by other digits.
             4 => {
                 for b in &mut bytes[at..end] {
                     if b.is_ascii_digit() {

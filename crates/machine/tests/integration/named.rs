@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compares the output of `machine list` and `machine show` for the named machines, and
-//! docs/costs.md, with committed files.
+//! Compares the output of `machine list` and `machine show` for the named machines with golden
+//! files, and checks that docs/costs.md is up to date.
 
 use machine::costs::{CONSTANTS, Slot};
 use machine::message::{CHANNELS, source_name};
@@ -61,7 +61,7 @@ fn every_constant_of_a_named_machine_has_a_source() {
     }
 }
 
-/// The words with which sources begin. docs/model.md explains them.
+/// The words with which the source of a constant must begin. docs/model.md explains them.
 const KINDS_OF_SOURCES: [&str; 9] = [
     "assumption",
     "estimate",
@@ -88,7 +88,8 @@ fn every_source_says_how_much_is_known() {
     }
 }
 
-/// Returns the first quantity of the form "1 800 cycles at 3.7 GHz" in a source, in ns.
+/// Returns the time in ns of the first quantity like "1 800 cycles at 3.7 GHz" in the text of a
+/// source.
 fn cycles_ns(source: &str) -> Option<f64> {
     let (before, after) = source.split_once(" cycles at ")?;
     let digits = |c: char| c.is_ascii_digit() || c == '.' || c == ' ';
@@ -114,8 +115,8 @@ fn cycles_are_read_from_sources() {
     assert_eq!(cycles_ns("assumption: 20 cycles of the bus"), None);
 }
 
-/// A source that names cycles and a frequency gives the value of the constant, which is rounded to
-/// 10 ns.
+/// If the source of a constant names cycles and a frequency, their quotient must be the value of
+/// the constant, which is rounded to 10 ns.
 #[test]
 fn the_arithmetic_of_sources_gives_the_values() {
     let mut checked = 0;
@@ -140,7 +141,9 @@ fn the_arithmetic_of_sources_gives_the_values() {
             let Some(expected) = sources.get(&name).and_then(|source| cycles_ns(source)) else {
                 continue;
             };
-            // Instructions are in ps. smp2 has 466 or 466.67 MHz, which differ by 0.14 %.
+            // Constants below 5 ns are costs of instructions, which files give in ps. For larger
+            // constants, the tolerance allows for rounding, and for the two frequencies that
+            // sources use for smp2 (466 and 466.67 MHz).
             let rounding = if value < 5.0 {
                 0.01
             } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Exports records in the text format of ftrace.
 //!
-//! The text is in the format that tracefs' `trace` file and `trace-cmd report -R` print.
+//! The text has the format of tracefs' `trace` file and of `trace-cmd report -R`.
 //! [`crate::recording`] can read it. It contains these events:
 //!
 //! - sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_migrate_task;
@@ -31,8 +31,8 @@ const HEADER: &str = "\
 #              | |         |   |||||     |         |
 ";
 
-/// Writes the records as ftrace's text. After an I/O error it writes nothing more.
-/// [`Ftrace::finish`] then returns the error.
+/// Writes the records as text in ftrace's format. After an I/O error it writes nothing more, and
+/// [`Ftrace::finish`] returns the error.
 pub struct Ftrace<W: Write> {
     output: Output<W>,
     follow: Follow,
@@ -70,8 +70,8 @@ impl<W: Write> Ftrace<W> {
     }
 
     /// Returns the name and the fields of the tracepoint for a record, or `None` if there is no
-    /// such tracepoint. Must be called before the record is added to `follow`, because the fields
-    /// describe the state before the event.
+    /// such tracepoint. Must be called before the record is added to `follow` (the state of tasks
+    /// and CPUs), because the fields describe the state before the event.
     fn format_event(&mut self, record: &Record) -> Option<(&'static str, String)> {
         Some(match record.event {
             Event::Switch { prev, prev_state, next } => {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Restores the order of the time spans during which a CPU executes a callback or waits for a lock.
+//! Orders the spans of time during which a CPU executes a callback or waits for a lock.
 //!
 //! Spans are nested like a call stack. A callback is recorded when it returns, so nested callbacks
 //! are recorded before the callback that contains them. In addition, all records of an entry into
-//! the kernel have the same time: that of the entry, not that at which the span began. This module
-//! computes when each span began and ended.
+//! the kernel have the same time, which is the time of the entry and not the time at which the span
+//! began. This module computes when each span began and ended.
 
 use crate::event::{Event, Record};
 use std::cmp::Reverse;
@@ -39,8 +39,9 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// Adds a record. When all records of a kernel entry were added, calls `emit` with (time, CPU,
-    /// edge) for the begin and the end of each span. The times of one CPU never decrease.
+    /// Adds a record. When all records of an entry into the kernel have been added, calls `emit`
+    /// with (time, CPU, edge) for the beginning and the end of each span. The times of one CPU
+    /// never decrease.
     pub fn add(&mut self, record: &Record, emit: &mut dyn FnMut(u64, u32, Edge)) {
         let (after, ns, kind) = match record.event {
             Event::Callback { op, insns, after, ns } => (after, u64::from(ns), SpanKind::Callback { op, insns }),
@@ -60,7 +61,7 @@ impl Spans {
         });
     }
 
-    /// Emits the begin and the end of each collected span.
+    /// Emits the beginning and the end of each collected span.
     pub fn finish(&mut self, emit: &mut dyn FnMut(u64, u32, Edge)) {
         let mut spans = std::mem::take(&mut self.pending);
         // If two spans have equal times, the span that was recorded later contains the span that

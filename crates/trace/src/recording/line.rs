@@ -8,12 +8,12 @@
 //! tracefs           comm-pid (tgid) [001] d..2. 1234.567890: sched_switch: prev_comm=a prev_pid=1 ...
 //! ```
 //!
-//! Task names may contain blanks and brackets. Where this matters, the parser therefore searches
+//! Task names may contain spaces and brackets. Where this matters, the parser therefore searches
 //! for numbers from the end of the line.
 
 use crate::event::TaskState;
 
-/// A task as a line describes it. `prio` is missing in some events.
+/// A task as a line describes it. Some events do not contain `prio`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task<'a> {
     pub pid: u32,
@@ -64,7 +64,7 @@ pub enum LineEvent<'a> {
         file: &'a str,
     },
     Exit,
-    /// The handler of an interrupt, softirq or timer begins or ends.
+    /// A handler of an interrupt, softirq or timer begins or ends.
     Handler {
         begins: bool,
     },
@@ -88,7 +88,7 @@ impl<'a> LineEvent<'a> {
 /// The meaning of a line of text.
 pub enum Parsed<'a> {
     Event(Line<'a>),
-    /// A message of the tool that events were lost.
+    /// A message in which the tool reports that events were lost.
     Lost,
     /// A line without an event: a header, a comment, or part of a call chain.
     Nothing,
@@ -222,8 +222,8 @@ fn number<N: std::str::FromStr>(text: &str) -> Option<N> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Returns whether an event marks the begin (`_entry`) or the end (`_exit`) of a handler that runs
-/// in an interrupt.
+/// Returns whether an event marks the beginning (`_entry`) or the end (`_exit`) of a handler that
+/// runs in an interrupt. `end` is this suffix.
 fn handler(event: &str, end: &str) -> bool {
     let event = event.rsplit(':').next().unwrap_or(event);
     let kinds = [
@@ -260,7 +260,7 @@ fn parse_task(text: &str) -> Option<Task<'_>> {
 }
 
 /// Parses a task from "...comm=NAME ... pid=7 ...". `comm` and `pid` are the keys, including the
-/// blanks before them.
+/// spaces before them.
 fn keyed<'a>(text: &'a str, comm: &str, pid: &str) -> Option<Task<'a>> {
     let (_, from) = text.split_once(comm)?;
     let (comm, after) = from.rsplit_once(pid)?;
@@ -268,7 +268,7 @@ fn keyed<'a>(text: &'a str, comm: &str, pid: &str) -> Option<Task<'a>> {
     Some(Task { pid, comm, prio: None })
 }
 
-/// Returns the value after a key, up to the next blank.
+/// Returns the value after a key, up to the next space.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.rsplit_once(key)?.1.split_whitespace().next()
 }

@@ -10,13 +10,13 @@
 //! Time 0 is the time of the first event. Information that is missing in the recording is inferred:
 //!
 //! - A task without a fork event existed from the start.
-//! - A task that runs on a CPU at the CPU's first event has run there since the start. If the task
-//!   had an earlier event on another CPU, it has run here since that event.
+//! - The task that runs on a CPU at the CPU's first event is assumed to have run there since the
+//!   start, or since its last event on another CPU if it had one.
 //! - A missing switch is assumed to have happened at the CPU's next event.
 //!
 //! A wake-up by an interrupt handler has no waker. ftrace marks such wake-ups. In perf's
-//! recordings, they are recognized only if the begin and the end of handlers were recorded as well
-//! (irq:*, irq_vectors:local_timer_*, timer:hrtimer_expire_*).
+//! recordings, they are recognized only if the recording also contains the beginning and the end of
+//! handlers (irq:*, irq_vectors:local_timer_*, timer:hrtimer_expire_*).
 
 mod line;
 mod ring;
@@ -65,7 +65,7 @@ const FORMAT_HINT: &str =
 const LOST_HINT: &str = "record all CPUs (-a) with larger buffers (perf record -m 16M, trace-cmd record -b 100000)";
 /// Maximum number of characters in a task's name.
 const COMM_LEN: usize = 15;
-/// A recording is refused if more than one in this number of switches is missing.
+/// A recording is refused if more than a tenth of its switches are missing. This is the 10 in 1/10.
 const SWITCHES_PER_MISSING: u32 = 10;
 
 /// Reads the text of a recording.
@@ -109,7 +109,7 @@ struct Builder {
     waking: BTreeSet<u32>,
     /// Number of interrupt handlers that are running, by CPU.
     handlers: BTreeMap<u32, u32>,
-    /// Each task's priority at its first event.
+    /// Priority of each task at the task's first event.
     prios: BTreeMap<u32, i32>,
 }
 
@@ -315,14 +315,14 @@ impl Builder {
         }
     }
 
-    /// Records that a task was put on a CPU's runqueue. If the target CPU has no events, the
-    /// current CPU is used instead.
+    /// Records that a task was put on a CPU's runqueue. If the recording has no events of the
+    /// target CPU, the CPU of this event is used instead.
     fn queued(&mut self, time: u64, cpu: u32, pid: u32, target: Option<u32>, new: bool) {
         let target = target.filter(|target| self.cpus.contains(target)).unwrap_or(cpu);
         self.add_record(time, cpu, Event::Wakeup { pid, target, new });
     }
 
-    /// Records a migration, if both CPUs have events.
+    /// Records a migration, if the recording has events of both CPUs.
     fn migrate(&mut self, time: u64, cpu: u32, pid: u32, (from, to): (u32, u32), reason: MigrateReason) {
         if from != to && self.cpus.contains(&from) && self.cpus.contains(&to) {
             let moved = Event::Migrate { pid, from, to, reason };
@@ -330,7 +330,7 @@ impl Builder {
         }
     }
 
-    /// Ends a task's time on other CPUs, because the task now runs on `cpu`.
+    /// Ends the run of a task on any other CPU, because the task now runs on `cpu`.
     fn leave_other_cpus(&mut self, time: u64, cpu: u32, pid: u32) {
         let others = self.running.iter();
         let other = others.filter(|&(&other, &task)| task == pid && other != cpu && pid != 0);

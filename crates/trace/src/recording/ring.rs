@@ -30,7 +30,7 @@ const HEADER: usize = 16;
 /// Mask of the bits that contain the length of a page's data. Flags are above these bits.
 const LENGTH: u64 = 0x000f_ffff;
 const MISSED: u64 = 1 << 31;
-/// Type of padding and of discarded events. The next two types change the current time.
+/// Type of padding and of discarded events. The next two types, 30 and 31, change the current time.
 const PADDING: u64 = 29;
 const TIME_EXTEND: u64 = 30;
 const TIME_STAMP: u64 = 31;
@@ -49,7 +49,7 @@ struct Format {
 struct Field {
     offset: usize,
     size: usize,
-    /// Whether the field contains the offset and the size of the data instead of the data.
+    /// Whether the field contains the offset and the size of its data instead of the data itself.
     indirect: bool,
 }
 
@@ -138,8 +138,8 @@ impl Ring {
                 builder.missing += u32::from(lost);
             }
         }
-        // Some events contain only the pid of the running task. Its name is taken from other
-        // events.
+        // Some events contain only the pid of the running task. The name of the task is then taken
+        // from other events.
         let mut names: BTreeMap<u32, &str> = self.names.iter().map(|(&pid, comm)| (pid, comm.as_str())).collect();
         for line in &lines {
             let tasks = line.task.iter().chain(line.event.task());
@@ -186,8 +186,8 @@ impl Ring {
                     continue;
                 }
                 TIME_STAMP => {
-                    // The topmost bits of the time are not stored in this event. They are taken
-                    // from the current time.
+                    // The event does not contain the topmost bits of the time. They are taken from
+                    // the current time.
                     time = (time & 0xf800_0000_0000_0000) | (next << 27) | delta;
                     at += 4;
                     continue;

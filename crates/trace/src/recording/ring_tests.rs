@@ -123,7 +123,7 @@ fn times_have_nanoseconds_and_wakeups_by_interrupts_have_no_waker() {
     bytes.extend(3_u32.to_le_bytes());
     bytes.extend(event(1, &waking(1, 0x01, "b", 2)));
     bytes.extend(event(1, &waking(1, 0x09, "c", 3)));
-    // A discarded event. The time in it must not be added.
+    // A discarded event. The time that it contains must not be added to the current time.
     bytes.extend((9_u32 << 5 | 29).to_le_bytes());
     bytes.extend(8_u32.to_le_bytes());
     bytes.extend([0; 4]);

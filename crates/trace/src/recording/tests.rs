@@ -210,8 +210,9 @@ fn a_few_switches_may_be_missing() {
             there + &format!("b 2 [000] 1.{round:02}0001: sched_switch: b:2 [120] R ==> a:1 [120]\n")
         })
         .collect();
-    // First, the switch to task b is missing on a's CPU. Then task c appears on another CPU than
-    // before. At last, perf no longer knows the pid of task d.
+    // The recording has three gaps. First, the switch to task b is missing on the CPU of task a.
+    // Then task c appears on another CPU than before. Finally, perf no longer knows the pid of task
+    // d.
     let gaps = "\
 b 2 [000] 2.000007: sched_switch: b:2 [120] S ==> c:3 [120]
 c 3 [001] 2.000009: sched_switch: c:3 [120] S ==> d:4 [120]
@@ -238,7 +239,7 @@ c 3 [001] 2.000009: sched_switch: c:3 [120] S ==> d:4 [120]
     assert_eq!(late, want);
 }
 
-/// Damages texts at random. Each must be either read or refused, without a panic.
+/// Damages texts at random. Each damaged text must be either read or refused, without a panic.
 #[test]
 fn damaged_texts_never_panic() {
     let mut state = 1_u64;

@@ -147,7 +147,7 @@ fn ftrace_text_is_read_back_as_a_recording() {
     assert_eq!(again.records, recording.records);
 }
 
-/// An exporter whose output fails must return the error at the end and write nothing after it.
+/// If writing fails, an exporter must write nothing more and return the error at the end.
 #[test]
 fn io_errors_are_returned_at_the_end() {
     #[derive(Debug)]

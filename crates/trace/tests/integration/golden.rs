@@ -46,8 +46,8 @@ fn cpus_beyond_the_drawing_are_ignored() {
     assert_eq!(draw(options(), 1, 10_000, &more), draw(options(), 1, 10_000, &known));
 }
 
-/// Draws two CPUs and three tasks. Several tasks share a cell, an idle time is shorter than a step,
-/// a CPU goes offline, and the switches are listed.
+/// Draws two CPUs and three tasks. Several tasks run within one cell, an idle time is shorter than
+/// a step, and a CPU goes offline. The list of switches is also printed.
 #[test]
 fn few_tasks_are_drawn_as_letters() {
     let mut records = vec![task(3, "worker-0"), task(4, "worker-1"), task(9, "init")];
@@ -83,8 +83,8 @@ fn few_tasks_are_drawn_as_letters() {
     golden::check!("draw-letters.txt", &draw(options, 2, 36_000, &records));
 }
 
-/// The window begins and ends while tasks are running. The drawing is wider than a line, so it
-/// continues in several bands.
+/// Draws a window that begins and ends while tasks are running. The drawing is wider than a line,
+/// so it continues in several bands.
 #[test]
 fn a_wide_window_is_drawn_in_bands() {
     let records = [

@@ -8,11 +8,11 @@ use input::{Error, suggest};
 pub enum Unit {
     /// A plain number.
     Count,
-    /// Plain numbers separated by `/`, each within the range.
+    /// Plain numbers separated by `/`. Each must be within the range.
     Counts,
     /// Time in ns, written with ns, us, ms or s.
     Time,
-    /// Times separated by `/`, each within the range.
+    /// Times separated by `/`. Each must be within the range.
     Times,
     /// Bytes. The suffixes k, m and g are powers of 1024.
     Bytes,
@@ -72,7 +72,7 @@ impl<'a> Arguments<'a> {
         Ok(arguments)
     }
 
-    /// Returns the text given for a parameter, or its default.
+    /// Returns the text that the user gave for a parameter, or the parameter's default.
     fn text(&self, name: &str) -> &str {
         let index = self.parameters.iter().position(|p| p.name == name);
         let index = index.expect("a generator asks only for parameters in its table");
@@ -98,7 +98,8 @@ impl<'a> Arguments<'a> {
         N::try_from(self.get(name)).unwrap_or_else(|_| panic!("the range of '{name}' exceeds its type"))
     }
 
-    /// Returns the value, or `None` if it is not given and has no default.
+    /// Returns the value of a parameter, or `None` if the user gave no value and the parameter has
+    /// no default.
     pub(crate) fn optional(&self, name: &str) -> Option<u64> {
         (!self.text(name).is_empty()).then(|| self.get(name))
     }
@@ -166,8 +167,8 @@ impl Parameter {
 }
 
 impl Unit {
-    /// Parses a number with this unit's suffixes. Decimals are accepted if the result is an
-    /// integer.
+    /// Parses a number with a suffix of this unit. A decimal such as 1.5ms is accepted if the value
+    /// is an integer in ns or bytes.
     fn number(self, text: &str) -> Option<u64> {
         let suffix_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, suffix) = text.split_at(suffix_at);

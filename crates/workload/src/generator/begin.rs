@@ -14,7 +14,7 @@ use super::{channel, task};
 use crate::builder::Builder;
 use crate::program::{MEASURED, Op, Resource, ResourceId, TaskId, Workload};
 
-/// Parameter of generators that do not model a real program.
+/// The parameter `begin` of generators that do not model a real program.
 pub const PARAMETER: Parameter = Parameter {
     name: "begin",
     unit: Unit::Choice(&["start", "fork"]),

@@ -83,8 +83,8 @@ const RESOURCE: u32 = 0;
 
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let work = |name: &str| Op::Run(Dist::Fixed(a.get(name)));
-    // The period is long enough for both tasks to wait again when the next requests arrive, because
-    // response times count from the wake-up.
+    // Response times count from the wake-up, so both tasks must be waiting again when the next
+    // requests arrive. The period is long enough for that.
     let period = a.get("interactive") + a.get("compute") + a.get("spare");
     let arrival = Op::Interval {
         timer: 0,

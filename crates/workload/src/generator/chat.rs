@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The generator `chat`: a loaded chat server, after the chat benchmark that succeeded VolanoMark
-//! (Hartner, IBM 2000). Users are in rooms. Each message is sent to the server, which sends it to
-//! all other users of the room.
+//! The generator `chat`: a chat server under load, modelled on the chat benchmark that succeeded
+//! VolanoMark (Hartner, IBM 2000). Users are in rooms. Each message is sent to the server, which
+//! sends it to all other users of the room.
 //!
 //! There are two processes. For each user, the client's main thread opens a connection and creates
 //! two threads, one that sends and one that receives. The server's main thread accepts the
-//! connection and also creates two threads. When all exist, the clients start together and the
-//! measurement begins.
+//! connection and also creates two threads. When all threads exist, the clients start together and
+//! the measurement begins.
 //!
 //! ```text
 //! client-send --socket--> server-recv --semaphore--> server-send --sockets--> client-recv of the 19 other users
@@ -86,8 +86,8 @@ pub const GENERATOR: Generator = Generator {
 };
 
 /// Semaphore that starts the clients. The main thread posts it once. Each client thread that
-/// acquires it posts it again for the next one. This models the System V semaphores of Linux 2.4,
-/// where a woken task woke the next waiter before it returned to user space.
+/// acquires it posts it again for the next client thread. This models the System V semaphores of
+/// Linux 2.4, where a woken task woke the next waiter before it returned to user space.
 const START: u32 = 0;
 /// Semaphore that counts the connections waiting to be accepted.
 const BACKLOG: u32 = 1;

@@ -3,9 +3,9 @@
 //! (sleep) in turn.
 //!
 //! With `start_cpu`, all tasks are created on one CPU. With `placement=7/0`, seven tasks are
-//! created on CPU 0 and none on CPU 1. The policy must then distribute them. `bound` models how a
-//! real system creates a task on a given CPU: the task is first bound to that CPU and, when it
-//! runs, sets its affinity to all CPUs.
+//! created on CPU 0 and none on CPU 1. In both cases, the policy must distribute the tasks. `bound`
+//! models how a real system creates a task on a given CPU: the task is first bound to that CPU and,
+//! when it runs, sets its affinity to all CPUs.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, begin, distribution, empty, task};

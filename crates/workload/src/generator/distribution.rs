@@ -4,14 +4,14 @@
 use super::arguments::{Arguments, Unit};
 use crate::program::Dist;
 
-/// D is constant, M exponential, H2 hyper-exponential with balanced means; trace is a list of
-/// values used in turn.
+/// D is constant, M exponential, and H2 hyper-exponential with balanced means. A trace is a list of
+/// values, which are used one after the other.
 pub const KINDS: Unit = Unit::Choice(&["D", "M", "H2", "trace", "uniform", "pareto"]);
 
 /// Returns the distribution `kind`. `mean` is the name of the parameter that contains its mean or,
 /// for a trace, all values. `cv2` is the squared coefficient of variation of H2. `uniform` ranges
 /// from 0 to twice the mean. `pareto` is bounded and has shape 1.5. Because of the bound, its mean
-/// is lower than the parameter.
+/// is lower than the value of the parameter.
 ///
 /// # Errors
 /// Fails if there are several values for anything but a trace.
@@ -68,8 +68,8 @@ mod tests {
             let (p, a, b) = (u64::from(permille_a), mean_a, mean_b);
             let mean = (p * a + (1000 - p) * b) / 1000;
             assert!(mean.abs_diff(1_000_000) < 10, "{mean}");
-            // The second moment of an exponential distribution is 2 mean^2. It is computed in
-            // thousandths of the squared mean.
+            // The second moment of an exponential distribution is 2 mean^2. The unit here is a
+            // thousandth of the squared mean: mean^2 counts as 1000.
             let second = 2 * (p * (a / 1000).pow(2) + (1000 - p) * (b / 1000).pow(2)) / 1_000_000;
             let measured = second - 1000;
             assert!(measured.abs_diff(cv2 * 1000) <= cv2 * 60, "{cv2}: {measured}");

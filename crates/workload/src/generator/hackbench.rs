@@ -3,7 +3,7 @@
 //! of its group.
 //!
 //! Each receiver has its own pipe or socket and reads everything that the senders write to it. As
-//! in the original, one process forks all others, and they wait for each other ([`Gate`]).
+//! in the original, one process forks all others. They wait until all of them are ready ([`Gate`]).
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::begin::Gate;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The generator `lat_ctx`: processes in a ring of pipes that pass a token on, like lmbench's
-//! lat_ctx. A process that receives the token first works through its memory.
+//! The generator `lat_ctx`: processes that pass a token around a ring of pipes, like lmbench's
+//! lat_ctx. A process that receives the token first accesses its memory.
 //!
 //! As in lmbench, the first process forks the others. The token passes once around the ring before
 //! the measurement begins, so that all processes are ready.
 //!
 //! The time per operation is the time of passing the token once. It consists of a switch, the use
-//! of a pipe and the work on memory. lmbench measures the latter two in a single process and
-//! subtracts them. This workload does not.
+//! of a pipe and the accesses to memory. lmbench measures the use of the pipe and the accesses in a
+//! single process, and subtracts them. This workload does not subtract them.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};

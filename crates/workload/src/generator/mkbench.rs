@@ -2,13 +2,15 @@
 //! The generator `mkbench`: parallel builds. Each is a `make -j jobs` over many source files,
 //! followed by a link.
 //!
-//! The make process of a build forks compiles. If `jobs` of them are running, it waits until one
-//! exits. A compile is forked as a shell, executes the compiler, reads sources, computes, writes
-//! its object and exits. Reading and computing alternate, so about builds x jobs tasks want a CPU.
+//! The make process of a build forks compiles. If `jobs` compiles are running, it waits until one
+//! of them exits. A compile is forked as a shell, executes the compiler, reads sources, computes,
+//! writes its object and exits. Reading and computing alternate, so about builds x jobs tasks want
+//! a CPU.
 //!
-//! The lengths of compiles have a heavy tail (a bounded Pareto distribution with shape 1.5). Apart
-//! from random differences of up to 10 %, the lengths are equal in every build and run, because the
-//! source tree is the same. The page cache and dependencies between files are not modelled.
+//! The lengths of compiles have a heavy tail (a bounded Pareto distribution with shape 1.5). The
+//! source tree is the same in every build and run, so the lengths of its compiles are the same,
+//! except for random differences of up to 10 %. The page cache and dependencies between files are
+//! not modelled.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
@@ -141,8 +143,9 @@ fn lengths(n: u64, mean: u64) -> Vec<u64> {
         let length = u128::from(mean / 3) * cube_root(ratio * ratio * 1_000_000) / 1_000_000;
         u64::try_from(length).unwrap_or(u64::MAX).clamp(1, (mean * 20).max(1))
     };
-    // Takes the quantiles with a stride near n / 1.618 (golden ratio), which visits all indices and
-    // separates neighbouring lengths.
+    // Takes every stride-th quantile, with a stride near n / 1.618 (golden ratio), so that
+    // neighbouring lengths are separated. The stride has no common divisor with n, so all quantiles
+    // are taken.
     let mut stride = (n * 618 / 1000).max(1);
     while gcd(stride, n) != 1 {
         stride += 1;
@@ -191,7 +194,7 @@ fn compile(length: u64, reads: u64) -> Program {
     program.finish()
 }
 
-/// Returns the program of the link, which reads all objects and writes as many bytes.
+/// Returns the program of the link, which reads all objects and writes the same number of bytes.
 fn link(work: u64, files: u64) -> Program {
     let mut program = Builder::default();
     program

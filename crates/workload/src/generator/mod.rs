@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Generators: workloads given by a name and parameters, such as
-//! `hackbench:groups=4,loops=50,via=pipe`.
+//! Generators: functions that create a workload from parameters. A user specifies the name of a
+//! generator and its parameters, such as `hackbench:groups=4,loops=50,via=pipe`.
 //!
 //! Each generator has its own file and a line in [`generators`]. Generators use no random numbers.
 //! Random lengths are a [`Dist`](crate::Dist), which the machine samples during the run.

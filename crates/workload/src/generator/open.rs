@@ -3,8 +3,8 @@
 //! its service time and exits.
 //!
 //! Response times count from the arrival. The task `arrivals`, which has the highest real-time
-//! priority, forks a thread for each job. Arrivals thus depend as little as possible on the policy
-//! under test. The time between two arrivals does not include the cost of the fork.
+//! priority, forks a thread for each job. The times of arrivals thus depend as little as possible
+//! on the policy under test. The time between two arrivals does not include the cost of the fork.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};

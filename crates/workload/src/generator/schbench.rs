@@ -3,9 +3,10 @@
 //! a woken worker runs.
 //!
 //! A worker reports to its message thread that it is ready, and waits. For each report, the message
-//! thread wakes one worker. The worker then computes, which is a request, and sleeps for a short
-//! time. As in schbench, the main thread creates the message threads, and each of them creates its
-//! workers. There is no barrier: a worker begins when it has been created.
+//! thread wakes one worker. The worker then handles a request, which means that it computes, and
+//! sleeps for a short time. As in schbench, the main thread creates the message threads, and each
+//! of them creates its workers. There is no barrier at the start: each worker begins as soon as it
+//! has been created.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};

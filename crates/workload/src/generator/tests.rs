@@ -56,8 +56,8 @@ fn closed_creates_all_tasks_on_one_cpu() {
 
 #[test]
 fn more_tasks_than_a_machine_takes_are_refused() {
-    // The error must occur before the tasks are created, because so many tasks would use up the
-    // memory.
+    // The error must occur before the tasks are created, because this number of tasks would use up
+    // the memory.
     let placement = vec!["100000"; 100_000].join("/");
     let error = generate(&format!("closed:placement={placement}")).expect_err("10^10 tasks are refused");
     assert!(
@@ -253,7 +253,7 @@ fn abstract_loads_can_begin_by_fork() {
         let [start, fork] = [&start.programs[0].ops, &fork.programs[0].ops];
         assert_eq!(fork[..2], [Op::Send { channel: 0, bytes: 1 }, Op::Poll(1)]);
         assert_eq!(fork.len(), start.len() + 2);
-        // The loop still begins at the same step.
+        // The loop begins at the same step as without `begin=fork`.
         let target = |ops: &[Op]| match ops.last() {
             Some(Op::LoopBack { target, .. }) => ops[*target as usize].clone(),
             other => panic!("{other:?}"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The generator `yield`: tasks that only call sched_yield. It measures the cost of a pass through
-//! the scheduler.
+//! The generator `yield`: tasks that only call sched_yield. It measures the cost of one call of the
+//! scheduler.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};

@@ -86,14 +86,14 @@ fn events<'t>(tasks: &'t [Task]) -> impl Iterator<Item = Event> + 't {
         .map(|(event, _)| *event)
 }
 
-/// Returns the name of a file without directory and extension.
+/// Returns the name of a file, without its directory and its extension.
 fn stem(name: &str) -> &str {
     let base = name.rsplit('/').next().unwrap_or(name);
     base.strip_suffix(".json").unwrap_or(base)
 }
 
-/// Makes forks refer to templates. A template is a copy of a task of the file that is not created
-/// at the start.
+/// Makes forks refer to templates. A template is a copy of one of the file's tasks. The copy is not
+/// created at the start, but only by forks.
 fn fork_templates(workload: &mut Workload, specs: Vec<TaskSpec>) {
     let forks = workload.programs.iter_mut().flat_map(|p| &mut p.ops);
     let mut templates: BTreeMap<u32, u32> = BTreeMap::new();
@@ -125,7 +125,7 @@ struct Programs<'a> {
     /// For each timer that is not private to a task, the tasks that use it (by index in the file)
     /// and the positions of the uses.
     timer_users: BTreeMap<String, Vec<(usize, Position)>>,
-    /// Whether rounds of loops count as operations, because the file has no `done` event.
+    /// Whether rounds of loops count as operations. This is so if the file has no `done` event.
     implicit_done: bool,
 }
 
@@ -175,7 +175,7 @@ impl Programs<'_> {
         let policy = sched.resolve(self.file, global.policy)?;
         let policy = policy.unwrap_or(Policy::Normal { nice: 0 });
         let cgroup = self.cgroup(task.set.taskgroup, Name::from_policy(policy))?;
-        // If all phases have the same affinity, it is the affinity of the task.
+        // If all phases have the same affinity, the task has this affinity from its creation.
         let affinity = |phase: &Phase| phase.set.cpus.clone().or_else(|| task.set.cpus.clone());
         let first = affinity(&task.phases[0]);
         let steady = task.phases.iter().all(|phase| affinity(phase) == first);
@@ -343,8 +343,9 @@ impl Programs<'_> {
     }
 }
 
-/// Returns the footprint (working set) of a task: the bytes that its `mem` events write, but at
-/// most the size of the buffer, which they write cyclically.
+/// Returns the footprint (working set) of a task: the largest number of bytes that a `mem` event of
+/// the task writes, but at most the size of the buffer. (A longer event writes the same buffer
+/// again.)
 fn footprint(program: &Program, buffer: u64) -> u64 {
     let written = program.ops.iter().map(|op| match op {
         Op::Mem { bytes } => *bytes,

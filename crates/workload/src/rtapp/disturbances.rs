@@ -46,7 +46,8 @@ const KEYS: [&str; 20] = [
 /// Range of cpu.max's period in us (min_cfs_quota_period, max_cfs_quota_period).
 const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
 
-/// Refuses to write workloads with disturbances, because rt-app's format has none.
+/// Refuses a workload with disturbances when it is to be written as a file, because rt-app's format
+/// has no disturbances.
 ///
 /// # Errors
 /// Fails if the workload has disturbances, or a SCHED_DEADLINE task, which only disturbances add.
@@ -135,15 +136,15 @@ struct Noise {
     count: Option<u64>,
 }
 
-/// Source of the noise.
+/// Cause of the noise.
 enum Kind {
     Irq,
     /// A task with this name and policy on each CPU.
     Task(&'static str, Policy),
 }
 
-/// Reads the keys "irq", "fifo" and "deadline" of one object. Returns `None` if it has none of
-/// them.
+/// Reads the keys "irq", "fifo" and "deadline" of one object. Returns `None` if the object has none
+/// of these keys.
 fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Error> {
     let named: Vec<&Member> = ["irq", "fifo", "deadline"]
         .iter()

@@ -41,9 +41,9 @@ pub enum Event {
     Done,
 }
 
-/// Names of the events. The first name with which a key begins is used, so a name must precede its
-/// own prefixes (`runtime` precedes `run`). The events from `sem_post` on are extensions of
-/// rt-app's format.
+/// Names of the events. A key has the first event in this list with whose name it begins. A name
+/// must therefore precede names that are its prefixes (`runtime` precedes `run`). The events from
+/// `sem_post` on are extensions of rt-app's format.
 const EVENTS: &[(&str, Event)] = &[
     ("runtime", Event::Runtime),
     ("run", Event::Run),
@@ -120,7 +120,7 @@ pub fn timer<'n>(file: File, member: &'n Member) -> Result<Timer<'n>, Error> {
 pub struct Context<'a> {
     pub file: File<'a>,
     pub resources: &'a mut Resources,
-    /// Names of the tasks in the order of the file. Forks contain indices into it.
+    /// Names of the tasks in the order of the file. Forks contain indices into this list.
     pub tasks: &'a [&'a str],
     /// Name of the task that contains the event.
     pub task: &'a str,
@@ -173,7 +173,7 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             vec![Op::Barrier(id)]
         }
         Event::Suspend | Event::Resume => {
-            // Without a value, the task suspends itself, as workgen does.
+            // Without a value, the name is that of the task itself, as in workgen.
             let name = match (&member.node.value, event) {
                 (Value::Missing, Event::Suspend) => cx.task,
                 _ => file.name(member)?,

@@ -27,8 +27,8 @@ impl File<'_> {
         )
     }
 
-    /// Reads an integer within `range`. The type `N` must be able to represent all numbers in
-    /// `range`.
+    /// Reads an integer, which must be within `range`. The type `N` must be able to represent all
+    /// numbers in `range`.
     pub fn int<N: TryFrom<i64>>(&self, member: &Member, unit: &str, range: RangeInclusive<i64>) -> Result<N, Error> {
         let (lo, hi) = (range.start(), range.end());
         match member.node.value {

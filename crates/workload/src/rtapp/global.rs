@@ -36,8 +36,8 @@ const KEYS: &[&str] = &[
     "calibration",
 ];
 
-/// Keys that have no effect in a simulation: name, the types that rt-app accepts ('b'oolean,
-/// 's'tring, 'i'nteger), and the reason.
+/// Keys that have no effect in a simulation. Each row has the name, the types that rt-app accepts
+/// ('b'oolean, 's'tring, 'i'nteger), and the reason.
 #[rustfmt::skip]
 const WITHOUT_EFFECT: &[(&str, &str, &str)] = &[
     ("logdir",           "s",  "no log is written"),
@@ -83,9 +83,9 @@ pub fn read(file: File, section: &Member) -> Result<Global, Error> {
     Ok(global)
 }
 
-/// Checks "calibration": the CPU on which rt-app calibrates `run`, or the ns of a loop. It has no
-/// effect, because a microsecond of `run` takes one microsecond on the fastest simulated CPU
-/// (capacity 1024).
+/// Checks the value of "calibration": the CPU on which rt-app calibrates `run`, or the ns that a
+/// loop takes. The value has no effect, because a microsecond of `run` takes one microsecond on the
+/// fastest simulated CPU (capacity 1024).
 fn calibration(file: File, member: &Member) -> Result<(), Error> {
     match &member.node.value {
         Value::Int(0..=INT_MAX) => Ok(()),

@@ -5,8 +5,8 @@
 //! Files have the same meaning as in rt-app:
 //!
 //! - All tasks are threads of one process.
-//! - A task executes its phases `loop` times, and each phase its events `loop` times. Without a
-//!   `loop`, a task is endless.
+//! - A task executes its phases as often as its `loop` says, and each phase its events as often as
+//!   the `loop` of the phase says. A task without a `loop` is endless.
 //! - `run` is an amount of work, and `runtime` an amount of time.
 //! - A timer counts from the start of its task.
 //! - A key may be repeated or have a suffix (`run0`). All its occurrences are used, as with
@@ -23,11 +23,11 @@
 //!   ({"ref", "bytes"}) and `recv`;
 //! - resources of type `semaphore` (with a start `value`), and the events `sem_post` and
 //!   `sem_wait`;
-//! - the events `begin` ("" or "arrival") and `done` (a number of operations), which mark the begin
-//!   and end of requests;
+//! - the events `begin` ("" or "arrival") and `done` (a number of operations), which mark the
+//!   beginning and the end of a request;
 //! - the `footprint` of a task in bytes, which defaults to the bytes that its `mem` events write;
-//! - the rate `touch` in MB/s with which a task touches its footprint, which defaults to that of the
-//!   machine;
+//! - the rate `touch` in MB/s at which a task touches its footprint, which defaults to the rate of
+//!   the machine;
 //! - `disturbances` at the top level, which change the machine during the run.
 //!
 //! If a file has no `done`, each round of a task's loop or of an endless phase counts as one

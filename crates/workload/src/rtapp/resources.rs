@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The resources that tasks refer to by name. As in rt-app, a name may belong to one resource of
-//! each kind.
+//! The resources that tasks refer to by name. As in rt-app, resources of different kinds may have
+//! the same name.
 
 use super::file::{File, INT_MAX};
 use super::json::Member;

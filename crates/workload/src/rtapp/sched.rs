@@ -65,7 +65,8 @@ impl Name {
     }
 
     fn with(self, priority: i32) -> Policy {
-        // A negative number becomes 0, which is also out of range, instead of a large positive one.
+        // A negative number becomes 0, which is out of range, too. A plain cast would make it a
+        // large positive number.
         let rt_priority = u32::try_from(priority).unwrap_or(0);
         match self {
             Name::Other => Policy::Normal { nice: priority },
@@ -86,7 +87,8 @@ pub struct Sched<'n> {
 }
 
 impl Sched<'_> {
-    /// Returns the policy to set, given the current one, or `None` if nothing is set.
+    /// Returns the policy that these settings result in if `current` is the current one, or `None`
+    /// if they set nothing.
     pub fn resolve(&self, file: File, current: Name) -> Result<Option<Policy>, Error> {
         if self.policy.is_none() && self.priority.is_none() {
             return Ok(None);

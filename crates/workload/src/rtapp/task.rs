@@ -8,7 +8,8 @@ use super::sched::{self, Sched};
 use crate::check::WHY_MAX_TASKS;
 use input::{Error, Position, suggest};
 
-/// Maximum number of tasks in a file: [`crate::check::MAX_TASKS`] in the type of JSON's numbers.
+/// Maximum number of tasks in a file: [`crate::check::MAX_TASKS`] as an i64, the type of numbers in
+/// the JSON parser.
 const MAX_TASKS: i64 = crate::check::MAX_TASKS.cast_signed() as i64;
 
 /// A task object.
@@ -19,9 +20,10 @@ pub struct Task<'n> {
     pub delay_ns: u64,
     /// Number of rounds through all phases; `None` is endless.
     pub rounds: Option<u64>,
-    /// Working set in bytes. `None` means that it is the number of bytes that `mem` events write.
+    /// Working set in bytes. `None` means the number of bytes that `mem` events write.
     pub footprint: Option<u64>,
-    /// MB/s of the working set that the task touches.
+    /// Rate in MB/s at which the task touches its working set. `None` means the rate of the
+    /// machine.
     pub touch: Option<u32>,
     pub phases: Vec<Phase<'n>>,
     pub set: Settings<'n>,
@@ -101,7 +103,7 @@ fn task<'n>(file: File, parent: &'n Member) -> Result<Task<'n>, Error> {
         file.once(&mut seen, member)?;
         match key {
             "instance" => task.instances = file.int(member, " tasks", 0..=MAX_TASKS)?,
-            // Like rt-app, this treats a negative delay as 0.
+            // A negative delay is 0, as in rt-app.
             "delay" => {
                 let delay: i64 = file.int(member, " us", -INT_MAX..=INT_MAX)?;
                 task.delay_ns = u64::try_from(delay).unwrap_or(0) * 1000;
@@ -169,8 +171,8 @@ fn nothing_to_do(file: File, parent: &Member) -> Error {
         .hint("add events such as \"run\" and \"sleep\"")
 }
 
-/// Reads a member that is a setting, and returns `None`. Returns the event if the member is an
-/// event.
+/// Reads a member of a task or phase. If it is a setting, stores it and returns `None`. If it is an
+/// event, returns the event.
 fn setting_or_event<'n>(
     file: File,
     parent: &Member,

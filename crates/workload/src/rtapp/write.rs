@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes workloads as rt-app files. Fails for workloads that the format cannot express.
+//! Writes workloads as rt-app files. Refuses workloads that the format cannot express.
 //!
 //! Reading the written text yields the same tasks with the same behaviour. Only the name of the
 //! operations (`unit`) is lost. The extensions of the format (see the parent module) are used where
@@ -68,7 +68,8 @@ struct Group<'w> {
     name: String,
     spec: &'w TaskSpec,
     instances: u32,
-    /// Index in `Workload::tasks` of the task that forks create, if forks create such a task.
+    /// Index in `Workload::tasks` of the template from which forks create a task like these, if
+    /// there is one.
     template: Option<u32>,
 }
 
@@ -98,8 +99,9 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
         };
         let is_equal = |group: &Group| started(group.spec) == started(spec);
         let last = groups.len().saturating_sub(1);
-        // The order of tasks determines their placement. Therefore only neighbours in the list are
-        // grouped. Tasks that are created by forks may be anywhere.
+        // The order of the tasks that are created at the start determines their CPUs. Therefore
+        // only neighbours in the list are grouped. This does not matter for tasks that are created
+        // by forks.
         let known = groups
             .iter_mut()
             .enumerate()
@@ -117,8 +119,8 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
             }),
         }
     }
-    // In a file, a fork refers to a task object by its key. The key is also the name of the
-    // object's tasks. Names of forked tasks must therefore be unique.
+    // In a file, a fork refers to a task object by its key, which is also the name of the object's
+    // tasks. No other group may therefore have the name of a forked task.
     for group in groups.iter().filter(|group| group.template.is_some()) {
         if groups.iter().filter(|other| other.name == group.name).count() > 1 {
             return Err(Error::at(
@@ -186,8 +188,9 @@ impl Shape {
         .filter(|shape| shape.body.0 < shape.body.1)
     }
 
-    /// Returns how many `Done` steps need not be written, because the reader adds them: one at the
-    /// end of each endless phase or, if there is no such phase, one at the end of the program.
+    /// Returns how many `Done` steps need not be written, because the reader of the file adds them:
+    /// one at the end of each endless phase or, if there is no endless phase, one at the end of the
+    /// program.
     fn implicit_dones(&self, program: &Program) -> usize {
         let ops = &program.ops;
         let phases = segments(ops, self.body.0, self.body.1);
@@ -303,7 +306,7 @@ impl Text<'_> {
         if binding != 0 && binding != phases.len() {
             return Err(self.unfit(group, "an affinity that continues from an earlier phase"));
         }
-        // For each timer, whether it starts with the task, and the mode of its uses.
+        // The timers that start with the task, and the mode in which each timer is used.
         let mut started = BTreeSet::new();
         let mut modes = BTreeMap::new();
         for (at, op) in program.ops.iter().enumerate() {
@@ -488,7 +491,7 @@ fn is_setting(op: &Op) -> bool {
 
 /// Divides the steps of a program into segments, which become phases. A segment consists of
 /// settings, followed either by a loop or by the steps up to the next loop or setting. Returns
-/// (begin, end, rounds) of each segment. Steps that do not fit this structure are refused later.
+/// (begin, end, rounds) of each segment. Steps that do not have this structure are refused later.
 fn segments(ops: &[Op], begin: usize, end: usize) -> Vec<(usize, usize, Option<u64>)> {
     let mut segments = Vec::new();
     let mut at = begin;
@@ -524,7 +527,7 @@ fn resources(workload: &Workload) -> Result<String, Error> {
             Resource::Semaphore { value, .. } => {
                 format!("{{ \"type\" : \"semaphore\", \"value\" : {value} }}")
             }
-            // These resources are created when they are referred to.
+            // The reader creates these resources at their first use.
             Resource::Mutex { .. } | Resource::Cond { .. } => continue,
             Resource::Barrier { name, participants } => {
                 let users = barrier_users(workload, name);
@@ -603,8 +606,9 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns the size of the `mem` buffer, which all tasks share. If a task writes more bytes than
-/// its footprint, the buffer limited the footprint, which is then the size of the buffer.
+/// Returns the size of the `mem` buffer, which is the same for all tasks. If a task writes more
+/// bytes than its footprint, the size of the buffer limited its footprint, so its footprint is that
+/// size.
 fn mem_buffer(workload: &Workload, groups: &[Group]) -> u64 {
     let cut = |group: &&Group| group.spec.footprint_bytes < written(workload, group);
     let cut = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);

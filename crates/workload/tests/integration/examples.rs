@@ -34,8 +34,8 @@ fn written_and_read(workload: &Workload) {
     assert_eq!(to_rtapp_json(&again), Ok(text));
 }
 
-/// Returns whether an example is in the format before rt-app 1.0. Such files are in the directory
-/// `merge`, because they are fragments of workloads.
+/// Returns whether an example is not a complete workload in the format of rt-app 1.0. These
+/// examples, which are fragments of workloads, are in the directory `merge`.
 fn is_old_format(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "merge")
 }

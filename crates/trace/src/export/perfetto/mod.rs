@@ -2,11 +2,12 @@
 //! Exports records in Perfetto's native trace format. The files consist of the protocol buffer
 //! messages in [`proto`].
 //!
-//! The scheduler's events are written as ftrace events in compact bundles, one bundle per CPU. The
-//! scheduling, wake-up and thread state views and the SQL tables of ui.perfetto.dev therefore work
-//! as they do for a real machine. Process trees and task_newtask events name processes and threads.
+//! The scheduler's events are written as ftrace events in compact bundles, one bundle per CPU. For
+//! this reason, ui.perfetto.dev shows scheduling, wake-ups and thread states, and fills its SQL
+//! tables, as for a trace of a real machine. Process trees and task_newtask events name processes
+//! and threads.
 //!
-//! The exporter adds further tracks:
+//! The exporter adds tracks that a trace of a real machine does not have:
 //!
 //! - the number of runnable tasks of each CPU and LLC, and the lengths of DSQs;
 //! - callbacks and lock waits as slices (intervals of time);
@@ -14,8 +15,8 @@
 //!
 //! Times are in ns since the start of the run.
 //!
-//! The exporter writes while the run produces records. It keeps only one bundle per CPU and the
-//! names in memory.
+//! The exporter writes while the run produces records. In memory it keeps only one bundle per CPU,
+//! and the names of tasks.
 
 mod proto;
 mod sched;
@@ -43,8 +44,8 @@ mod tests;
 /// Id of the packet sequence (a stream of packets with common state) to which all packets belong.
 const SEQUENCE: u32 = 1;
 const CLONE_THREAD: u64 = 0x10000;
-/// Tasks with similar names are grouped into processes that do not exist in the run. This is the
-/// first pid of these processes. It is above every real pid.
+/// The first pid of processes that exist only in the trace, each for a group of tasks with similar
+/// names. It is above every real pid.
 const KINDS: u32 = 1 << 22;
 
 /// Writes a Perfetto trace. After an I/O error it writes nothing more. [`Perfetto::finish`] then
@@ -66,7 +67,8 @@ pub struct Perfetto<W: Write> {
     callbacks: PerCpu,
     balance_runs: PerCpu,
     moved: Track,
-    /// The group that contains the tracks of DSQs, and the track of each DSQ.
+    /// The group of tracks that contains the tracks of dispatch queues (DSQs), and the track of
+    /// each DSQ.
     dsqs: (Track, HashMap<u64, Track>),
     machine: Track,
     /// For each group of tasks with similar names, the pid of the process that represents it.
@@ -191,7 +193,8 @@ impl<W: Write> Perfetto<W> {
         self.output.write_if_full();
     }
 
-    /// Adds the time span that a record describes, or emits the last spans if `record` is `None`.
+    /// Adds the span of time that a record describes (a callback or a wait for a lock). If `record`
+    /// is `None`, emits the last spans.
     fn spans(&mut self, record: Option<&Record>) {
         let Perfetto {
             spans,
@@ -379,8 +382,8 @@ impl<W: Write> Perfetto<W> {
         let mut tree = ProcessTree::default();
         let mut tgid = tgid;
         // All tasks of a simulated workload belong to process 1. They are grouped into processes by
-        // name, so that each group has its own colour. Recordings of real machines (hz is 0) keep
-        // their processes.
+        // name, so that each group has its own colour. The processes of recordings of real machines
+        // (hz is 0) are not changed.
         if tgid == 1 && self.header.hz > 0 {
             let next = KINDS + crate::number::index(self.kinds.len());
             let kind = stem(comm);
@@ -410,7 +413,7 @@ impl<W: Write> Perfetto<W> {
     }
 }
 
-/// Returns the position of a DSQ's track within the group. The policy's DSQs come first, ordered by
+/// Returns the position of a DSQ's track within its group. The policy's DSQs come first, ordered by
 /// id. Global, local and bypass DSQs follow.
 fn dsq_rank(dsq: u64) -> u32 {
     const POLICY: u64 = 1 << 24;

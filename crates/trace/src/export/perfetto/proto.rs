@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The messages of Perfetto's trace format that the exporter writes.
+//! Messages of Perfetto's trace format: only those that the exporter writes.
 //!
 //! Names and field numbers are those of perfetto_trace.proto. Only the fields that the exporter
 //! sets are declared.
@@ -75,8 +75,8 @@ pub struct FtraceEventBundle {
     pub compact_sched: Option<CompactSched>,
 }
 
-/// Switches and wakings, stored by column. Each time is the difference from the previous event's
-/// time. Names are indices into `intern_table`.
+/// Switches and wakings, stored by column. A timestamp is stored as the difference from the
+/// timestamp of the previous event. A name is stored as an index into `intern_table`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CompactSched {
     #[prost(uint64, repeated, tag = "1")]
@@ -320,7 +320,8 @@ pub struct DebugAnnotation {
     pub uint_value: Option<u64>,
 }
 
-/// The names to which the interning ids (`name_iid`) of the packet sequence refer.
+/// The names to which the ids (`name_iid`) in the packets of the sequence refer. A name is thus
+/// stored only once.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     #[prost(message, repeated, tag = "2")]

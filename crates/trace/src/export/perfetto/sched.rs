@@ -49,7 +49,7 @@ impl Bundle {
         })
     }
 
-    /// Forgets the cached name of a task, because the task changed its name.
+    /// Forgets the index of a task's name, because the task has changed its name.
     pub fn forget(&mut self, pid: u32) {
         self.names.remove(&pid);
     }
@@ -70,8 +70,9 @@ impl Bundle {
         self.last_switch = time;
     }
 
-    /// Adds a switch at the time of the CPU's first switch. The columns contain only the next task
-    /// of a switch. A full event is therefore added here, which also names the previous task.
+    /// Adds the CPU's first switch (or another one at the same time) as a full event, which names
+    /// both tasks. The columns of a bundle contain only the next task of a switch, so the previous
+    /// task of the first switch would be unknown.
     fn first_switch(&mut self, time: u64, tasks: &mut Follow, prev: u32, prev_state: TaskState, next: u32) {
         let mut named = |pid| match pid {
             0 => ("swapper".to_owned(), 120),

@@ -125,7 +125,8 @@ fn counters_emit_only_the_last_value_at_each_time() {
         ("CPU 1", 10, 2),
         ("LLC 0", 10, 2),
         ("dsq 9", 10, 1),
-        // At time 30, one task leaves and another arrives, so the counter does not change.
+        // At time 30, one task leaves the DSQ and another one enters it, so the counter does not
+        // change.
         ("dsq 9", 40, 0),
     ];
     assert_eq!(events, want);
@@ -180,7 +181,7 @@ fn callbacks_and_lock_waits_are_slices_with_interned_names() {
 }
 
 /// Perfetto colours tasks by process. Tasks of a workload are therefore grouped into processes by
-/// name. Other processes stay as they are.
+/// name. Other processes are not changed.
 #[test]
 fn tasks_with_similar_names_form_a_process() {
     let new = |pid, tgid, parent, comm: &str| Event::TaskNew {

@@ -35,7 +35,8 @@ struct Counter {
     is_pending: bool,
 }
 
-/// All tracks of a trace. Finished packets are collected in `packets`. The writer removes them.
+/// All tracks of a trace. Finished packets are collected in `packets`, from which the writer
+/// removes them.
 #[derive(Default)]
 pub(super) struct Tracks {
     /// Packets to write.
@@ -59,7 +60,8 @@ fn packet(time: Option<u64>, data: Data) -> TracePacket {
 }
 
 impl Tracks {
-    /// Adds the first packet of the sequence. It makes readers forget interned names.
+    /// Adds the first packet of the sequence. It tells readers to forget the names that earlier
+    /// packets have interned.
     pub fn begin(&mut self, data: Data) {
         let sequence_flags = SEQ_INCREMENTAL_STATE_CLEARED;
         self.packets.push(TracePacket {

@@ -6,7 +6,7 @@
  * the nice value and is 100 for nice 0. The task with the lowest virtual time runs next, so over
  * time every task gets CPU time in proportion to its weight. The virtual time of a sleeping task
  * stands still, so it becomes lower than that of other tasks. When the task wakes up, its virtual
- * time may be lower by at most one slice. The task therefore runs soon but cannot keep others off
+ * time is raised until it is at most one slice below that of the running tasks. The task therefore runs soon but cannot keep others off
  * the CPU for long.
  *
  * Data structures: one dispatch queue (DSQ) that all CPUs share, in the order of virtual time.

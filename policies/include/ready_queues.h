@@ -99,8 +99,8 @@ __noinline int ready_take(u32 from, u32 least)
 			continue;
 		/*
 		 * Another CPU may be inserting a thread, which becomes visible in the queue only
-		 * when ops.enqueue() returns. Only the CPU that owns the queues may therefore clear
-		 * the bit.
+		 * when ops.enqueue() returns. If this CPU cleared the bit, the owner of the queues
+		 * would overlook that thread. Only the owner may therefore clear the bit.
 		 */
 		if (from != bpf_get_smp_processor_id())
 			continue;

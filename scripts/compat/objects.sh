@@ -36,7 +36,8 @@ background() {
   "$@" &
 }
 
-# Makes libbpf's headers available as <bpf/...>, and builds a program from its linker.
+# Makes libbpf's headers available as <bpf/...>, and builds a small command that calls
+# the linker of libbpf.
 if [ ! -x "$dir/tools/link" ]; then
   mkdir -p "$dir/tools/include"
   ln -sfn "../../$libbpf/src" "$dir/tools/include/bpf"

@@ -180,7 +180,7 @@ def paragraph(tables):
 
 def words(table):
     """Returns sentences that say how large the errors of each figure of a table are."""
-    levels = {"within 10 % at the median": [], "within 30 %": [], "not within 30 %": []}
+    levels = {"at most 10 %": [], "10 to 30 %": [], "above 30 %": []}
     for index, (_, head) in enumerate(COLUMNS):
         values = table.column(index)
         if values:
@@ -190,11 +190,11 @@ def words(table):
     same, pairs = table.order()
     cpus = "one CPU" if table.name.startswith("1 ") else table.name + "s"
     text = f"On {cpus}, the simulation puts {same} of {pairs} pairs of policies in the same order as the kernel"
-    text += f" ({100 * same / max(1, pairs):.0f} %). Its figures are "
-    text += "; ".join(f"{level}: {', '.join(figures)}" for level, figures in levels.items() if figures)
-    text += f". Over all figures, half of the errors are below {statistics.median(table.all()):.0f} %,"
-    text += f" and 90 % of them below {quantile(table.all(), 0.9):.0f} %."
-    return textwrap.fill(text, 100)
+    text += f" ({100 * same / max(1, pairs):.0f} %). The median error is "
+    text += "; ".join(f"{level} for {', '.join(figures)}" for level, figures in levels.items() if figures)
+    text += f". Of all errors, half are below {statistics.median(table.all()):.0f} %,"
+    text += f" and 90 % are below {quantile(table.all(), 0.9):.0f} %."
+    return textwrap.fill(text, 100, break_on_hyphens=False)
 
 
 def insert(document, mark, text):

@@ -149,7 +149,7 @@ fn read() -> Result<Seeds, String> {
     })
 }
 
-/// Copies the objects that suites name to a directory. The copies have the file names that the
+/// Makes a directory with copies of the objects that suites name. The copies have the file names that the
 /// suites contain.
 fn folder(paths: &[PathBuf]) -> Result<PathBuf, String> {
     let folder = crate::output().join("suite");

@@ -75,8 +75,9 @@ impl Machine {
         } else {
             lock.acquire(cpu, local + wait + cost);
         }
-        // The wait ends when the other CPU releases the lock. The wait is added to `free_at`
-        // directly, because `charge` would lengthen it if other busy CPUs slow this CPU down.
+        // The wait ends when the other CPU releases the lock. The wait is added directly
+        // to the time at which this CPU is free. `charge` would lengthen it if other busy CPUs slow
+        // this CPU down, but a wait takes no longer then.
         self.rqs[cpu].free_at += wait;
         self.charge(cpu, cost);
         if self.details {

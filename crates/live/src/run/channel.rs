@@ -163,7 +163,8 @@ fn eventfd() -> io::Result<(i32, i32)> {
     Ok((fd, fd))
 }
 
-/// Opens a socket pair. `room` is the capacity in bytes of data, and the length of a message.
+/// Opens a socket pair. `room` has two parts: the capacity of the channel and the length of a
+/// message, both in bytes of data.
 fn socket_pair(ty: i32, room: (u64, u32)) -> io::Result<(i32, i32)> {
     let mut fds = [0; 2];
     // SAFETY: `fds` has room for two descriptors.

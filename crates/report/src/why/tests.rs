@@ -267,7 +267,7 @@ fn the_text_has_at_most_100_columns() {
         ] {
             assert!(text.contains(words), "no '{words}' in {text}");
         }
-        // No table is so wide that its rows become blocks of lines.
+        // A table that is wider than the page has a block of lines for each row. No table here is.
         let rows = ["sender blocks, receiver next", "sender: turn until it blocks"];
         for row in rows {
             let boxed = |line: &str| line.starts_with(['|', '│']) && line.contains(row);

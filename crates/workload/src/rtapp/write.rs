@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writes workloads as rt-app files. Refuses workloads that the format cannot express.
 //!
-//! Reading the written text yields the same tasks with the same behaviour. Only the name of the
-//! operations (`unit`) is lost. The extensions of the format (see the parent module) are used where
+//! Reading the written text yields the same tasks with the same behaviour. Only the
+//! workload's `unit` is lost, which says what its score counts, for example requests. The extensions of the format (see the parent module) are used where
 //! they are needed.
 
 use super::{disturbances, global::Global, sched};
@@ -68,8 +68,7 @@ struct Group<'w> {
     name: String,
     spec: &'w TaskSpec,
     instances: u32,
-    /// Index in `Workload::tasks` of the template from which forks create a task like these, if
-    /// there is one.
+    /// If forks create these tasks, the index of their template in `Workload::tasks`.
     template: Option<u32>,
 }
 

@@ -48,8 +48,8 @@ pub(super) struct Translator<'a, 'b> {
     fp: Option<Value>,
     /// Variable for the remaining budget.
     pub left: Variable,
-    /// Number of instructions of the current block that are translated, but for which no code has
-    /// subtracted from `left` yet.
+    /// Number of translated instructions of the current block that no emitted code has subtracted
+    /// from `left` yet.
     uncounted: i64,
     /// Variable for the number of times that `may_goto` may still let a loop continue.
     loops: Option<Variable>,

@@ -211,8 +211,8 @@ impl Machine {
     }
 
     /// Handles the switch from the idle task of `cpu` to another task. Returns the exit latency
-    /// that is still to be charged to the CPU, ns. It is 0 if the latency has passed because an
-    /// interrupt of this CPU ended the idle state.
+    /// that is still to be charged to the CPU, ns. If an interrupt of this CPU ended the
+    /// idle state, the latency has already passed, and the result is 0.
     pub(crate) fn leave_idle(&mut self, cpu: CpuId) -> u64 {
         let now = self.now;
         let exit = match self.cpuidle.cpus[cpu].phase {

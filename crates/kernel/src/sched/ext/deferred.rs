@@ -178,8 +178,7 @@ fn reenqueue(m: &mut Machine, cpu: CpuId, task: TaskId, reason: u64) {
     m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
 }
 
-/// Passes the tasks of a DSQ that the policy created back to the policy. The runqueue of `cpu` is
-/// locked.
+/// Passes the tasks of a user-created DSQ back to the policy. The runqueue of `cpu` is locked.
 fn reenq_user(m: &mut Machine, cpu: CpuId, dsq: DsqRef, flags: u64) {
     if flags & SCX_REENQ_ANY == 0 {
         return;

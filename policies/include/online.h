@@ -17,8 +17,8 @@
  * - An offline CPU in the idle mask. The kernel's mask of idle CPUs can contain an offline CPU,
  *   because a CPU goes idle before it is offline. A policy that only reads the mask must also check
  *   is_online(). A policy that claims idle CPUs with scx_bpf_pick_idle_cpu() needs no check: it
- *   gets the offline CPU at most once, because a claim removes the CPU from the mask. That one
- *   time, it wakes no online CPU for its task.
+ *   gets the offline CPU at most once, because a claim removes the CPU from the mask. In
+ *   this one case, the policy kicks the offline CPU instead of an online one.
  */
 #ifndef ONLINE_H
 #define ONLINE_H

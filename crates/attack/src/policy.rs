@@ -25,8 +25,8 @@ const SIZE: Size = Size {
     run_ns: 3_000_000,
     budget: 50_000,
 };
-/// Registers that the inserted instructions may change. The instructions only read r6, which
-/// contains the address of the callback's arguments.
+/// Registers that the inserted instructions may change. They may read r6, which contains the
+/// address of the callback's arguments, but must not change it.
 const FREE: [u8; 3] = [7, 8, 9];
 
 /// Runs the policy that these bytes describe. Returns how the run ended. Panics if the run ends in

@@ -90,8 +90,8 @@ impl Machine {
         }
     }
 
-    /// Notifies the new class of a task that the task has joined it from the class `from`, and
-    /// reschedules if necessary (sched_change_end).
+    /// Tells a task's new class that the task has come from the class `from`, and reschedules if
+    /// necessary (sched_change_end).
     pub(crate) fn class_changed(&mut self, task: TaskId, from: Class) {
         let cpu = self.tasks[task].cpu;
         self.class_switched_to(cpu, task);

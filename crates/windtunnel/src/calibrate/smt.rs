@@ -27,8 +27,8 @@ pub(super) fn measure_threads(pairs: &Pairs, topology: &Topology) -> Result<Opti
 }
 
 /// Returns the speeds of the first CPU while 1, 2, ... of `cpus` are busy, relative to its speed
-/// while no other CPU is busy. By chance, the measured speed may be higher than with one busy CPU
-/// less. It is then reduced to the speed with one busy CPU less.
+/// while no other CPU is busy. A measured speed may by chance be higher than the speed with
+/// fewer busy CPUs. It is then lowered to that speed.
 fn speeds(cpus: &[Cpu]) -> Result<Vec<f64>, Error> {
     let mut times = Vec::new();
     for busy in 1..=cpus.len() {

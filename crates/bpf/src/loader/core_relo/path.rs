@@ -153,8 +153,8 @@ impl Path {
         Some(path)
     }
 
-    /// Returns which bytes must be loaded for this field. If a bitfield crosses a boundary of its
-    /// type, they are more bytes than the type has.
+    /// Returns which bytes must be loaded for this field. If a bitfield lies across two
+    /// aligned units of its type's size, more bytes are loaded than the type has.
     pub(super) fn locate(&self, btf: &Btf) -> Result<FieldLocation, String> {
         let whole = btf.size_of(self.reached);
         let bitfield = self.steps.last().filter(|s| s.member).and_then(|step| {

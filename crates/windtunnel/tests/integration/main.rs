@@ -30,6 +30,7 @@ mod replay;
 mod report;
 mod rtapp;
 mod schedules;
+mod score;
 mod suite;
 mod support;
 mod sweep;

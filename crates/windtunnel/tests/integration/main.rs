@@ -34,6 +34,7 @@ mod score;
 mod suite;
 mod support;
 mod sweep;
+mod sweep_page;
 mod terminal;
 mod top;
 mod workloads;

@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository whose files are embedded in the command.
-const FOLDERS: [&str; 5] = ["policies", "machines", "workloads", "profiles", "experiments"];
+const FOLDERS: [&str; 6] = ["policies", "machines", "workloads", "profiles", "experiments", "scores"];
 
 fn main() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));

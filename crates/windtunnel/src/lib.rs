@@ -34,6 +34,7 @@ pub mod profiles;
 pub mod quote;
 pub mod running;
 pub mod scenario;
+pub mod score;
 pub mod search;
 pub mod suite;
 pub mod sweep;

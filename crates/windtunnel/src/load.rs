@@ -158,6 +158,35 @@ pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
     Ok(read(path)?.variables().iter().any(|known| known.name == variable))
 }
 
+/// Returns the parameters of a policy as JSON: for each its name, type, value, whether it can change
+/// while the policy runs, and the unit, range and meaning that the policy declares.
+///
+/// # Errors
+/// The object cannot be read.
+pub fn parameters(policy: &Policy) -> Result<serde_json::Value, Error> {
+    let Policy::Object { path, .. } = policy else {
+        return Ok(serde_json::json!([]));
+    };
+    let object = read(path)?;
+    let parameters = settable_globals(&object).map(|variable| {
+        let declared = variable.tags.iter().find_map(|tag| Parameter::parse(tag));
+        let range = declared.as_ref().and_then(|declared| declared.range);
+        // JSON has no integers of 128 bits.
+        let bound = |bound: i128| i64::try_from(bound).ok();
+        serde_json::json!({
+            "name": variable.name,
+            "type": variable.type_name,
+            "value": object.get(&variable.name).ok(),
+            "live": variable.live,
+            "unit": declared.as_ref().map(|declared| declared.unit.as_str()),
+            "low": range.and_then(|(low, _)| bound(low)),
+            "high": range.and_then(|(_, high)| bound(high)),
+            "meaning": declared.as_ref().map(|declared| declared.meaning.as_str()),
+        })
+    });
+    Ok(parameters.collect())
+}
+
 fn read(path: &Path) -> Result<Object, Error> {
     Object::open(path).map_err(|error| Error::new(error.to_string()))
 }

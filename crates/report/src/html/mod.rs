@@ -17,7 +17,8 @@ mod tables;
 mod timeline;
 mod verdict;
 
-pub use page::{page, plain};
+pub use data::json;
+pub use page::{Scripted, page, plain, scripted};
 pub use scan::Scan;
 
 use crate::figures::RunResult;

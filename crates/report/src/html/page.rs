@@ -84,6 +84,39 @@ pub fn plain(title: &str, facts: &str, sections: &Markup) -> String {
     document(title, &body)
 }
 
+/// Returns a page in the same style with a style sheet and a script of its own. `facts` is a line
+/// below the title. `links` are the ids and headings of sections. The script finds `data` as JSON in
+/// the element with the id `data`.
+pub fn scripted(page: &Scripted) -> String {
+    let body = html! {
+        nav.bar aria-label="Page" {
+            span.brand { (mark()) span { "windtunnel" } }
+            div.links { @for (id, head) in page.links { a href={ "#" (id) } { (head) } } }
+        }
+        main {
+            header.top { h1 { (page.title) } p.facts { (page.facts) } }
+            style { (PreEscaped(page.style)) }
+            (page.sections)
+        }
+        div #tip role="status" aria-live="polite" hidden {}
+        script type="application/json" #data { (PreEscaped(&page.data)) }
+        script { (PreEscaped(page.script)) }
+    };
+    document(page.title, &body)
+}
+
+/// The parts of a page with a script of its own.
+pub struct Scripted<'a> {
+    pub title: &'a str,
+    pub facts: &'a str,
+    pub links: &'a [(&'a str, &'a str)],
+    pub sections: &'a Markup,
+    /// JSON in which `<` is escaped ([`super::json`]).
+    pub data: String,
+    pub style: &'a str,
+    pub script: &'a str,
+}
+
 fn document(title: &str, body: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)

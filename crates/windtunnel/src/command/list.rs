@@ -18,6 +18,9 @@ pub enum Policy {
     Show {
         /// An object file or a name
         policy: String,
+        /// Print the parameters with their ranges as JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -60,7 +63,12 @@ impl Policy {
                 }));
                 console::styled(&report::fit::list(&rows, console::surface()));
             }
-            Policy::Show { policy } => out!("{}", load::show(&policy::Policy::find(&policy)?)?),
+            Policy::Show { policy, json: true } => {
+                let json = load::parameters(&policy::Policy::find(&policy)?)?;
+                let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
+                console::json(&text);
+            }
+            Policy::Show { policy, json: false } => out!("{}", load::show(&policy::Policy::find(&policy)?)?),
         }
         Ok(ExitStatus::SUCCESS)
     }

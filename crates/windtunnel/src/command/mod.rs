@@ -24,6 +24,7 @@ mod live;
 mod progress;
 mod report;
 mod run;
+mod score;
 mod suite;
 mod sweep;
 mod top;
@@ -71,6 +72,8 @@ enum Action {
     /// Run all combinations of policies, machines, workloads, parameters and seeds, and write one
     /// table
     Sweep(sweep::Args),
+    /// Compare a policy with eevdf on several machines and workloads, and print one number
+    Score(score::Args),
     /// List the built policies, or describe one
     #[command(subcommand)]
     Policy(list::Policy),
@@ -127,6 +130,7 @@ impl Command {
             Action::Check(args) => args.run(),
             Action::Suite(args) => args.run(),
             Action::Sweep(args) => args.run(),
+            Action::Score(args) => args.run(),
             Action::Policy(list) => list.run(),
             Action::Machine(list) => list.run(),
             Action::Workload(list) => list.run(),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel report` prints and exports what a trace file or a recording contains.
+//! `windtunnel report` prints and exports what a trace file or a recording contains, and writes the
+//! HTML page of a sweep.
 
 use super::exports::{ExportArgs, distinct_names};
 use super::progress::with_progress;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::exports::Exports;
+use crate::sweep::{self, analysis};
 use crate::traced::{Kind, Traced};
 use crate::{console, destination, duration, errln, interrupt, out, outln, page, search};
 use clap::Args as ClapArgs;
@@ -18,7 +20,7 @@ use trace::{Header, Record, Sink, Tee};
 #[derive(ClapArgs)]
 pub struct Args {
     /// Trace files (`run --trace`), or recordings of real machines as printed by `perf script` or
-    /// `trace-cmd report`
+    /// `trace-cmd report`; or the table of a sweep (Parquet), which becomes an HTML page
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Machine on which the recordings were made (`machine list`); needed for distances between
@@ -37,7 +39,7 @@ pub struct Args {
     #[arg(long)]
     schedstat: bool,
     /// Write one HTML page of all traces to FILE: timelines, runqueues, migrations, latencies,
-    /// fairness, costs
+    /// fairness, costs. The page of a sweep is written to a file with the ending .html by default
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Time slice of a round-robin policy. The page then also shows the response times that theory
@@ -48,6 +50,9 @@ pub struct Args {
 
 impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
+        if self.traces.iter().any(|path| analysis::is_parquet(path)) {
+            return self.report_sweep();
+        }
         let folders = search::folders("machines");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let machine = self.machine.as_ref();
@@ -87,6 +92,23 @@ impl Args {
         }
         done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
         Ok(ExitStatus::from(if done.errors.is_empty() { 0 } else { 2 }))
+    }
+
+    /// Writes the page of a sweep.
+    fn report_sweep(&self) -> Result<ExitStatus, Error> {
+        let [table] = self.traces.as_slice() else {
+            return Err(Error::new("report: the table of a sweep must be the only file")
+                .hint("a sweep with more values makes one table of all its runs"));
+        };
+        let output = self.output.clone().unwrap_or_else(|| table.with_extension("html"));
+        destination::check([output.as_path()])?;
+        let name = table.file_stem().unwrap_or_default().to_string_lossy();
+        let page = sweep::page(&name, &analysis::analyse(&analysis::read(table)?));
+        destination::write(&output, page.as_bytes())?;
+        if !destination::is_stdout(&output) {
+            outln!("report: {}", output.display());
+        }
+        Ok(ExitStatus::SUCCESS)
     }
 
     /// Reads one trace, and writes its files and tables. If a signal interrupts the reading,

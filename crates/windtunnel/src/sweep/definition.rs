@@ -16,6 +16,11 @@
 //! [[skip]]                         # combinations to leave out
 //! policy = "fifo"
 //! machine = "epyc-2s"
+//!
+//! [[only]]                         # if there is such an entry, only these combinations run
+//! seed = 1
+//! [[only]]
+//! machine = "numa32"
 //! ```
 
 use crate::duration;
@@ -48,13 +53,16 @@ pub struct Sweep {
     pub set: BTreeMap<String, Vec<String>>,
     /// Names of axes that advance together.
     pub zip: Vec<Vec<String>>,
-    pub skip: Vec<Skip>,
+    /// Combinations to leave out.
+    pub skip: Vec<Filter>,
+    /// If not empty, all combinations that match none of these filters are left out.
+    pub only: Vec<Filter>,
 }
 
-/// Combinations to leave out. A combination is left out if it agrees with all fields that are set.
+/// A filter of combinations. A combination matches if it agrees with all fields that are set.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Skip {
+pub struct Filter {
     pub policy: Option<String>,
     pub machine: Option<String>,
     pub workload: Option<String>,
@@ -106,7 +114,9 @@ struct SweepFile {
     #[serde(default)]
     zip: Vec<Spanned<Vec<String>>>,
     #[serde(default)]
-    skip: Vec<Skip>,
+    skip: Vec<Spanned<Filter>>,
+    #[serde(default)]
+    only: Vec<Spanned<Filter>>,
 }
 
 impl Sweep {
@@ -173,8 +183,14 @@ impl Sweep {
             memory: quantity(written.memory, size::parse)?.unwrap_or(DEFAULT_LIMIT),
             set,
             zip: written.zip.iter().map(|names| names.get_ref().clone()).collect(),
-            skip: written.skip,
+            skip: written.skip.iter().map(|filter| filter.get_ref().clone()).collect(),
+            only: written.only.iter().map(|filter| filter.get_ref().clone()).collect(),
         };
+        for filter in written.skip.iter().chain(&written.only) {
+            sweep
+                .check_filter(filter.get_ref())
+                .map_err(|message| source.error(filter.span().start, message))?;
+        }
         for names in &written.zip {
             sweep
                 .check_zip(names.get_ref())
@@ -198,6 +214,39 @@ impl Sweep {
         );
         axes.push(("seeds".to_owned(), self.seeds.len()));
         axes
+    }
+
+    /// Checks that a filter names values of the axes. A misspelt value would match nothing.
+    fn check_filter(&self, filter: &Filter) -> Result<(), String> {
+        let known = |axis: &str, value: &str, values: &[String]| match values.iter().any(|known| known == value) {
+            true => Ok(()),
+            false => {
+                let values: Vec<&str> = values.iter().map(String::as_str).collect();
+                let hint = suggest::hint(value, &values);
+                Err(format!("the axis {axis} has no value '{value}': {hint}"))
+            }
+        };
+        for (axis, value, values) in [
+            ("policies", &filter.policy, &self.policies),
+            ("machines", &filter.machine, &self.machines),
+            ("workloads", &filter.workload, &self.workloads),
+            (
+                "kernels",
+                &filter.kernel,
+                &self.kernels.iter().map(Release::to_string).collect(),
+            ),
+        ] {
+            value.as_ref().map_or(Ok(()), |value| known(axis, value, values))?;
+        }
+        if let Some(seed) = filter.seed.filter(|seed| !self.seeds.contains(seed)) {
+            return Err(format!("the axis seeds has no value {seed}"));
+        }
+        for (name, value) in &filter.set {
+            let names: Vec<String> = self.set.keys().cloned().collect();
+            known("[set]", name, &names)?;
+            known(&format!("{SET}{name}"), &value.text(), &self.set[name])?;
+        }
+        Ok(())
     }
 
     /// Checks a list of axes that advance together.
@@ -260,6 +309,15 @@ mod tests {
             ("zip = [['machine']]", "did you mean"),
             ("zip = [['seeds', 'seeds']]", "the axis 'seeds' is named twice"),
             ("[[skip]]\nmachin = 'x'", "unknown key 'machin'"),
+            (
+                "[[skip]]\npolicy = 'fifoo'",
+                "the axis policies has no value 'fifoo': did you mean 'fifo'?",
+            ),
+            ("[[only]]\nseed = 2", "sweep.toml:4:1: the axis seeds has no value 2"),
+            (
+                "[[only]]\nset = { slice_ns = 1 }",
+                "the axis [set] has no value 'slice_ns'",
+            ),
         ] {
             let found = parse(more).expect_err(more);
             assert!(found.contains(error), "{more}: {found}");

@@ -8,14 +8,19 @@
 //! The result of each run is kept in a [`store`] under a hash of everything that it depends on. A
 //! run whose result is in the store is not executed again. An interrupted sweep can therefore be
 //! continued. Its file then has the same bytes as the file of an uninterrupted sweep.
+//!
+//! [`analysis`] reads such a file again, and [`page()`] shows it as an HTML page.
 
+pub mod analysis;
 pub mod definition;
+mod page;
 pub mod plan;
 pub mod rows;
 mod run;
 pub mod store;
 
 pub use definition::Sweep;
+pub use page::page;
 pub use plan::Plan;
 pub use run::{Done, Options};
 pub use store::Store;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The runs of a sweep: the product of its axes.
 
-use super::definition::{SET, Skip, Sweep};
+use super::definition::{Filter, SET, Sweep};
 use crate::error::Error;
 use crate::load;
 use crate::policy::Policy;
@@ -229,8 +229,9 @@ fn cases(sweep: &Sweep, known: &[HashSet<&str>]) -> Vec<Case> {
             seed: sweep.seeds[index(axes.len() - 1)],
             set,
         };
-        let skipped = sweep.skip.iter().any(|skip| skip.matches(sweep, &case));
-        if !skipped && seen.insert(case.clone()) {
+        let matches = |filter: &Filter| filter.matches(sweep, &case);
+        let wanted = sweep.only.is_empty() || sweep.only.iter().any(matches);
+        if wanted && !sweep.skip.iter().any(matches) && seen.insert(case.clone()) {
             cases.push(case);
         }
         // The last axis advances fastest.
@@ -251,7 +252,7 @@ fn cases(sweep: &Sweep, known: &[HashSet<&str>]) -> Vec<Case> {
     }
 }
 
-impl Skip {
+impl Filter {
     fn matches(&self, sweep: &Sweep, case: &Case) -> bool {
         let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
         is(&self.policy, &sweep.policies[case.policy])
@@ -331,5 +332,14 @@ mod tests {
              [[skip]]\npolicy = 'b'\nmachine = 'n'\n[[skip]]\nset = { p = 20 }",
         );
         assert_eq!(found, ["amw 1 10", "anw 1 10", "bmw 1"]);
+    }
+
+    #[test]
+    fn only_selected_combinations_run() {
+        let found = listed(
+            "machines = ['m', 'n']\nworkloads = ['w']\nseeds = 2\n\
+             [[only]]\npolicy = 'b'\nmachine = 'n'\n[[only]]\nseed = 2\n[[skip]]\npolicy = 'a'\nmachine = 'm'",
+        );
+        assert_eq!(found, ["anw 2", "bmw 2", "bnw 1", "bnw 2"]);
     }
 }

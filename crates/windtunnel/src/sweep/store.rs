@@ -36,10 +36,14 @@ impl Store {
         destination::write(&self.path(key), &text)
     }
 
-    /// Returns the path of a result. The first byte of the key is the name of a subdirectory,
-    /// because some tools are slow with very large directories.
     fn path(&self, key: u128) -> PathBuf {
+        self.folder.join(Store::name(key))
+    }
+
+    /// Returns the path of a result, relative to the directory. The first byte of the key is the name
+    /// of a subdirectory, because some tools are slow with very large directories.
+    pub fn name(key: u128) -> String {
         let name = format!("{key:032x}");
-        self.folder.join(&name[..2]).join(format!("{}.json", &name[2..]))
+        format!("{}/{}.json", &name[..2], &name[2..])
     }
 }

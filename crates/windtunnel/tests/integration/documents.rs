@@ -31,12 +31,13 @@ const LANGUAGES: [&str; 8] = ["c", "console", "json", "python", "sql", "text", "
 /// Reasons that a page may give why no test runs a command.
 const REASONS: [&str; 4] = ["build", "live", "long", "screen"];
 /// Directories of the repository that must exist in the working directory of the commands.
-const DIRECTORIES: [&str; 7] = [
+const DIRECTORIES: [&str; 8] = [
     "crates",
     "experiments",
     "machines",
     "policies",
     "profiles",
+    "scores",
     "scripts",
     "workloads",
 ];

@@ -43,6 +43,10 @@ pub struct Definition {
     /// every row has the published value of its baseline row. Columns of relative changes need no
     /// baseline row, because the prediction for them is 0.
     pub no_difference: Option<Spanned<Named>>,
+    /// Published values from which a constant of the model was inferred. They do not count as
+    /// agreement.
+    #[serde(default)]
+    pub calibrated: Vec<Spanned<Calibrated>>,
     #[serde(default)]
     pub values: BTreeMap<String, Spanned<Value>>,
     /// Settings of all cases.
@@ -91,6 +95,19 @@ pub struct Run {
     /// Values that theory predicts, by measured column.
     #[serde(default)]
     pub expected: BTreeMap<String, Spanned<Value>>,
+}
+
+/// Published values from which a constant of the machine or the workload was inferred.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibrated {
+    /// Keys of the rows with these values. A row matches if it has all of them.
+    pub keys: Named,
+    /// Measured columns with these values. All of them by default.
+    #[serde(default)]
+    pub values: Vec<String>,
+    /// Text that names the constant and the arithmetic.
+    pub constant: String,
 }
 
 /// Changes for runs on a real machine, where a run takes as long as its simulated time.

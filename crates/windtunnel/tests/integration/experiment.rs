@@ -156,6 +156,63 @@ fn agreement_is_stated_beside_the_error_of_predicting_no_difference() {
     }
 }
 
+#[test]
+fn a_value_from_which_a_constant_was_inferred_does_not_count_as_agreement() {
+    let published = "cpus,hogs,time_s,speedup_percent\n2,2,0.002,110\n1,2,0.004,-5\n2,4,0.005,60\n1,4,0.008,\n";
+    let calibrated = "[[calibrated]]\nkeys = { cpus = 2, hogs = 2 }\nvalues = ['speedup_percent']\n\
+                      constant = 'work of a task: 2 ms'\n";
+    let (columns, rest) = SPEEDUP.split_once("[values]").expect("the definition has values");
+    let with = |head: &str, table: &str| format!("{HEAD}{head}{columns}{table}[values]{rest}");
+    let definition = with("no_difference = { cpus = 1 }\n", calibrated);
+    let files = [("experiment.toml", &*definition), ("published.csv", published)];
+    let folder = folder("calibrated", &files);
+    let found = &json(&folder, &[])[0];
+    let times = &found["agreement"][0];
+    assert_eq!((&times["cells"], &times["calibrated"]), (&4.into(), &0.into()));
+    // Without the calibrated row, -5 and 60 percent are published, and 0 and 51 measured.
+    let speedups = &found["agreement"][1];
+    let count = |key: &str| speedups[key].as_u64().expect("the value is a number");
+    assert_eq!((count("cells"), count("calibrated")), (2, 1));
+    assert_eq!((count("signed"), count("right_sign")), (2, 1));
+    assert_eq!(speedups["no_difference"]["cells"], 2);
+    let row = found["rows"].as_array().expect("the result has rows");
+    let cell = |index: usize| &row[index]["values"]["speedup_percent"];
+    assert_eq!(
+        (&cell(2)["calibrated"], &cell(3)["calibrated"]),
+        (&true.into(), &false.into())
+    );
+    assert_eq!(row[2]["values"]["time_s"]["calibrated"], false);
+    assert_eq!(found["calibrated"][0]["constant"], "work of a task: 2 ms");
+    let page = folder.join("page.html");
+    let text = run(&folder, &["--report", page.to_str().expect("the path is UTF-8")]).stdout;
+    let page = std::fs::read_to_string(page).expect("the page exists");
+    for line in [
+        "2 cells, 1 more not counted (calibrated)",
+        "calibrated, not counted as agreement: cpus = 2, hogs = 2 (speedup_percent): work of a task: 2 ms",
+    ] {
+        assert!(text.contains(line) && page.contains(line), "{line}: {text}");
+    }
+    for (wrong, message) in [
+        ("keys = { cpus = 3 }\nconstant = 'c'", "calibrated: no row has cpus = 3"),
+        (
+            "keys = { time_s = 1 }\nconstant = 'c'",
+            "calibrated: 'time_s' is not a key column",
+        ),
+        (
+            "keys = {}\nvalues = ['hogs']\nconstant = 'c'",
+            "'hogs' is not a measured column",
+        ),
+        ("keys = {}\nconstant = ' '", "calibrated: the constant is empty"),
+        ("keys = {}", "constant"),
+    ] {
+        let definition = with("", &format!("[[calibrated]]\n{wrong}\n"));
+        std::fs::write(folder.join("experiment.toml"), definition).expect("the file can be written");
+        let ran = run(&folder, &[]);
+        assert_eq!(ran.status, 2, "{wrong}");
+        assert!(ran.stderr.contains(message), "{}", ran.stderr);
+    }
+}
+
 /// The README of each experiment states the agreement of measured.csv with published.csv, unless no
 /// figures are published. UPDATE_GOLDEN=1 rewrites the READMEs without running the experiments.
 #[test]

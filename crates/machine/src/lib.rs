@@ -25,6 +25,7 @@ pub mod idle;
 pub mod message;
 mod parts;
 mod regular;
+pub mod scale;
 pub mod show;
 pub mod smt;
 mod synthetic;

@@ -11,6 +11,7 @@ use super::measure::{Arguments, Quantity};
 use crate::duration;
 use crate::error::Error;
 use input::Source;
+use machine::scale::Factor;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -29,6 +30,8 @@ pub struct RunSpec {
     pub for_ns: Option<u64>,
     pub costs: bool,
     pub hz: Option<u32>,
+    /// A constant of the machine that is multiplied by a factor.
+    pub scaled: Option<(String, Factor)>,
 }
 
 /// A run, its baseline (the run with which it is compared), and the table rows that show its
@@ -38,6 +41,8 @@ pub struct Case {
     pub run: RunSpec,
     pub baseline: Option<RunSpec>,
     pub seeds: u64,
+    /// The first seed of the runs, 1 unless other seeds are wanted.
+    pub first_seed: u64,
     pub rows: Vec<CaseRow>,
     /// Byte offset of the case in the definition, for error messages.
     pub at: usize,
@@ -108,6 +113,7 @@ impl Plan {
                     for_ns: run.for_ns,
                     costs: true,
                     hz: None,
+                    scaled: None,
                 };
             }
         }
@@ -342,6 +348,7 @@ impl Planner<'_> {
             run,
             baseline,
             seeds,
+            first_seed: 1,
             rows: case_rows,
             at,
         })
@@ -428,6 +435,7 @@ impl Planner<'_> {
             for_ns,
             costs: table.costs.unwrap_or(true),
             hz: table.hz,
+            scaled: None,
         })
     }
 

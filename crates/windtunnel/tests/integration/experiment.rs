@@ -213,6 +213,128 @@ fn a_value_from_which_a_constant_was_inferred_does_not_count_as_agreement() {
     }
 }
 
+/// Process A forks 100 children one after the other, and B computes for `work`. B takes longer than
+/// A, unless a fork is twice as expensive or the work is halved.
+const FORKS: &str = r#"
+columns = ["what", "time_s", "gain_percent"]
+[values]
+time_s = "time_s"
+gain_percent = { measure = "relative_percent", of = "time_s", better = "lower" }
+[run]
+policy = "eevdf"
+machine = "pu:1"
+workload = "open:arrival=D,interarrival=1us,service=D,work={work},number=1"
+with = { work = "15000us" }
+[sensitivity]
+vary = ["work"]
+[baseline]
+workload = "open:arrival=D,interarrival=1us,service=D,work={work},number=1"
+[[case]]
+keys = { what = "B" }
+[[case]]
+keys = { what = "A" }
+workload = "lat_proc:operation=fork,n=100"
+"#;
+
+#[test]
+fn constants_that_turn_a_conclusion_over_are_named() {
+    let folder = folder("sensitivity", &[("experiment.toml", &(HEAD.to_owned() + FORKS))]);
+    let found = json(&folder, &["--sensitivity"]);
+    let found = &found[0];
+    let list = |value: &serde_json::Value| value.as_array().expect("the value is a list").clone();
+    let conclusions = list(&found["conclusions"]);
+    let turned = |kind: &str, column: &str| -> Vec<String> {
+        let mut found = conclusions
+            .iter()
+            .filter(|c| c["kind"] == kind && c["column"] == column);
+        let conclusion = found.next().expect("there is such a conclusion");
+        assert!(found.next().is_none());
+        let names = list(&conclusion["turned_by"]);
+        names
+            .iter()
+            .map(|by| by["changed"].as_str().expect("a name").to_owned())
+            .collect()
+    };
+    // A needs about 100 us for each child. 60 us of them are the fork, and 40 us the exit.
+    let expected = ["fork x2", "work x0.5 (7500us)"];
+    assert_eq!(turned("order", "time_s"), expected);
+    assert_eq!(turned("sign", "gain_percent"), expected);
+    let without = list(&found["without_effect"]);
+    assert!(
+        without.contains(&"channel.tcp".into()) && !without.contains(&"exit".into()),
+        "{without:?}"
+    );
+    // A constant without effect is doubled only.
+    let changed: Vec<String> = list(&found["variants"])
+        .iter()
+        .map(|v| v["changed"].as_str().expect("a name").to_owned())
+        .collect();
+    assert_eq!(changed[..2], ["nothing", "other seeds"]);
+    assert!(
+        changed.contains(&"fork x0.5".into()) && !changed.contains(&"channel.tcp x2".into()),
+        "{changed:?}"
+    );
+    let doubled = list(&found["variants"])
+        .iter()
+        .find(|v| v["changed"] == "work x2 (30000us)")
+        .cloned();
+    let effect = &doubled.expect("work is doubled")["effects"]["time_s"];
+    assert!(
+        (effect["largest_change"].as_f64().expect("a number") - 100.0).abs() < 1.0,
+        "{effect}"
+    );
+    assert_eq!(effect["orders_turned"], 0);
+
+    let shown = run(&folder, &["--sensitivity"]);
+    assert_eq!(shown.status, 0);
+    for line in [
+        "B above A",
+        "turned over by fork x2 (",
+        "No value depends on",
+        "3 conclusions",
+    ] {
+        assert!(shown.stdout.contains(line), "{line}: {}", shown.stdout);
+    }
+    // Nothing depends on the threads, apart from the time.
+    let variants = |threads: &str| json(&folder, &["--sensitivity", "--threads", threads])[0]["variants"].clone();
+    assert_eq!(variants("1"), variants("3"));
+    assert!(!folder.join("measured.csv").exists());
+}
+
+#[test]
+fn the_analysis_of_constants_can_be_shortened() {
+    let table = "[sensitivity]\nonly = { hogs = [4, 8] }\ncompare = ['cpus']\nseeds = 2\n";
+    let definition = HEAD.to_owned() + &SPEEDUP.replace("[baseline]", &format!("{table}[baseline]"));
+    let folder = folder("sensitivity-short", &[("experiment.toml", &definition)]);
+    let found = &json(&folder, &["--sensitivity"])[0];
+    // Without costs there is nothing to change, so only the two reference variants remain: 2 CPU
+    // counts and 2 seeds each.
+    assert_eq!((&found["seeds"], &found["runs"]), (&2.into(), &8.into()));
+    let conclusions = found["conclusions"].as_array().expect("the value is a list");
+    let texts: Vec<&str> = conclusions
+        .iter()
+        .map(|c| c["conclusion"].as_str().expect("a text"))
+        .collect();
+    assert_eq!(texts, ["1 above 2 (4)", "2 above 1 (4)", "2, 4"]);
+    assert_eq!(json(&folder, &["--sensitivity", "--seeds", "1"])[0]["runs"], 4);
+    for (wrong, message) in [
+        ("only = { time_s = 1 }", "sensitivity: 'time_s' is not a key column"),
+        ("only = { hogs = 3 }", "sensitivity: only: no row has these keys"),
+        ("vary = ['work']", "sensitivity: vary: there is no variable 'work'"),
+        ("compare = ['cpu']", "sensitivity: 'cpu' is not a key column"),
+        ("seeds = 0", "sensitivity: seeds = 0"),
+        ("with = { x = 1 }", "no such variable"),
+    ] {
+        let definition =
+            HEAD.to_owned() + &SPEEDUP.replace("[baseline]", &format!("[sensitivity]\n{wrong}\n[baseline]"));
+        std::fs::write(folder.join("experiment.toml"), definition).expect("the file can be written");
+        let ran = run(&folder, &["--sensitivity"]);
+        assert_eq!(ran.status, 2, "{wrong}");
+        assert!(ran.stderr.contains(message), "{}", ran.stderr);
+    }
+    assert_eq!(run(&folder, &["--sensitivity", "--update"]).status, 2);
+}
+
 /// The README of each experiment states the agreement of measured.csv with published.csv, unless no
 /// figures are published. UPDATE_GOLDEN=1 rewrites the READMEs without running the experiments.
 #[test]

@@ -9,6 +9,7 @@ use crate::hardware::memory::Memory;
 use crate::hardware::smt::Smt;
 use crate::policy::layout::{Layout, MAX_TASKS};
 use crate::policy::release::Release;
+use crate::programs::noise::Noise;
 use crate::programs::resource::Sync;
 use crate::sched::cgroup::Cgroups;
 use crate::sched::ext::core::Core;
@@ -84,6 +85,7 @@ pub struct Machine {
     pub(crate) idle: Idle,
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
+    pub(crate) noise: Noise,
     pub(crate) caches: Caches,
     pub(crate) memory: Memory,
     pub(crate) smt: Smt,
@@ -141,8 +143,9 @@ impl Machine {
     /// # Errors
     /// Fails if the memory for the region cannot be reserved, if the workload starts too many
     /// tasks, or if it names a CPU that the machine does not have.
-    pub fn new(spec: MachineSpec, workload: Workload, seed: u64) -> Result<Machine, String> {
+    pub fn new(spec: MachineSpec, mut workload: Workload, seed: u64) -> Result<Machine, String> {
         let nr_cpus = spec.topology.nr_cpus();
+        let noise = Noise::new(&spec, &mut workload, seed);
         check_cpus(&spec, &workload)?;
         check_tasks(&workload)?;
         let mut region = Region::new().map_err(|error| error.to_string())?;
@@ -162,6 +165,7 @@ impl Machine {
                 .collect(),
             locks: Locks::new(nr_cpus),
             sync: Sync::new(&workload.resources),
+            noise,
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             memory: Memory::new(&spec, &workload),
             smt: Smt::new(&spec),
@@ -224,6 +228,7 @@ impl Machine {
                 );
             }
         }
+        machine.start_noise();
         for (index, disturbance) in machine.workload.disturbances.iter().enumerate() {
             let index = index as u32;
             machine.events.push(disturbance.at_ns, Event::Disturb { index });

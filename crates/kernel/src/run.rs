@@ -3,7 +3,9 @@
 
 use crate::machine::*;
 use crate::policy::bpf_world;
+use crate::policy::layout::is_kthread;
 use crate::sched::observed::Transition;
+use crate::sched::task::State;
 use crate::sched::{deadline, ext, fair};
 use crate::simulation::cost::Entry;
 use crate::simulation::event::Event;
@@ -72,10 +74,12 @@ impl Machine {
             if self.stopped {
                 return Some(Ended::Policy);
             }
-            if self.nr_alive == 0 && self.sync.pending_spawns == 0 {
+            // The tasks of the background work never exit. While they sleep, each of them has one
+            // event that wakes it.
+            if self.nr_alive + self.sync.pending_spawns == self.noise.nr_tasks {
                 return Some(Ended::AllExited);
             }
-            if self.events.no_event_wakes() && self.all_asleep() {
+            if self.events.wakers() == u64::from(self.noise.nr_tasks) && self.all_asleep() {
                 return Some(self.end_without_events());
             }
         }
@@ -150,6 +154,7 @@ impl Machine {
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
             Event::Disturb { index } => return self.disturb(index),
+            Event::Noise { source } => return self.noise_interrupt(source),
             Event::Hrtick { cpu } => fair::hrtick(self, cpu),
             Event::CfsPeriod { group, generation } => fair::period_timer(self, group, generation),
             Event::CfsSlack { group, generation } => fair::slack_timer(self, group, generation),
@@ -241,7 +246,7 @@ impl Machine {
 
     /// Performs a device interrupt that takes `ns` on a CPU. The time counts as overhead of the CPU
     /// and delays the task that runs there. Offline CPUs receive no interrupts.
-    fn interrupt(&mut self, cpu: CpuId, ns: u64) {
+    pub(crate) fn interrupt(&mut self, cpu: CpuId, ns: u64) {
         if self.rqs[cpu].online {
             let rq = &mut self.rqs[cpu];
             rq.irqs_off_until = rq.irqs_off_until.max(self.now) + ns;
@@ -257,13 +262,13 @@ impl Machine {
 
     /// Returns the reason for the end of a run in which no event is pending.
     fn end_without_events(&self) -> Ended {
-        if self.nr_alive == 0 {
+        if self.nr_alive == self.noise.nr_tasks {
             return Ended::AllExited;
         }
         let alive = self
             .tasks
             .iter()
-            .filter(|task| task.state != crate::sched::task::State::Dead);
+            .filter(|task| task.state != State::Dead && !is_kthread(task.flags));
         Ended::Deadlock {
             waiting: alive.map(|task| task.pid).collect(),
         }

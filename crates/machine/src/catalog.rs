@@ -228,6 +228,7 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
             hz,
             cpuperf_min: 1024,
             kernel: KernelConfig::default(),
+            noise: None,
             cpuidle: CpuIdle::default(),
             costs: Costs::default(),
         },

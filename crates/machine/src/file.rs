@@ -13,6 +13,7 @@
 //! preempt = "full"                          # fair tasks preempt at once; default: "lazy"
 //! skew_tick = true                          # ticks of the CPUs do not coincide; default: false
 //! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
+//! noise = "server"                          # background work; default: none
 //! cpuidle = "menu"                          # or "off", "poll"; default: "menu" if there are states
 //!
 //! [[idle_state]]                            # default: CPUs halt; leaving this takes costs.idle_exit
@@ -64,7 +65,7 @@ use crate::file_costs::{Ns, WrittenCosts};
 use crate::parts::Found;
 use crate::smt::{self, SHARED_SPEED, SMT_THROUGHPUT};
 use crate::topology::{Cpu, TaskSets, Topology};
-use crate::{KernelConfig, MAX_CPUS, MachineSpec, synthetic, xml};
+use crate::{KernelConfig, MAX_CPUS, MachineSpec, Noise, synthetic, xml};
 use input::{Error, Source, cpu_list, size};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -105,6 +106,7 @@ struct Written {
     skew_tick: bool,
     #[serde(default)]
     irq_time_accounting: bool,
+    noise: Option<Spanned<String>>,
     cpuidle: Option<Spanned<String>>,
     #[serde(default)]
     idle_state: Vec<Spanned<idle_states::Written>>,
@@ -300,6 +302,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
                 skew_tick: written.skew_tick,
                 irq_time_accounting: written.irq_time_accounting,
             },
+            noise: file.noise(&written.noise)?,
             cpuidle,
             costs,
         },
@@ -315,6 +318,19 @@ struct File<'a> {
 }
 
 impl File<'_> {
+    /// Reads the key `noise`.
+    fn noise(&self, noise: &Option<Spanned<String>>) -> Result<Option<Noise>, Error> {
+        let Some(name) = noise else { return Ok(None) };
+        let found = Noise::named(name.get_ref()).ok_or_else(|| {
+            let names = Noise::NAMES.map(|known| format!("{:?}", known.0)).join(", ");
+            let error = self
+                .source
+                .error(name.span().start, format!("noise is {:?}", name.get_ref()));
+            error.hint(format!("expected {names}; without the key there is no background work"))
+        })?;
+        Ok(Some(found))
+    }
+
     fn number(&self, key: &str, value: &Spanned<u32>, range: RangeInclusive<u32>) -> Result<u32, Error> {
         let number = *value.get_ref();
         if range.contains(&number) {

@@ -24,8 +24,10 @@ mod host;
 mod host_xml;
 pub mod idle;
 pub mod message;
+pub mod noise;
 mod parts;
 mod regular;
+pub mod scale;
 pub mod show;
 pub mod smt;
 mod synthetic;
@@ -38,6 +40,7 @@ pub use definition::Definition;
 pub use idle::{CpuIdle, Governor, IdleState};
 pub use input::Error;
 pub use message::{Channels, MessageCosts};
+pub use noise::Noise;
 pub use show::{list_rows, show};
 pub use topology::{Cpu, Distance, TaskSets, Topology};
 
@@ -90,6 +93,8 @@ pub struct MachineSpec {
     /// list is empty, CPUs of different cores do not slow each other.
     pub shared_speed: Vec<u32>,
     pub kernel: KernelConfig,
+    /// Background work of the kernel, or `None` if there is none.
+    pub noise: Option<Noise>,
     pub cpuidle: CpuIdle,
     pub costs: Costs,
 }

@@ -38,6 +38,7 @@ impl MachineSpec {
             hz: 1000,
             cpuperf_min: 1024,
             kernel: KernelConfig::default(),
+            noise: None,
             cpuidle: CpuIdle::default(),
             costs: Costs::default(),
         }

@@ -7,6 +7,7 @@ use crate::costs::{ByDistance, CONSTANTS, Slot, TASK_LINE};
 use crate::definition::Definition;
 use crate::idle::{self, Governor, IdleState};
 use crate::message::{CHANNELS, MessageCosts, source_name};
+use crate::noise;
 use crate::smt::{self, SHARED_SPEED, SMT_THROUGHPUT};
 use crate::topology::Topology;
 use input::cpu_list;
@@ -37,6 +38,9 @@ pub fn show(definition: &Definition) -> String {
     }
     if let Some(text) = kernel(spec.kernel) {
         let _ = writeln!(out, "kernel: {text}");
+    }
+    if let Some(noise) = spec.noise {
+        let _ = writeln!(out, "background work: {}", noise.name());
     }
     for note in &definition.notes {
         let _ = writeln!(out, "note: {note}");
@@ -212,6 +216,7 @@ pub fn costs_page(definitions: &[Definition]) -> String {
             let _ = writeln!(out, "| `{name}` | {amount}{per} | {} |", source.replace('|', "\\|"));
         }
     }
+    out.push_str(&noise::page());
     out
 }
 

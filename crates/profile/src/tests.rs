@@ -30,6 +30,7 @@ fn spec(cpus: Vec<Cpu>) -> MachineSpec {
         smt_throughput: vec![1024; 2],
         shared_speed: Vec::new(),
         kernel: machine::KernelConfig::default(),
+        noise: None,
         cpuidle: machine::CpuIdle::default(),
         costs: Costs::default(),
     }

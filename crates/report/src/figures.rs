@@ -26,7 +26,7 @@ use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;
 use crate::result::{
     self, CallbackResult, CheckedResult, ExitRecord, Fairness, IdleStateResult, LockResult, LostTasks, Migrations,
-    Percentiles, Status, TaskResult, Throughput,
+    NoiseResult, Percentiles, Status, TaskResult, Throughput,
 };
 use crate::score::Better;
 use crate::summary::Ended;
@@ -199,6 +199,20 @@ figures! {
         Figure::new("CPU time not idle", Unit::Percent, |r| Some(r.busy_percent))
             .table("CPU\nbusy %", 6).details("CPU busy")
             .compare("busy").measure("busy_percent", 1.0).live("busy, %", 1.0),
+    ];
+
+    /// Background work of the machine. No other figure of tasks, switches, wake-ups and migrations
+    /// contains it. `None` if the machine has no background work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise: Option<NoiseResult>, Known::Simulated, |run| run.noise() => [
+        Figure::new("CPU time of background work", Unit::Percent, |r| r.noise.as_ref().map(|noise| noise.percent))
+            .details_as("background work", |r| {
+                let line = |noise: &NoiseResult| {
+                    let (tasks, wakeups) = (count(noise.tasks), count(noise.wakeups));
+                    format!("{} % of the CPUs, {tasks} tasks, {wakeups} wake-ups", percent(noise.percent))
+                };
+                r.noise.as_ref().map(line)
+            }),
     ];
 
     /// Idle states of the machine, shallowest first.

@@ -45,7 +45,7 @@ pub use histogram::Histogram;
 pub use latency::Latency;
 pub use result::{
     CallbackResult, CheckedResult, ExitRecord, Fairness, IdleStateResult, LockResult, LostTasks, Migrations,
-    Percentiles, Run, Status, TaskResult, Throughput, Waiting,
+    NoiseResult, Percentiles, Run, Status, TaskResult, Throughput, Waiting,
 };
 pub use schedstat::Schedstat;
 pub use score::Better;

@@ -72,6 +72,21 @@ pub struct IdleStateResult {
     pub percent: f64,
 }
 
+/// Totals of the background work (noise): kernel threads that do not belong to the workload.
+/// Interrupts are not included, because their time is overhead.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NoiseResult {
+    pub tasks: u64,
+    /// CPU time of these tasks. The busy time of the run does not contain it.
+    pub cpu_ns: u64,
+    /// The same in percent of the time of all CPUs while they were online.
+    pub percent: f64,
+    /// Number of switches to these tasks, and from them to idle.
+    pub switches: u64,
+    pub wakeups: u64,
+}
+
 /// Whether a policy was loaded, and whether it ran until the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -6,13 +6,13 @@ use crate::figures::RunResult;
 use crate::histogram::Histogram;
 use crate::lost::lost_tasks;
 use crate::result::{
-    CallbackResult, IdleStateResult, LockResult, Migrations, Run, Status, TaskResult, Throughput, decimals, percent,
-    ratio,
+    CallbackResult, IdleStateResult, LockResult, Migrations, NoiseResult, Run, Status, TaskResult, Throughput,
+    decimals, percent, ratio,
 };
 use crate::score::{Measured, Score, score};
 use crate::task::{RunState, Task};
 use std::cmp::Reverse;
-use trace::{ByNumber, CpuPosition, Event, Record, Shared, Sink};
+use trace::{ByNumber, CpuPosition, Event, KTHREADD, Record, Shared, Sink};
 
 const IDLE: u32 = 0;
 
@@ -40,6 +40,15 @@ pub struct TaskCounters {
     pub wait_ns: u64,
     pub waits: u64,
     pub migrations: u64,
+}
+
+/// Totals of the tasks that are background work.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NoiseCounts {
+    pub tasks: u64,
+    pub cpu_ns: u128,
+    pub switches: u64,
+    pub wakeups: u64,
 }
 
 /// Totals of one callback.
@@ -83,6 +92,8 @@ pub struct Summary {
     pub(crate) response: Histogram<7>,
     /// The longest wait for a CPU in ns, among those waits that have ended.
     longest_wait_ns: u64,
+    /// Totals of the background work. The other totals do not contain it.
+    pub(crate) noise: NoiseCounts,
     /// Waits for a CPU in the current batch of records. They are not yet added to the histograms.
     waited: Vec<Waited>,
 }
@@ -142,28 +153,41 @@ impl Summary {
                 if prev == next {
                     return;
                 }
-                self.switches += 1;
+                let mut noise = false;
                 self.woken = IDLE;
                 let cpu = &mut self.cpus[cpu as usize];
                 let ns = time.saturating_sub(cpu.since);
                 cpu.before = (prev, cpu.since);
                 (cpu.pid, cpu.since) = (next, time);
                 if prev != IDLE {
-                    self.busy_ns += u128::from(ns);
-                    self.tasks.entry(prev).switch_out(time, ns, prev_state);
+                    let task = self.tasks.entry(prev);
+                    task.switch_out(time, ns, prev_state);
+                    if task.noise {
+                        self.noise.cpu_ns += u128::from(ns);
+                        noise = next == IDLE;
+                    } else {
+                        self.busy_ns += u128::from(ns);
+                    }
                 }
                 if next != IDLE {
                     let index = self.tasks.index(next);
                     let task = self.tasks.at(index);
                     let waited_before = task.wait_ns;
                     let latency = task.switch_in(time);
-                    self.longest_wait_ns = self.longest_wait_ns.max(task.wait_ns - waited_before);
-                    if let Some(latency) = latency {
+                    noise = task.noise;
+                    if !noise {
+                        self.longest_wait_ns = self.longest_wait_ns.max(task.wait_ns - waited_before);
+                    }
+                    if let Some(latency) = latency.filter(|_| !noise) {
                         if let Some(counter) = task.wakeup.counter(latency) {
                             prefetch((&raw const *counter).cast());
                         }
                         self.waited.push((index, latency));
                     }
+                }
+                match noise {
+                    true => self.noise.switches += 1,
+                    false => self.switches += 1,
                 }
             }
             Event::Waking { pid, .. } => {
@@ -171,7 +195,10 @@ impl Summary {
                 self.woken = pid;
             }
             Event::Wakeup { pid, .. } => {
-                self.wakeups += 1;
+                match self.noise.tasks > 0 && self.tasks.entry(pid).noise {
+                    true => self.noise.wakeups += 1,
+                    false => self.wakeups += 1,
+                }
                 // The wake-up was already counted at its Waking record.
                 if self.woken != pid {
                     self.tasks.entry(pid).wake(time);
@@ -189,7 +216,11 @@ impl Summary {
                 callback.max = callback.max.max(insns);
             }
             Event::Migrate { pid, from, to, .. } => {
-                self.tasks.entry(pid).migrations += 1;
+                let task = self.tasks.entry(pid);
+                task.migrations += 1;
+                if task.noise {
+                    return;
+                }
                 let (from, to) = (self.cpus[from as usize].position, self.cpus[to as usize].position);
                 let counter = match from.shared(to) {
                     Shared::Core => &mut self.migrations.core,
@@ -216,12 +247,18 @@ impl Summary {
             // If a pid is used again, it belongs to a new task. The totals of the run keep the
             // counts of the old task.
             Event::TaskNew {
-                pid, prio, ref comm, ..
+                pid,
+                parent,
+                prio,
+                ref comm,
+                ..
             } => {
                 let task = self.tasks.entry(pid);
                 if task.exited {
                     *task = Task::default();
                 }
+                task.noise = parent == KTHREADD;
+                self.noise.tasks += u64::from(task.noise);
                 task.prio = prio;
                 task.comm.clone_from(comm);
             }
@@ -261,15 +298,19 @@ impl Summary {
             }
             if cpu.pid != IDLE {
                 let ns = end.saturating_sub(cpu.since);
-                self.busy_ns += u128::from(ns);
                 let task = self.tasks.entry(cpu.pid);
                 task.cpu_ns = task.cpu_ns.saturating_add(ns);
+                match task.noise {
+                    true => self.noise.cpu_ns += u128::from(ns),
+                    false => self.busy_ns += u128::from(ns),
+                }
             }
             if let Some(since) = cpu.offline_since {
                 self.offline_ns += u128::from(end.saturating_sub(since));
             }
         }
         let mut tasks = std::mem::take(&mut self.tasks).into_sorted();
+        tasks.retain(|(_, task)| !task.noise);
         for (_, task) in &mut tasks {
             if let Some(latency) = task.stop_waiting(end) {
                 task.wakeup.add(latency);
@@ -375,6 +416,18 @@ impl<'a> Ended<'a> {
             percent: percent((*ns).into(), self.cpu_ns),
         };
         states.map(result).collect()
+    }
+
+    /// Returns the totals of the background work, or `None` if the machine has none.
+    pub fn noise(&self) -> Option<NoiseResult> {
+        let noise = self.counts.noise;
+        (noise.tasks > 0).then(|| NoiseResult {
+            tasks: noise.tasks,
+            cpu_ns: u64::try_from(noise.cpu_ns).unwrap_or(u64::MAX),
+            percent: percent(noise.cpu_ns, self.cpu_ns),
+            switches: noise.switches,
+            wakeups: noise.wakeups,
+        })
     }
 
     pub fn lock_wait_ns(&self) -> u64 {

@@ -39,6 +39,8 @@ pub(crate) struct Task {
     /// Whether the task has slept at least once.
     pub slept: bool,
     pub comm: String,
+    /// Whether the task is background work of the machine, which does not belong to the workload.
+    pub noise: bool,
     pub wakeup: Histogram<3>,
 }
 

@@ -33,13 +33,17 @@ pub enum MigrateReason {
     Affinity,
 }
 
+/// Value of `parent` for kernel threads of the background work (noise). No task has this pid.
+pub const KTHREADD: u32 = u32::MAX;
+
 // The kind of event. Every sink (consumer of records) branches on it. `repr(u8)` makes this fast,
 // because the kind is then stored in a byte of its own. By default, Rust encodes the kind in unused
 // values of another field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Event {
-    /// A task was created. `prio` is the kernel's priority from 0 to 139. Nice 0 is 120.
+    /// A task was created. `prio` is the kernel's priority from 0 to 139. Nice 0 is 120. `parent`
+    /// is 0 if the workload started the task, and [`KTHREADD`] if the task is background work.
     TaskNew {
         pid: u32,
         tgid: u32,

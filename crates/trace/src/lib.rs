@@ -37,7 +37,7 @@ pub mod tee;
 
 pub use by_number::ByNumber;
 pub use draw::{Draw, DrawError, DrawOptions};
-pub use event::{Event, MigrateReason, Record, Sink, TaskState, built_in_dsq, dsq_name};
+pub use event::{Event, KTHREADD, MigrateReason, Record, Sink, TaskState, built_in_dsq, dsq_name};
 pub use file::{ReadError, Reader, Trailer, Writer};
 pub use follow::Follow;
 pub use hash::Hash;

@@ -62,6 +62,8 @@ pub struct Cursor {
     pub(super) timers: Vec<(u32, u64)>,
     /// For each step with a [`Dist::Trace`], the position in its list of values.
     pub(super) traces: BTreeMap<u32, u64>,
+    /// Random generator of this task alone. Without it, the task uses that of the machine.
+    pub(super) rng: Option<Box<Rng>>,
 }
 
 impl Cursor {
@@ -84,7 +86,15 @@ impl Cursor {
             woken: now,
             timers: Vec::new(),
             traces: BTreeMap::new(),
+            rng: None,
         }
+    }
+
+    /// Gives a new task a random generator of its own, and starts its timer 0. The expiry times of
+    /// an [`Op::Interval`] of this timer then do not depend on when the task first runs.
+    pub fn set_rng(&mut self, rng: Rng) {
+        self.rng = Some(Box::new(rng));
+        self.timers.push((0, self.created));
     }
 
     /// Subtracts `ns` of CPU time at `speed` from the remaining work. The speed is work per ns,
@@ -263,6 +273,7 @@ impl Cursor {
     /// Draws a random value from a distribution of the current step.
     #[inline]
     pub(super) fn sample(&mut self, dist: &Dist, rng: &mut Rng) -> u64 {
+        let rng = self.rng.as_deref_mut().unwrap_or(rng);
         match dist {
             Dist::Fixed(value) => *value,
             Dist::Trace(_) => draw(dist, rng, self.traces.entry(self.pc).or_insert(0)),

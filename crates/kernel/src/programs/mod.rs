@@ -3,5 +3,6 @@
 
 pub mod cursor;
 pub mod execute;
+pub mod noise;
 pub mod resource;
 pub mod sync;

@@ -76,6 +76,7 @@ impl Machine {
         let spec = self.workload.tasks[index as usize].clone();
         if self.free_tasks.is_empty() && !self.charge_new_task() {
             self.failed_forks.push((spec.comm, -EAGAIN));
+            self.noise.nr_tasks -= u32::from(self.noise.contains(index));
             return None;
         }
         let pid = self.pids.len() as u32;
@@ -114,7 +115,7 @@ impl Machine {
             moving_from: None,
             sum_exec_runtime: 0,
             waiting_since: self.now,
-            flags: 0,
+            flags: self.noise.flags(index, &spec.comm),
             last_wakee: IDLE,
             wakee_flips: 0,
             wakee_flip_decay: 0,
@@ -131,6 +132,9 @@ impl Machine {
             fair: fair::Entity::for_task(spec.cgroup),
             ext: ext::Entity::default(),
         };
+        if let Some(rng) = self.noise.rng(index) {
+            task.program.set_rng(rng);
+        }
         set_policy_fields(&mut task, spec.policy);
         task.class = ext::class_for(self, &task);
         let prio = task.prio();
@@ -157,7 +161,10 @@ impl Machine {
             self.cancel_fork(id, parent, errno);
             return None;
         }
-        let parent_pid = self.pid_of(parent);
+        let parent_pid = match layout::is_kthread(self.tasks[id].flags) {
+            true => trace::KTHREADD,
+            false => self.pid_of(parent),
+        };
         self.trace_text(
             self.this_cpu,
             trace::Event::TaskNew {
@@ -281,7 +288,9 @@ impl Machine {
         let t = &self.tasks[task];
         self.pids[t.pid as usize] = IDLE;
         self.threads.remove(&t.sort_key());
+        let is_noise = layout::is_kthread(t.flags);
         self.nr_alive -= 1;
+        self.noise.nr_tasks -= u32::from(is_noise);
         self.free_if_gone(task);
     }
 

@@ -49,6 +49,8 @@ pub enum Event {
     /// A disturbance of the workload takes place, such as an interrupt or a change of a cgroup.
     /// `index` is its index in the workload's list.
     Disturb { index: u32 },
+    /// An interrupt of the background work arrives. `source` is its index in `Noise::interrupts`.
+    Noise { source: u32 },
     /// A CPU goes online or offline.
     Hotplug { cpu: CpuId, online: bool },
     /// An IPI arrives that makes the CPU do nohz idle balancing or start its stopper thread.
@@ -407,10 +409,10 @@ impl EventQueue {
             && self.steps.first().is_none()
     }
 
-    /// Returns whether none of the pending events can make a task runnable.
+    /// Returns the number of pending events that can make a task runnable.
     #[inline]
-    pub fn no_event_wakes(&self) -> bool {
-        self.wakers == 0
+    pub fn wakers(&self) -> u64 {
+        self.wakers
     }
 }
 
@@ -460,6 +462,6 @@ mod tests {
             );
         }
         assert_eq!(queue.pop(u64::MAX), None);
-        assert!(queue.no_event_wakes() && queue.is_empty());
+        assert!(queue.wakers() == 0 && queue.is_empty());
     }
 }

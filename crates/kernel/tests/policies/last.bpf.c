@@ -4,6 +4,7 @@
  * CPU ends, this task is enqueued on the DSQ again. The policy then kicks the CPU with
  * SCX_KICK_IDLE while the CPU's runqueue lock is held. These macros change it:
  *
+ * SILENT the policy never kicks a CPU, so the last task of a CPU waits until something wakes the CPU
  * USES   ops.dispatch() uses `prev` without a test for NULL
  * TESTS  ops.dispatch() tests `prev` for NULL before it uses it
  */
@@ -20,7 +21,9 @@ void SCX_OP(last_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert(p, QUEUE, 1000000, enq_flags);
 	if (enq_flags & SCX_ENQ_LAST) {
 		nr_last++;
+#ifndef SILENT
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
+#endif
 	}
 }
 

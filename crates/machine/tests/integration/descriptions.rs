@@ -237,6 +237,20 @@ fn options_of_the_kernel_are_read() {
 }
 
 #[test]
+fn background_work_is_read() {
+    let noise = |keys: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:2 pu:1\"\n{keys}\n");
+        file("noise", &text).map(|d| (d.spec.noise, machine::show(&d)))
+    };
+    let (off, text) = noise("").unwrap();
+    assert!(off.is_none() && !text.contains("background work"));
+    let (server, text) = noise("noise = \"server\"").unwrap();
+    assert!(server == Some(machine::Noise::Server) && text.contains("\nbackground work: server\n"));
+    let unknown = noise("noise = \"loud\"").unwrap_err();
+    assert!(unknown.starts_with("m.toml:4:9: noise is \"loud\""), "{unknown}");
+}
+
+#[test]
 fn placement_of_task_structs_is_read() {
     let sets = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"l2:2(size=2MiB) core:1 pu:1\"\n{keys}\n");

@@ -5,7 +5,7 @@
 use TaskState::{Dead, Interruptible, Running};
 use report::{Run, RunResult, Summary};
 use trace::event::MigrateReason;
-use trace::{CpuPosition, Event, Record, Sink, TaskState};
+use trace::{CpuPosition, Event, KTHREADD, Record, Sink, TaskState};
 
 /// Returns the positions of 8 CPUs with two CPUs per core. CPUs 0-3 are node 0 and share an LLC.
 /// CPUs 4-7 are node 1 and have an LLC for each core.
@@ -122,6 +122,67 @@ fn time_after_the_end_is_not_busy() {
         r.tasks.iter().map(|t| (t.pid, t.cpu_ns)).collect::<Vec<_>>(),
         [(5, 100), (6, 100), (7, 0)]
     );
+}
+
+#[test]
+fn background_work_is_counted_apart_from_the_workload() {
+    let kthread = at(
+        0,
+        0,
+        Event::TaskNew {
+            pid: 9,
+            tgid: 9,
+            parent: KTHREADD,
+            prio: 120,
+            comm: "kworker/0:0".into(),
+        },
+    );
+    let migrate = |pid| {
+        let reason = MigrateReason::Wakeup;
+        at(
+            60,
+            0,
+            Event::Migrate {
+                pid,
+                from: 0,
+                to: 1,
+                reason,
+            },
+        )
+    };
+    // The task runs from 10 to 30 and from 40 to 50, the kernel thread from 30 to 40 and from 70 to
+    // 100 after a wait of 10.
+    let r = result(
+        100,
+        &[
+            new(5, "task"),
+            kthread,
+            waking(5, 5),
+            wakeup(5, 5),
+            switch(10, 0, 0, Running, 5),
+            waking(30, 9),
+            wakeup(30, 9),
+            switch(30, 0, 5, Running, 9),
+            switch(40, 0, 9, Interruptible, 5),
+            switch(50, 0, 5, Interruptible, 0),
+            migrate(9),
+            waking(60, 9),
+            wakeup(60, 9),
+            switch(70, 0, 0, Running, 9),
+        ],
+    );
+    assert_eq!(r.tasks.iter().map(|t| (t.pid, t.cpu_ns)).collect::<Vec<_>>(), [(5, 30)]);
+    // Switches to the task and from it to idle.
+    assert_eq!(
+        (r.tasks_total, r.context_switches, r.wakeups, r.migrations),
+        (1, 3, 1, 0)
+    );
+    assert_eq!((r.wakeup_latency_ns.count, r.wakeup_latency_ns.max), (1, 5));
+    assert_eq!(r.busy_percent, 3.75);
+    let noise = r.noise.expect("the run has background work");
+    assert_eq!((noise.tasks, noise.cpu_ns, noise.percent), (1, 40, 5.0));
+    assert_eq!((noise.switches, noise.wakeups), (2, 2));
+    assert_eq!(result(100, &[new(5, "task")]).noise, None);
 }
 
 #[test]

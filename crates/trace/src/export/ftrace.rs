@@ -13,7 +13,7 @@
 //! names and messages are escaped.
 
 use crate::escape;
-use crate::event::{Event, Record, Sink, TaskState};
+use crate::event::{Event, KTHREADD, Record, Sink, TaskState};
 use crate::export::output::Output;
 use crate::follow::Follow;
 use std::io::{self, Write};
@@ -97,8 +97,10 @@ impl<W: Write> Ftrace<W> {
                 let task = self.task("", pid);
                 ("sched_migrate_task", format!("{task} orig_cpu={from} dest_cpu={to}"))
             }
-            // Tasks with parent 0 existed before the trace began, so no fork was traced.
-            Event::TaskNew { parent: 0, .. } => return None,
+            // Tasks with these parents existed before the trace began, so no fork was traced.
+            Event::TaskNew {
+                parent: 0 | KTHREADD, ..
+            } => return None,
             Event::TaskNew {
                 pid, parent, ref comm, ..
             } => {

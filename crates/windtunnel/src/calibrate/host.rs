@@ -27,6 +27,8 @@ pub struct Pairs {
     pub others: [Option<Cpu>; 5],
     /// The usable CPUs of the core to which `first` belongs. The list begins with `first`.
     pub core: Vec<Cpu>,
+    /// The usable CPUs of the node to which `first` belongs. `first` comes first.
+    pub node: Vec<Cpu>,
 }
 
 const DISTANCES: [Distance; 5] = [
@@ -54,14 +56,15 @@ impl Pairs {
             let mut others = cpus.iter().copied();
             others.find(|cpu| topology.distance(first.number, cpu.number) == distance)
         };
+        let within = |most| {
+            let near = |cpu: &Cpu| topology.distance(first.number, cpu.number) <= most;
+            cpus.iter().copied().filter(near).collect()
+        };
         Ok(Pairs {
             first,
             others: DISTANCES.map(other),
-            core: cpus
-                .iter()
-                .copied()
-                .filter(|cpu| topology.distance(first.number, cpu.number) <= Distance::Core)
-                .collect(),
+            core: within(Distance::Core),
+            node: within(Distance::Node),
         })
     }
 

@@ -10,6 +10,7 @@
 //! proportions of the default cost table, and the `source` text in the file says so. If a cost
 //! cannot be measured at all, the file does not contain it, and the default cost applies.
 
+mod bandwidth;
 mod host;
 mod memory;
 mod messages;
@@ -50,6 +51,8 @@ pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
     constants.extend(memory::measure_transfers(&pairs)?);
     report("cache reloads");
     constants.extend(memory::measure_reloads(&pairs, &definition.spec.topology)?);
+    report("bandwidth of memory");
+    constants.extend(bandwidth::measure_bandwidth(&pairs, &definition.spec.topology)?);
     report("threads of a core");
     let speeds = smt::measure_threads(&pairs, &definition.spec.topology)?;
     Ok(text(

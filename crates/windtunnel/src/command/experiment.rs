@@ -6,7 +6,7 @@ use super::progress::bar;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::experiment::measure::kinds;
-use crate::experiment::{self, Comparison, Experiment, Options};
+use crate::experiment::{self, Comparison, Experiment, Options, Sensitivity};
 use crate::{console, destination, errln, interrupt, out, outln};
 use clap::{Args as ClapArgs, Subcommand};
 use std::ffi::OsString;
@@ -55,6 +55,10 @@ pub struct Args {
     /// Set a variable of the definition (`experiment show`)
     #[arg(long, value_name = "NAME=VALUE")]
     with: Vec<String>,
+    /// Halve and double each constant of the machines, one at a time, and show which conclusions
+    /// depend on it
+    #[arg(long, conflicts_with_all = ["all", "update", "report", "live"])]
+    sensitivity: bool,
     /// Run on the kernel of this host instead of simulating (`windtunnel live study`)
     #[arg(long, conflicts_with_all = ["all", "update", "report", "threads"])]
     live: bool,
@@ -119,6 +123,9 @@ impl Args {
                 Error::new(format!("{}: a built-in experiment cannot be updated", path.display()))
                     .hint("run the command in the repository, or copy the experiment's directory to ./experiments"),
             );
+        }
+        if self.sensitivity {
+            return self.sensitivity(&experiments, &options);
         }
         destination::check(updated.iter().chain(&self.report).map(PathBuf::as_path))?;
         interrupt::listen();
@@ -198,6 +205,38 @@ impl Args {
         Ok(ExitStatus::from(u8::from(failed)))
     }
 
+    /// Prints how the experiments depend on constants.
+    fn sensitivity(&self, experiments: &[Experiment], options: &Options) -> Result<ExitStatus, Error> {
+        interrupt::listen();
+        let mut found: Vec<Sensitivity> = Vec::new();
+        for experiment in experiments {
+            let bar = bar(&experiment.name);
+            let sensitivity = experiment.sensitivity(options, &|done, total| {
+                bar.set_length(total);
+                bar.set_position(done);
+            });
+            bar.finish_and_clear();
+            let sensitivity = sensitivity?;
+            if sensitivity.runs < sensitivity.planned {
+                let (runs, planned) = (sensitivity.runs, sensitivity.planned);
+                errln!("{}: interrupted after {runs} of {planned} runs", experiment.name);
+                break;
+            }
+            if !self.json {
+                console::styled(&experiment::sensitivity::text(&sensitivity, console::surface()));
+                outln!();
+            }
+            found.push(sensitivity);
+        }
+        if self.json {
+            let values: Vec<serde_json::Value> = found.iter().map(experiment::sensitivity::json).collect();
+            let text = serde_json::to_string_pretty(&values).map_err(|error| Error::new(error.to_string()))?;
+            console::json(&text);
+        }
+        let failed = found.iter().any(|sensitivity| sensitivity.failed > 0);
+        Ok(ExitStatus::from(u8::from(failed)))
+    }
+
     /// Returns the arguments with which `windtunnel-live` runs the same experiments on this host.
     fn study(&self) -> Vec<OsString> {
         let mut words = vec!["study".to_owned()];
@@ -260,5 +299,8 @@ mod tests {
             ["study", "smp/heavy", "--with=seconds=9", "--seeds=2", "--json=-"]
         );
         assert!(Command::try_parse_from(["x", "smp/heavy", "--live", "--update"]).is_err());
+        for other in ["--live", "--update", "--report=x.md"] {
+            assert!(Command::try_parse_from(["x", "smp/heavy", "--sensitivity", other]).is_err());
+        }
     }
 }

@@ -14,6 +14,7 @@ use bpf::engine::Engine;
 use bpf::memory::DEFAULT_LIMIT;
 use clap::{Args as ClapArgs, ValueEnum};
 use kernel::release::Release;
+use machine::Noise;
 use std::path::{Path, PathBuf};
 
 /// Names of the two policies of a comparison, as in `--set A:NAME=VALUE`.
@@ -51,6 +52,9 @@ pub struct Inputs {
     /// callbacks and fields exist. Scheduling always behaves as in 7.2
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kernel: Release,
+    /// Background work of the machine's kernel, in place of that in the machine's file
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    noise: Option<NoiseArg>,
     /// After a policy has failed, let the fair class schedule the rest of the run. The results then
     /// cover the whole run
     #[arg(long)]
@@ -75,6 +79,29 @@ enum EngineArg {
     Interpreter,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum NoiseArg {
+    /// No background work
+    Off,
+    /// A system on which nothing else runs
+    Quiet,
+    /// A server with block I/O and network traffic
+    Server,
+    /// A desktop with a display and an input device
+    Desktop,
+}
+
+impl NoiseArg {
+    fn noise(self) -> Option<Noise> {
+        match self {
+            NoiseArg::Off => None,
+            NoiseArg::Quiet => Some(Noise::Quiet),
+            NoiseArg::Server => Some(Noise::Server),
+            NoiseArg::Desktop => Some(Noise::Desktop),
+        }
+    }
+}
+
 impl EngineArg {
     fn engine(self) -> Engine {
         match self {
@@ -89,7 +116,10 @@ impl Inputs {
     /// Returns one scenario for each policy. A `--set` option can name a policy by its own name or
     /// by its entry in `sides`.
     pub fn scenarios(&self, policies: &[Policy], sides: &[&str]) -> Result<Vec<Scenario>, Error> {
-        let machine = machine::load(&self.machine, &paths(&search::folders("machines")))?;
+        let mut machine = machine::load(&self.machine, &paths(&search::folders("machines")))?;
+        if let Some(noise) = self.noise {
+            machine.noise = noise.noise();
+        }
         let workload = workload::load(&self.workload, &paths(&search::folders("workloads")))?;
         let settings = self.settings(policies, sides)?;
         let hotplug = self
@@ -143,6 +173,9 @@ impl Inputs {
         }
         if self.kernel != Release::default() {
             words.push(format!("--kernel {}", self.kernel));
+        }
+        if let Some(noise) = self.noise {
+            words.push(format!("--noise {}", noise.noise().map_or("off", Noise::name)));
         }
         if self.after_failure {
             words.push("--after-failure".to_owned());

@@ -11,6 +11,7 @@ use super::measure::{Arguments, Quantity};
 use crate::duration;
 use crate::error::Error;
 use input::Source;
+use machine::scale::Factor;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -29,6 +30,8 @@ pub struct RunSpec {
     pub for_ns: Option<u64>,
     pub costs: bool,
     pub hz: Option<u32>,
+    /// A constant of the machine that is multiplied by a factor.
+    pub scaled: Option<(String, Factor)>,
 }
 
 /// A run, its baseline (the run with which it is compared), and the table rows that show its
@@ -38,6 +41,8 @@ pub struct Case {
     pub run: RunSpec,
     pub baseline: Option<RunSpec>,
     pub seeds: u64,
+    /// The first seed of the runs, 1 unless other seeds are wanted.
+    pub first_seed: u64,
     pub rows: Vec<CaseRow>,
     /// Byte offset of the case in the definition, for error messages.
     pub at: usize,
@@ -60,7 +65,37 @@ pub struct Plan {
     pub each_run: Option<String>,
     /// The definition's [`no_difference`](Definition::no_difference), with values as texts.
     pub no_difference: BTreeMap<String, String>,
+    /// Published values from which a constant was inferred.
+    pub calibrated: Vec<Calibration>,
     pub cases: Vec<Case>,
+}
+
+/// Published values from which a constant was inferred, so that their agreement proves nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    /// Keys that a row must have.
+    pub keys: BTreeMap<String, String>,
+    /// Measured columns.
+    pub values: Vec<String>,
+    pub constant: String,
+}
+
+impl Calibration {
+    /// Returns whether the constant was inferred from this column of the row with these keys.
+    pub fn contains(&self, keys: &BTreeMap<String, String>, column: &str) -> bool {
+        let has = |(name, value): (&String, &String)| keys.get(name) == Some(value);
+        self.values.iter().any(|value| value == column) && self.keys.iter().all(has)
+    }
+
+    /// Returns the keys as text, for example `scheduler = o1, cpus = 2`.
+    pub fn keys_text(&self) -> String {
+        let keys: Vec<String> = self
+            .keys
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
+        keys.join(", ")
+    }
 }
 
 impl Plan {
@@ -78,6 +113,7 @@ impl Plan {
                     for_ns: run.for_ns,
                     costs: true,
                     hz: None,
+                    scaled: None,
                 };
             }
         }
@@ -153,6 +189,7 @@ pub fn plan(source: &Source, definition: &Definition, with: &[(String, String)])
     planner.check_keys(&cases)?;
     Ok(Plan {
         no_difference: planner.no_difference(&cases)?,
+        calibrated: planner.calibrated(&cases)?,
         columns: columns.clone(),
         measured: planner.measured,
         each_run: definition.each_run.as_ref().map(|name| name.get_ref().clone()),
@@ -166,12 +203,51 @@ impl Planner<'_> {
         let Some(table) = &self.definition.no_difference else {
             return Ok(BTreeMap::new());
         };
-        let at = table.span().start;
+        let hint = "name the rows of the baseline, with which the other rows are compared";
+        self.row_keys(table.span().start, "no_difference", table.get_ref(), cases, hint)
+    }
+
+    /// Returns the published values that the definition marks as calibrated.
+    fn calibrated(&self, cases: &[Case]) -> Result<Vec<Calibration>, Error> {
+        let tables = self.definition.calibrated.iter().map(|table| {
+            let (at, table) = (table.span().start, table.get_ref());
+            let hint = "name the published rows from which the constant was inferred";
+            if let Some(value) = table.values.iter().find(|value| !self.measured.contains(value)) {
+                let message = format!("calibrated: '{value}' is not a measured column");
+                return Err(self.source.error(at, message).hint(self.measured.join(", ")));
+            }
+            if table.constant.trim().is_empty() {
+                let message = "calibrated: the constant is empty";
+                let hint = "name the constant and how it follows from the published values";
+                return Err(self.source.error(at, message).hint(hint));
+            }
+            Ok(Calibration {
+                keys: self.row_keys(at, "calibrated", &table.keys, cases, hint)?,
+                values: match table.values.is_empty() {
+                    true => self.measured.clone(),
+                    false => table.values.clone(),
+                },
+                constant: table.constant.clone(),
+            })
+        });
+        tables.collect()
+    }
+
+    /// Reads keys that select rows of the table. `what` is the name of the definition's key that
+    /// contains them.
+    fn row_keys(
+        &self,
+        at: usize,
+        what: &str,
+        named: &Named,
+        cases: &[Case],
+        hint: &str,
+    ) -> Result<BTreeMap<String, String>, Error> {
         let columns = self.definition.columns.get_ref();
         let mut keys = BTreeMap::new();
-        for (name, value) in table.get_ref() {
+        for (name, value) in named {
             let is_key = columns.contains(name) && !self.measured.contains(name);
-            let message = format!("no_difference: '{name}' is not a key column with a text or number");
+            let message = format!("{what}: '{name}' is not a key column with a text or number");
             let value = text(value).filter(|_| is_key);
             let value = value.ok_or_else(|| self.source.error(at, message).hint(columns.join(", ")))?;
             keys.insert(name.clone(), value);
@@ -179,11 +255,8 @@ impl Planner<'_> {
         let mut rows = cases.iter().flat_map(|case| &case.rows);
         if !rows.any(|row| keys.iter().all(|(name, value)| row.keys.get(name) == Some(value))) {
             let wanted: Vec<String> = keys.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-            let message = format!("no_difference: no row has {}", wanted.join(" and "));
-            return Err(self
-                .source
-                .error(at, message)
-                .hint("name the rows of the baseline, with which the other rows are compared"));
+            let message = format!("{what}: no row has {}", wanted.join(" and "));
+            return Err(self.source.error(at, message).hint(hint));
         }
         Ok(keys)
     }
@@ -275,6 +348,7 @@ impl Planner<'_> {
             run,
             baseline,
             seeds,
+            first_seed: 1,
             rows: case_rows,
             at,
         })
@@ -361,6 +435,7 @@ impl Planner<'_> {
             for_ns,
             costs: table.costs.unwrap_or(true),
             hz: table.hz,
+            scaled: None,
         })
     }
 

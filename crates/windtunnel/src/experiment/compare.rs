@@ -2,7 +2,7 @@
 //! Compares measured with published values and computes how well they agree.
 
 use super::Experiment;
-use super::cases::Plan;
+use super::cases::{Calibration, Plan};
 use super::measure::{Against, Quantity};
 use super::run::{Cell, Measured};
 use super::statistics::{Estimate, median, spearman};
@@ -30,6 +30,8 @@ pub struct Comparison {
     pub values: Vec<String>,
     pub rows: Vec<Row>,
     pub agreement: Vec<Agreement>,
+    /// Published values that do not count as agreement, because constants were inferred from them.
+    pub calibrated: Vec<Calibration>,
     /// Number of complete runs.
     pub runs: usize,
     /// Number of planned runs. It is larger than `runs` if a signal interrupted the experiment.
@@ -57,6 +59,8 @@ pub struct Compared {
     /// Difference between the measured and the reference value. In a column of relative changes it
     /// is in percentage points, else in percent of the reference value.
     pub difference: Option<f64>,
+    /// Whether a constant of the model was inferred from the published value.
+    pub calibrated: bool,
 }
 
 /// How well the measured values of a column agree with the published ones.
@@ -66,8 +70,11 @@ pub struct Agreement {
     /// Whether the values are relative changes. Their differences are in percentage points instead
     /// of percent.
     pub relative: bool,
-    /// Number of cells with a published and a measured value.
+    /// Number of cells with a published and a measured value, without calibrated cells.
     pub cells: usize,
+    /// Number of cells that are left out, because a constant was inferred from their published
+    /// values.
+    pub calibrated: usize,
     /// Number of cells whose sign is compared. The column must contain relative changes, and the
     /// absolute published value must be at least [`SIGN_FROM_POINTS`].
     pub signed: usize,
@@ -126,6 +133,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
                 .zip(measured.as_ref().ok())
                 .and_then(|(published, measured)| difference(published, measured.mean, plan.is_relative(column)));
             Some(Compared {
+                calibrated: known.is_some() && plan.calibrated.iter().any(|c| c.contains(&row.keys, column)),
                 published,
                 measured,
                 difference,
@@ -140,10 +148,12 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
     let notes = missing.map(|(row, _)| format!("published, but not measured: {}", row.keys.join(", ")));
     let by_theory = published.is_empty() && measured.rows.iter().any(|row| !row.expected.is_empty());
     let agreement = plan.measured.iter().enumerate().filter_map(|(index, column)| {
-        let cells = rows.iter().filter_map(|row| row.cells[index].as_ref());
-        let pairs = cells.filter_map(|cell| Some((cell.published?, cell.measured.as_ref().ok()?.mean)));
+        let cells = || rows.iter().filter_map(|row| row.cells[index].as_ref());
+        let pair = |cell: &Compared| Some((cell.published?, cell.measured.as_ref().ok()?.mean));
+        let pairs: Vec<(f64, f64)> = cells().filter(|cell| !cell.calibrated).filter_map(pair).collect();
+        let calibrated = cells().filter(|cell| cell.calibrated && pair(cell).is_some()).count();
         let relative = plan.is_relative(column);
-        let mut found = agreement(column, relative, &pairs.collect::<Vec<_>>())?;
+        let mut found = agreement(column, relative, &pairs, calibrated)?;
         if !by_theory {
             found.no_difference = no_difference(plan, &published, &keys, &rows, index);
         }
@@ -159,6 +169,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
         values: plan.measured.clone(),
         reference: if by_theory { "theory" } else { "published" },
         agreement: agreement.collect(),
+        calibrated: plan.calibrated.clone(),
         notes: notes.collect(),
         keys,
         rows,
@@ -189,6 +200,8 @@ impl Comparison {
             let (Some(cell), Some(other)) = (cell, other) else {
                 continue;
             };
+            // The values of the other comparison are measured, so no constant was inferred from them.
+            cell.calibrated = false;
             cell.published = other.measured.as_ref().ok().map(|estimate| estimate.mean);
             let measured = cell.measured.as_ref().ok().map(|estimate| estimate.mean);
             cell.difference = cell.published.zip(measured).and_then(|(a, b)| difference(a, b, false));
@@ -200,9 +213,10 @@ impl Comparison {
             .filter_map(|(index, column)| {
                 let cells = self.rows.iter().filter_map(|row| row.cells[index].as_ref());
                 let pairs = cells.filter_map(|cell| Some((cell.published?, cell.measured.as_ref().ok()?.mean)));
-                agreement(column, false, &pairs.collect::<Vec<_>>())
+                agreement(column, false, &pairs.collect::<Vec<_>>(), 0)
             })
             .collect();
+        self.calibrated.clear();
         self.reference = reference;
         self
     }
@@ -252,7 +266,7 @@ fn no_difference(
         (!same(&baseline, &row.keys)).then(|| known.values.get(column).copied())?
     };
     let errors = rows.iter().filter_map(|row| {
-        let cell = row.cells[index].as_ref()?;
+        let cell = row.cells[index].as_ref().filter(|cell| !cell.calibrated)?;
         let own = difference(cell.published?, cell.measured.as_ref().ok()?.mean, relative)?;
         Some((difference(cell.published?, predict(row)?, relative)?.abs(), own.abs()))
     });
@@ -282,10 +296,11 @@ fn same(a: &[String], b: &[String]) -> bool {
     a.iter().zip(b).all(equal)
 }
 
-/// Returns how well pairs (published, measured) agree, or `None` if the list is empty. The error of
-/// predicting no difference is left out, because it depends on the rows.
-pub fn agreement(column: &str, relative: bool, pairs: &[(f64, f64)]) -> Option<Agreement> {
-    if pairs.is_empty() {
+/// Returns how well pairs (published, measured) agree, or `None` if there are no published values.
+/// `calibrated` is the number of pairs that were left out. The error of predicting no difference is
+/// missing, because it depends on the rows.
+pub fn agreement(column: &str, relative: bool, pairs: &[(f64, f64)], calibrated: usize) -> Option<Agreement> {
+    if pairs.is_empty() && calibrated == 0 {
         return None;
     }
     let signed = || pairs.iter().filter(|(p, _)| relative && p.abs() >= SIGN_FROM_POINTS);
@@ -297,6 +312,7 @@ pub fn agreement(column: &str, relative: bool, pairs: &[(f64, f64)]) -> Option<A
         column: column.to_owned(),
         relative,
         cells: pairs.len(),
+        calibrated,
         signed: signed().count(),
         right_sign: signed().filter(|(p, m)| p.signum() == m.signum()).count(),
         spearman: spearman(pairs),
@@ -320,7 +336,7 @@ mod tests {
     #[test]
     fn signs_of_small_effects_do_not_count() {
         let pairs = [(10.0, 5.0), (-10.0, -1.0), (-20.0, 4.0), (2.0, -1.0), (3.0, 0.5)];
-        let found = agreement("gain", true, &pairs).expect("the list of pairs is not empty");
+        let found = agreement("gain", true, &pairs, 0).expect("the list of pairs is not empty");
         assert_eq!((found.cells, found.signed, found.right_sign), (5, 4, 3));
         // The differences are 5, 9, 24, 3 and 2.5.
         assert_eq!((found.median_error, found.largest_error), (Some(5.0), Some(24.0)));
@@ -332,13 +348,17 @@ mod tests {
 
     #[test]
     fn absolute_columns_are_compared_in_percent_and_have_no_sign() {
-        let found = agreement("time_s", false, &[(10.0, 11.0), (20.0, 19.0), (40.0, 40.0)])
+        let found = agreement("time_s", false, &[(10.0, 11.0), (20.0, 19.0), (40.0, 40.0)], 0)
             .expect("the list of pairs is not empty");
         assert_eq!(
             (found.signed, found.median_error, found.spearman),
             (0, Some(5.0), Some(1.0))
         );
-        assert_eq!(agreement("time_s", false, &[]), None);
+        assert_eq!(agreement("time_s", false, &[], 0), None);
+        // A column of which all values are calibrated is reported without statistics.
+        let calibrated = agreement("time_s", false, &[], 2).expect("two values were published");
+        assert_eq!((calibrated.cells, calibrated.calibrated), (0, 2));
+        assert_eq!((calibrated.median_error, calibrated.spearman), (None, None));
         // The published value is 0.
         assert_eq!(difference(0.0, 0.0, false), Some(0.0));
         assert_eq!(difference(0.0, 2.0, false), None);

@@ -43,12 +43,18 @@ pub struct Definition {
     /// every row has the published value of its baseline row. Columns of relative changes need no
     /// baseline row, because the prediction for them is 0.
     pub no_difference: Option<Spanned<Named>>,
+    /// Published values from which a constant of the model was inferred. They do not count as
+    /// agreement.
+    #[serde(default)]
+    pub calibrated: Vec<Spanned<Calibrated>>,
     #[serde(default)]
     pub values: BTreeMap<String, Spanned<Value>>,
     /// Settings of all cases.
     pub run: Spanned<Run>,
     /// Changes for runs on a real machine (`windtunnel live study`).
     pub live: Option<Live>,
+    /// Settings of the analysis of constants (`--sensitivity`).
+    pub sensitivity: Option<Spanned<Sensitivity>>,
     /// Settings in which the baseline differs from the case. The measures `relative_percent` and
     /// `speedup_percent` compare a case with its baseline.
     pub baseline: Option<Spanned<Run>>,
@@ -91,6 +97,42 @@ pub struct Run {
     /// Values that theory predicts, by measured column.
     #[serde(default)]
     pub expected: BTreeMap<String, Spanned<Value>>,
+}
+
+/// Published values from which a constant of the machine or the workload was inferred.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibrated {
+    /// Keys of the rows with these values. A row matches if it has all of them.
+    pub keys: Named,
+    /// Measured columns with these values. All of them by default.
+    #[serde(default)]
+    pub values: Vec<String>,
+    /// Text that names the constant and the arithmetic.
+    pub constant: String,
+}
+
+/// Settings of the analysis that halves and doubles constants. It makes many runs, so they should be
+/// short.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sensitivity {
+    /// Keys of the rows that the analysis uses, each with a value or a list of values. By default, it
+    /// uses all rows.
+    #[serde(default)]
+    pub only: Named,
+    /// Variables of `[run]`, with their values in the analysis.
+    #[serde(default)]
+    pub with: Named,
+    /// Variables of `[run]` that are constants of the workload. They are halved and doubled too.
+    #[serde(default)]
+    pub vary: Vec<String>,
+    /// Key columns whose values are compared with each other. By default, the columns that the
+    /// `[[case]]` tables set.
+    #[serde(default)]
+    pub compare: Vec<String>,
+    /// Number of seeds, 1 by default.
+    pub seeds: Option<u64>,
 }
 
 /// Changes for runs on a real machine, where a run takes as long as its simulated time.

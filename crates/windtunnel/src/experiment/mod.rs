@@ -8,6 +8,8 @@
 //! - `measured.csv`: the measured figures. `experiment run --update` writes this file.
 //! - `README.md`.
 //!
+//! [`sensitivity`] halves and doubles constants to see which results depend on them.
+//!
 //! The runs are ordinary [scenarios](crate::scenario). [`measure`] lists the quantities that can be
 //! measured in a run.
 
@@ -22,12 +24,14 @@ mod page;
 mod present;
 pub mod recursion;
 pub mod run;
+pub mod sensitivity;
 pub mod statistics;
 
 pub use compare::Comparison;
 pub use page::page;
 pub use present::{agreement, json, show, summary, table};
 pub use run::Options;
+pub use sensitivity::Sensitivity;
 
 use crate::error::Error;
 use crate::search;

@@ -3,7 +3,7 @@
 //! value as two marks on one axis.
 
 use super::compare::{Compared, Comparison, Row};
-use super::present::{agreement, number};
+use super::present::{CALIBRATED, agreement, calibration_text, number};
 use maud::{Markup, html};
 use report::html::plain;
 
@@ -33,6 +33,7 @@ fn verdict(c: &Comparison) -> Markup {
             ul { @for line in agreement(c).lines() { li { (line) } } }
             p.caveat { (c.source) "." @if let Some(scale) = &c.scale { " Scale: " (scale) "." } }
             @for note in &c.notes { p.caveat { (note) } }
+            @for calibration in &c.calibrated { p.caveat { (calibration_text(calibration)) } }
         }
     }
 }
@@ -80,7 +81,8 @@ fn table(c: &Comparison, column: &str, rows: &[(&Row, &Compared)]) -> Markup {
                     Ok(estimate) => td.n { (number(estimate.mean)) @if let Some(width) = estimate.half_width { " ± " (number(width)) } },
                     Err(reason) => td.n.bad title=(reason) { "no value" },
                 }
-                @if compared { td.n { (cell.difference.map(|by| format!("{by:+.1}").replace('-', "−")).unwrap_or_default()) } }
+                @if cell.calibrated { td.n { (CALIBRATED) } }
+                @else if compared { td.n { (cell.difference.map(|by| format!("{by:+.1}").replace('-', "−")).unwrap_or_default()) } }
                 td.wide { (dots(cell, &axis)) }
             } } }
         } }
@@ -151,6 +153,7 @@ mod tests {
             published,
             measured: Ok(Estimate { mean, half_width }),
             difference: None,
+            calibrated: false,
         }
     }
 

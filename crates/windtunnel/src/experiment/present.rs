@@ -2,13 +2,16 @@
 //! Formats the results of experiments as tables and as JSON.
 
 use super::Experiment;
-use super::cases::Plan;
+use super::cases::{Calibration, Plan};
 use super::compare::{Agreement, Compared, Comparison, NoDifference, Row, SIGN_FROM_POINTS};
 use super::statistics::median;
 use report::fit::{Grid, Surface};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::escape;
+
+/// Text in place of the difference, if a constant was inferred from the published value.
+pub(super) const CALIBRATED: &str = "calibrated";
 
 /// Maximum number of columns of a table with one line for each row. A wider table has one line for
 /// each value instead.
@@ -44,6 +47,9 @@ pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
     }
     for note in &c.notes {
         let _ = writeln!(rest, "{note}");
+    }
+    for calibration in &c.calibrated {
+        let _ = writeln!(rest, "{}", calibration_text(calibration));
     }
     rest.push('\n');
     rest.push_str(&agreement(c));
@@ -93,7 +99,7 @@ fn long(c: &Comparison) -> Layout {
         let cells = c.values.iter().zip(&row.cells);
         let line = |(column, cell): (&String, &Option<Compared>)| {
             let [published, measured, mut difference] = texts(cell.as_ref()?);
-            if !difference.is_empty() {
+            if !difference.is_empty() && !cell.as_ref()?.calibrated {
                 difference += if is_relative(c, column) { " points" } else { " %" };
             }
             let cells = [column.clone(), published, measured, difference];
@@ -113,12 +119,24 @@ fn texts(cell: &Compared) -> [String; 3] {
             Some(width) => format!("{} ± {}", number(estimate.mean), number(width)),
         },
     };
-    let difference = cell.difference.map(|difference| format!("{difference:+.1}"));
+    let difference = match cell.calibrated {
+        true => Some(CALIBRATED.into()),
+        false => cell.difference.map(|difference| format!("{difference:+.1}")),
+    };
     [
         cell.published.map(number).unwrap_or_default(),
         measured,
         difference.unwrap_or_default(),
     ]
+}
+
+/// Returns a sentence about published values from which a constant was inferred.
+pub(super) fn calibration_text(calibration: &Calibration) -> String {
+    let (keys, constant) = (calibration.keys_text(), &calibration.constant);
+    format!(
+        "calibrated, not counted as agreement: {keys} ({}): {constant}",
+        calibration.values.join(", ")
+    )
 }
 
 /// Returns one line for each column with published values. It says how well the measured values
@@ -127,6 +145,9 @@ pub fn agreement(c: &Comparison) -> String {
     let line = |a: &Agreement| {
         let unit = if a.relative { " points" } else { " %" };
         let mut parts = vec![format!("{} cells", a.cells)];
+        if a.calibrated > 0 {
+            parts.push(format!("{} more not counted (calibrated)", a.calibrated));
+        }
         if a.signed > 0 {
             let share = 100.0 * a.right_sign as f64 / a.signed as f64;
             parts.push(format!(
@@ -231,6 +252,9 @@ pub fn show(experiment: &Experiment, plan: &Plan) -> String {
         let value = super::definition::text(value).unwrap_or_default();
         let _ = writeln!(text, "Variable: --with {name}={value}");
     }
+    for calibration in &plan.calibrated {
+        let _ = writeln!(text, "{}", calibration_text(calibration));
+    }
     let rows: usize = plan.cases.iter().map(|case| case.rows.len()).sum();
     let _ = writeln!(text, "{} cases, {rows} rows\n", plan.cases.len());
     for case in &plan.cases {
@@ -258,6 +282,7 @@ pub fn json(c: &Comparison) -> Value {
                 "measured": estimate.map(|estimate| estimate.mean),
                 "half_width_95": estimate.and_then(|estimate| estimate.half_width),
                 "difference": cell.difference,
+                "calibrated": cell.calibrated,
                 "failure": cell.measured.as_ref().err(),
             });
             Some((column.clone(), value))
@@ -269,6 +294,7 @@ pub fn json(c: &Comparison) -> Value {
             "column": a.column,
             "unit": if a.relative { "points" } else { "percent" },
             "cells": a.cells,
+            "calibrated": a.calibrated,
             "signed": a.signed,
             "right_sign": a.right_sign,
             "spearman": a.spearman,
@@ -288,6 +314,11 @@ pub fn json(c: &Comparison) -> Value {
         "scale": c.scale,
         "rows": c.rows.iter().map(row).collect::<Vec<_>>(),
         "agreement": c.agreement.iter().map(agreement).collect::<Vec<_>>(),
+        "calibrated": c.calibrated.iter().map(|calibration| json!({
+            "keys": calibration.keys,
+            "values": calibration.values,
+            "constant": calibration.constant,
+        })).collect::<Vec<_>>(),
         "notes": c.notes,
         "runs": c.runs,
         "wall_s": c.wall.as_secs_f64(),

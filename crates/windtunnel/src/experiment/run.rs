@@ -17,6 +17,7 @@ use machine::MachineSpec;
 use report::Better;
 use std::collections::BTreeMap;
 use std::num::NonZero;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use workload::Workload;
@@ -104,7 +105,7 @@ impl Plan {
         let started = Instant::now();
         let mut jobs = Vec::new();
         for case in &self.cases {
-            for seed in 1..=options.seeds.unwrap_or(case.seeds) {
+            for seed in case.run_seeds(options) {
                 for quantity in case.rows.iter().flat_map(|row| row.values.values()) {
                     add_measure(&mut jobs, &case.run, seed, &quantity.measure, case.at);
                     if let Some(baseline) = case.baseline.as_ref().filter(|_| quantity.against.is_some()) {
@@ -119,7 +120,7 @@ impl Plan {
         let results = Results { jobs: &jobs, done };
         let mut rows = Vec::new();
         for case in &self.cases {
-            let seeds: Vec<u64> = (1..=options.seeds.unwrap_or(case.seeds)).collect();
+            let seeds: Vec<u64> = case.run_seeds(options).collect();
             match &self.each_run {
                 None => rows.extend(case.rows.iter().map(|row| results.row(case, row, &seeds))),
                 Some(column) => {
@@ -128,7 +129,8 @@ impl Plan {
                         .flat_map(|seed| case.rows.iter().map(move |row| (seed, row)))
                     {
                         let mut measured = results.row(case, row, &[*seed]);
-                        measured.keys.insert(column.clone(), seed.to_string());
+                        let run = seed - case.first_seed + 1;
+                        measured.keys.insert(column.clone(), run.to_string());
                         rows.push(measured);
                     }
                 }
@@ -140,6 +142,13 @@ impl Plan {
             planned: jobs.len(),
             wall: started.elapsed(),
         })
+    }
+}
+
+impl Case {
+    /// Returns the seeds of the case's runs.
+    fn run_seeds(&self, options: &Options) -> Range<u64> {
+        self.first_seed..self.first_seed + options.seeds.unwrap_or(self.seeds)
     }
 }
 
@@ -266,6 +275,9 @@ impl RunSpec {
             machine.costs = machine::Costs::none();
         }
         machine.hz = self.hz.unwrap_or(machine.hz);
+        if let Some((name, factor)) = &self.scaled {
+            machine.scale(name, *factor);
+        }
         Ok(machine)
     }
 

@@ -157,6 +157,185 @@ fn agreement_is_stated_beside_the_error_of_predicting_no_difference() {
     }
 }
 
+#[test]
+fn a_value_from_which_a_constant_was_inferred_does_not_count_as_agreement() {
+    let published = "cpus,hogs,time_s,speedup_percent\n2,2,0.002,110\n1,2,0.004,-5\n2,4,0.005,60\n1,4,0.008,\n";
+    let calibrated = "[[calibrated]]\nkeys = { cpus = 2, hogs = 2 }\nvalues = ['speedup_percent']\n\
+                      constant = 'work of a task: 2 ms'\n";
+    let (columns, rest) = SPEEDUP.split_once("[values]").expect("the definition has values");
+    let with = |head: &str, table: &str| format!("{HEAD}{head}{columns}{table}[values]{rest}");
+    let definition = with("no_difference = { cpus = 1 }\n", calibrated);
+    let files = [("experiment.toml", &*definition), ("published.csv", published)];
+    let folder = folder("calibrated", &files);
+    let found = &json(&folder, &[])[0];
+    let times = &found["agreement"][0];
+    assert_eq!((&times["cells"], &times["calibrated"]), (&4.into(), &0.into()));
+    // Without the calibrated row, -5 and 60 percent are published, and 0 and 51 measured.
+    let speedups = &found["agreement"][1];
+    let count = |key: &str| speedups[key].as_u64().expect("the value is a number");
+    assert_eq!((count("cells"), count("calibrated")), (2, 1));
+    assert_eq!((count("signed"), count("right_sign")), (2, 1));
+    assert_eq!(speedups["no_difference"]["cells"], 2);
+    let row = found["rows"].as_array().expect("the result has rows");
+    let cell = |index: usize| &row[index]["values"]["speedup_percent"];
+    assert_eq!(
+        (&cell(2)["calibrated"], &cell(3)["calibrated"]),
+        (&true.into(), &false.into())
+    );
+    assert_eq!(row[2]["values"]["time_s"]["calibrated"], false);
+    assert_eq!(found["calibrated"][0]["constant"], "work of a task: 2 ms");
+    let page = folder.join("page.html");
+    let text = run(&folder, &["--report", page.to_str().expect("the path is UTF-8")]).stdout;
+    let page = std::fs::read_to_string(page).expect("the page exists");
+    for line in [
+        "2 cells, 1 more not counted (calibrated)",
+        "calibrated, not counted as agreement: cpus = 2, hogs = 2 (speedup_percent): work of a task: 2 ms",
+    ] {
+        assert!(text.contains(line) && page.contains(line), "{line}: {text}");
+    }
+    for (wrong, message) in [
+        ("keys = { cpus = 3 }\nconstant = 'c'", "calibrated: no row has cpus = 3"),
+        (
+            "keys = { time_s = 1 }\nconstant = 'c'",
+            "calibrated: 'time_s' is not a key column",
+        ),
+        (
+            "keys = {}\nvalues = ['hogs']\nconstant = 'c'",
+            "'hogs' is not a measured column",
+        ),
+        ("keys = {}\nconstant = ' '", "calibrated: the constant is empty"),
+        ("keys = {}", "constant"),
+    ] {
+        let definition = with("", &format!("[[calibrated]]\n{wrong}\n"));
+        std::fs::write(folder.join("experiment.toml"), definition).expect("the file can be written");
+        let ran = run(&folder, &[]);
+        assert_eq!(ran.status, 2, "{wrong}");
+        assert!(ran.stderr.contains(message), "{}", ran.stderr);
+    }
+}
+
+/// Process A forks 100 children one after the other, and B computes for `work`. B takes longer than
+/// A, unless a fork is twice as expensive or the work is halved.
+const FORKS: &str = r#"
+columns = ["what", "time_s", "gain_percent"]
+[values]
+time_s = "time_s"
+gain_percent = { measure = "relative_percent", of = "time_s", better = "lower" }
+[run]
+policy = "eevdf"
+machine = "pu:1"
+workload = "open:arrival=D,interarrival=1us,service=D,work={work},number=1"
+with = { work = "15000us" }
+[sensitivity]
+vary = ["work"]
+[baseline]
+workload = "open:arrival=D,interarrival=1us,service=D,work={work},number=1"
+[[case]]
+keys = { what = "B" }
+[[case]]
+keys = { what = "A" }
+workload = "lat_proc:operation=fork,n=100"
+"#;
+
+#[test]
+fn constants_that_turn_a_conclusion_over_are_named() {
+    let folder = folder("sensitivity", &[("experiment.toml", &(HEAD.to_owned() + FORKS))]);
+    let found = json(&folder, &["--sensitivity"]);
+    let found = &found[0];
+    let list = |value: &serde_json::Value| value.as_array().expect("the value is a list").clone();
+    let conclusions = list(&found["conclusions"]);
+    let turned = |kind: &str, column: &str| -> Vec<String> {
+        let mut found = conclusions
+            .iter()
+            .filter(|c| c["kind"] == kind && c["column"] == column);
+        let conclusion = found.next().expect("there is such a conclusion");
+        assert!(found.next().is_none());
+        let names = list(&conclusion["turned_by"]);
+        names
+            .iter()
+            .map(|by| by["changed"].as_str().expect("a name").to_owned())
+            .collect()
+    };
+    // A needs about 100 us for each child. 60 us of them are the fork, and 40 us the exit.
+    let expected = ["fork x2", "work x0.5 (7500us)"];
+    assert_eq!(turned("order", "time_s"), expected);
+    assert_eq!(turned("sign", "gain_percent"), expected);
+    let without = list(&found["without_effect"]);
+    assert!(
+        without.contains(&"channel.tcp".into()) && !without.contains(&"exit".into()),
+        "{without:?}"
+    );
+    // A constant without effect is doubled only.
+    let changed: Vec<String> = list(&found["variants"])
+        .iter()
+        .map(|v| v["changed"].as_str().expect("a name").to_owned())
+        .collect();
+    assert_eq!(changed[..2], ["nothing", "other seeds"]);
+    assert!(
+        changed.contains(&"fork x0.5".into()) && !changed.contains(&"channel.tcp x2".into()),
+        "{changed:?}"
+    );
+    let doubled = list(&found["variants"])
+        .iter()
+        .find(|v| v["changed"] == "work x2 (30000us)")
+        .cloned();
+    let effect = &doubled.expect("work is doubled")["effects"]["time_s"];
+    assert!(
+        (effect["largest_change"].as_f64().expect("a number") - 100.0).abs() < 1.0,
+        "{effect}"
+    );
+    assert_eq!(effect["orders_turned"], 0);
+
+    let shown = run(&folder, &["--sensitivity"]);
+    assert_eq!(shown.status, 0);
+    for line in [
+        "B above A",
+        "turned over by fork x2 (",
+        "No value depends on",
+        "3 conclusions",
+    ] {
+        assert!(shown.stdout.contains(line), "{line}: {}", shown.stdout);
+    }
+    // Nothing depends on the threads, apart from the time.
+    let variants = |threads: &str| json(&folder, &["--sensitivity", "--threads", threads])[0]["variants"].clone();
+    assert_eq!(variants("1"), variants("3"));
+    assert!(!folder.join("measured.csv").exists());
+}
+
+#[test]
+fn the_analysis_of_constants_can_be_shortened() {
+    let table = "[sensitivity]\nonly = { hogs = [4, 8] }\ncompare = ['cpus']\nseeds = 2\n";
+    let definition = HEAD.to_owned() + &SPEEDUP.replace("[baseline]", &format!("{table}[baseline]"));
+    let folder = folder("sensitivity-short", &[("experiment.toml", &definition)]);
+    let found = &json(&folder, &["--sensitivity"])[0];
+    // Without costs there is nothing to change, so only the two reference variants remain: 2 CPU
+    // counts and 2 seeds each.
+    assert_eq!((&found["seeds"], &found["runs"]), (&2.into(), &8.into()));
+    let conclusions = found["conclusions"].as_array().expect("the value is a list");
+    let texts: Vec<&str> = conclusions
+        .iter()
+        .map(|c| c["conclusion"].as_str().expect("a text"))
+        .collect();
+    assert_eq!(texts, ["1 above 2 (4)", "2 above 1 (4)", "2, 4"]);
+    assert_eq!(json(&folder, &["--sensitivity", "--seeds", "1"])[0]["runs"], 4);
+    for (wrong, message) in [
+        ("only = { time_s = 1 }", "sensitivity: 'time_s' is not a key column"),
+        ("only = { hogs = 3 }", "sensitivity: only: no row has these keys"),
+        ("vary = ['work']", "sensitivity: vary: there is no variable 'work'"),
+        ("compare = ['cpu']", "sensitivity: 'cpu' is not a key column"),
+        ("seeds = 0", "sensitivity: seeds = 0"),
+        ("with = { x = 1 }", "no such variable"),
+    ] {
+        let definition =
+            HEAD.to_owned() + &SPEEDUP.replace("[baseline]", &format!("[sensitivity]\n{wrong}\n[baseline]"));
+        std::fs::write(folder.join("experiment.toml"), definition).expect("the file can be written");
+        let ran = run(&folder, &["--sensitivity"]);
+        assert_eq!(ran.status, 2, "{wrong}");
+        assert!(ran.stderr.contains(message), "{}", ran.stderr);
+    }
+    assert_eq!(run(&folder, &["--sensitivity", "--update"]).status, 2);
+}
+
 /// The README of each experiment states the agreement of measured.csv with published.csv, unless no
 /// figures are published. UPDATE_GOLDEN=1 rewrites the READMEs without running the experiments.
 #[test]

@@ -121,6 +121,7 @@ impl Machine {
             Event::Wake { task, generation } if self.tasks[task].wake_generation == generation => self.tasks[task].cpu,
             Event::BpfTimer { timer, generation } => self.timer_cpu(timer, generation)?,
             Event::Disturb { index } => self.interrupted_cpu(index)?,
+            Event::Noise { source } => self.noise_cpu(source),
             _ => return None,
         };
         let rq = &self.rqs[cpu];

@@ -84,7 +84,11 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     };
     let now = m.now;
     let leader_addr = m.layout.task_addr(leader);
-    let mm = m.layout.mms.addr(leader.slot().into());
+    // Kernel threads have no address space.
+    let mm = match is_kthread(t.flags) {
+        true => 0,
+        false => m.layout.mms.addr(leader.slot().into()),
+    };
     let cred = m.layout.cred as *mut cred;
     let s = m.layout.task_struct_mut(task);
     s.pid = t.pid as i32;

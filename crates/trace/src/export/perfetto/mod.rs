@@ -22,7 +22,7 @@ mod proto;
 mod sched;
 mod tracks;
 
-use crate::event::{Event, Record, Sink, TaskState, dsq_name};
+use crate::event::{Event, KTHREADD, Record, Sink, TaskState, dsq_name};
 use crate::export::output::Output;
 use crate::export::spans::{Edge, SpanKind, Spans};
 use crate::follow::Follow;
@@ -374,6 +374,7 @@ impl<W: Write> Perfetto<W> {
     /// Adds the process and thread of a new task.
     fn task_new(&mut self, record: &Record, pid: u32, tgid: u32, parent: u32, comm: &str) {
         self.bundles.iter_mut().for_each(|bundle| bundle.forget(pid));
+        let parent = if parent == KTHREADD { 0 } else { parent };
         let process = |pid: u32, name: &str| Process {
             pid: Some(pid.cast_signed()),
             ppid: Some(parent.cast_signed()),

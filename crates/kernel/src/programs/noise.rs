@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Background work of the kernel (noise): kernel threads, which are tasks with simple programs, and
+//! interrupts. `machine::noise` has their rates and durations.
+//!
+//! Each task and each interrupt source has a random generator of its own, whose seed depends only on
+//! the seed of the run. Runs of two policies with the same seed therefore have the same background
+//! work at the same times.
+
+use crate::machine::Machine;
+use crate::policy::layout::{PF_KTHREAD, PF_WQ_WORKER};
+use crate::simulation::chance::draw;
+use crate::simulation::event::Event;
+use crate::simulation::id::CpuId;
+use crate::simulation::rng::Rng;
+use machine::MachineSpec;
+use machine::noise::{ACTIVITIES, Activity, Scope};
+use workload::{Dist, Op, Policy, Program, TaskSpec, Workload};
+
+/// Makes the random generator of the background work differ from that of the machine, whose seed
+/// is the seed of the run.
+const SEED: u64 = 0x6e6f_6973_6500_0000;
+
+/// The background work of a machine.
+pub struct Noise {
+    /// Index of the first task of the background work in the workload's list of tasks. All later
+    /// tasks are also background work.
+    first: u32,
+    /// Number of tasks of the background work that will be created or that exist.
+    pub nr_tasks: u32,
+    /// Random generators of the tasks in their initial state.
+    rngs: Vec<Rng>,
+    interrupts: Vec<Interrupts>,
+}
+
+/// A source of interrupts at one CPU.
+struct Interrupts {
+    cpu: u32,
+    interval: Dist,
+    length: Dist,
+    rng: Rng,
+}
+
+impl Noise {
+    /// Adds the tasks of the background work to `workload`. Does nothing if the machine has no
+    /// background work.
+    pub fn new(spec: &MachineSpec, workload: &mut Workload, seed: u64) -> Noise {
+        let mut noise = Noise {
+            first: workload.tasks.len() as u32,
+            nr_tasks: 0,
+            rngs: Vec::new(),
+            interrupts: Vec::new(),
+        };
+        let Some(level) = spec.noise else { return noise };
+        let nr_cpus = spec.topology.nr_cpus();
+        let mut seeds = Rng::new(seed ^ SEED);
+        for (number, activity) in (0..).zip(&ACTIVITIES) {
+            // The number in the name, the first CPU, and the CPUs of each copy of the activity.
+            let places: Vec<(u32, u32, u64)> = match activity.scope {
+                Scope::Cpu => (0..nr_cpus).map(|cpu| (cpu, cpu, 1)).collect(),
+                Scope::Llc => (0..)
+                    .zip(&spec.topology.llcs)
+                    .map(|(llc, cpus)| (llc, cpus[0], cpus.len() as u64))
+                    .collect(),
+                // Devices and tasks are distributed over the CPUs.
+                Scope::Machine => vec![(0, number % nr_cpus, 1)],
+            };
+            for (name, cpu, cpus) in places {
+                let Some(mean) = activity.interval_ns(level, cpus) else {
+                    continue;
+                };
+                let interval = Dist::Exponential { mean };
+                let rng = Rng::new(seeds.next_u64());
+                if activity.interrupt {
+                    noise.interrupts.push(Interrupts {
+                        cpu,
+                        interval,
+                        length: Dist::Exponential {
+                            mean: activity.mean_ns.into(),
+                        },
+                        rng,
+                    });
+                } else {
+                    add_task(workload, activity, name, cpu, interval);
+                    noise.rngs.push(rng);
+                    noise.nr_tasks += 1;
+                }
+            }
+        }
+        noise
+    }
+
+    /// Returns whether a task of the workload's list is background work.
+    pub fn contains(&self, index: u32) -> bool {
+        index >= self.first
+    }
+
+    /// Returns the PF_* flags of a new task with the name `comm`. They are 0 if the task is not
+    /// background work.
+    pub fn flags(&self, index: u32, comm: &str) -> u32 {
+        match (self.contains(index), comm.starts_with("kworker")) {
+            (false, _) => 0,
+            (true, false) => PF_KTHREAD,
+            (true, true) => PF_KTHREAD | PF_WQ_WORKER,
+        }
+    }
+
+    /// Returns the random generator of a task, or `None` if the task is not background work.
+    pub fn rng(&self, index: u32) -> Option<Rng> {
+        let number = index.checked_sub(self.first)?;
+        self.rngs.get(number as usize).cloned()
+    }
+}
+
+/// Adds a kernel thread. It sleeps, works, and so on. The length of its work does not delay the
+/// following intervals.
+fn add_task(workload: &mut Workload, activity: &Activity, number: u32, cpu: u32, interval: Dist) {
+    let ops = vec![
+        Op::Interval {
+            timer: 0,
+            length: interval,
+        },
+        Op::Run(Dist::Exponential {
+            mean: activity.mean_ns.into(),
+        }),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ];
+    let program = workload.programs.len() as u32;
+    workload.programs.push(Program { ops, counters: 1 });
+    let number = number.to_string();
+    let process = workload.tasks.iter().map(|task| task.process).max();
+    workload.tasks.push(TaskSpec {
+        comm: activity.name.replace("{cpu}", &number).replace("{pool}", &number),
+        program,
+        policy: Policy::Normal { nice: activity.nice },
+        cpus: (activity.scope == Scope::Cpu).then(|| vec![cpu]),
+        start_cpu: Some(cpu),
+        start_ns: 0,
+        process: process.map_or(0, |process| process + 1),
+        cgroup: 0,
+        spawn: true,
+        footprint_bytes: 0,
+        touch_mbps: None,
+    });
+}
+
+impl Machine {
+    /// Schedules the first interrupt of each source.
+    pub(crate) fn start_noise(&mut self) {
+        for source in 0..self.noise.interrupts.len() {
+            self.next_noise_interrupt(source as u32);
+        }
+    }
+
+    /// Schedules the next interrupt of a source.
+    fn next_noise_interrupt(&mut self, source: u32) {
+        let interrupts = &mut self.noise.interrupts[source as usize];
+        let interval = draw(&interrupts.interval, &mut interrupts.rng, &mut 0);
+        self.events.push(self.now + interval, Event::Noise { source });
+    }
+
+    /// Returns the CPU at which the interrupts of a source arrive.
+    pub(crate) fn noise_cpu(&self, source: u32) -> CpuId {
+        self.named_cpu(self.noise.interrupts[source as usize].cpu)
+    }
+
+    /// Performs an interrupt of the background work.
+    pub(crate) fn noise_interrupt(&mut self, source: u32) {
+        self.next_noise_interrupt(source);
+        let interrupts = &mut self.noise.interrupts[source as usize];
+        let ns = draw(&interrupts.length, &mut interrupts.rng, &mut 0);
+        self.interrupt(self.noise_cpu(source), ns);
+    }
+}

@@ -11,6 +11,7 @@ use super::measure::{Arguments, Quantity};
 use crate::duration;
 use crate::error::Error;
 use input::Source;
+use machine::Noise;
 use machine::scale::Factor;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,8 @@ pub struct RunSpec {
     pub for_ns: Option<u64>,
     pub costs: bool,
     pub hz: Option<u32>,
+    /// Level of the background work, or `off`. `None` is the level of the machine.
+    pub noise: Option<String>,
     /// A constant of the machine that is multiplied by a factor.
     pub scaled: Option<(String, Factor)>,
 }
@@ -113,6 +116,7 @@ impl Plan {
                     for_ns: run.for_ns,
                     costs: true,
                     hz: None,
+                    noise: None,
                     scaled: None,
                 };
             }
@@ -427,6 +431,19 @@ impl Planner<'_> {
                 Some(time.map_err(|error| self.source.error(at, format!("for: {error}")))?)
             }
         };
+        let noise = table
+            .noise
+            .as_ref()
+            .map(|noise| self.fill(at, noise, scope))
+            .transpose()?;
+        if let Some(name) = noise
+            .as_ref()
+            .filter(|name| *name != "off" && Noise::named(name).is_none())
+        {
+            let names = Noise::NAMES.map(|known| known.0).join(", ");
+            let error = self.source.error(at, format!("noise: there is no level '{name}'"));
+            return Err(error.hint(format!("expected off, {names}")));
+        }
         Ok(RunSpec {
             policy: given("policy", &table.policy)?,
             settings: settings.collect::<Result<_, Error>>()?,
@@ -435,6 +452,7 @@ impl Planner<'_> {
             for_ns,
             costs: table.costs.unwrap_or(true),
             hz: table.hz,
+            noise,
             scaled: None,
         })
     }
@@ -655,6 +673,7 @@ fn merge(under: &Run, over: &Run) -> Run {
         seeds: over.seeds.or(under.seeds),
         costs: over.costs.or(under.costs),
         hz: over.hz.or(under.hz),
+        noise: over.noise.clone().or_else(|| under.noise.clone()),
         with: named(&under.with, &over.with),
         keys: named(&under.keys, &over.keys),
         each: over.each.clone(),

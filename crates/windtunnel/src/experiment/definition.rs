@@ -85,6 +85,8 @@ pub struct Run {
     pub costs: Option<bool>,
     /// Ticks per second. By default, the machine defines them.
     pub hz: Option<u32>,
+    /// Background work of the kernel (`--noise`). By default, the machine defines it.
+    pub noise: Option<String>,
     /// Variables, which the user can change with `--with`.
     #[serde(default)]
     pub with: Named,

@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::scenario::{Observer, Read, Scenario};
 use crate::search;
 use bpf::engine::Engine;
-use machine::MachineSpec;
+use machine::{MachineSpec, Noise};
 use report::Better;
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -263,7 +263,8 @@ impl RunSpec {
         })
     }
 
-    /// Returns the machine of the run, with the costs and the tick rate that the definition sets.
+    /// Returns the machine of the run, with the costs, the tick rate and the background work that
+    /// the definition sets.
     ///
     /// # Errors
     /// The machine does not exist.
@@ -275,6 +276,9 @@ impl RunSpec {
             machine.costs = machine::Costs::none();
         }
         machine.hz = self.hz.unwrap_or(machine.hz);
+        if let Some(name) = &self.noise {
+            machine.noise = Noise::named(name);
+        }
         if let Some((name, factor)) = &self.scaled {
             machine.scale(name, *factor);
         }
@@ -302,6 +306,7 @@ impl RunSpec {
         );
         words.extend(self.for_ns.map(|ns| format!("--for {}", crate::duration::format(ns))));
         words.push(format!("--seed {seed}"));
+        words.extend(self.noise.iter().map(|noise| format!("--noise {noise}")));
         if !self.costs || self.hz.is_some() {
             let costs = if self.costs { "" } else { " without costs" };
             let ticks = self

@@ -55,6 +55,62 @@ fn a_run_prints_a_table_hashes_and_the_command_that_repeats_it() {
 }
 
 #[test]
+fn background_work_is_switched_on_by_option_or_machine_file() {
+    let fifo = path("policies/fifo.bpf.c");
+    let run = |machine: &str, noise: &[&str]| {
+        let inputs = [
+            &fifo,
+            "--machine",
+            machine,
+            "--workload",
+            "closed:n=3",
+            "--for",
+            "200ms",
+        ];
+        results(&[&inputs, noise].concat()).remove(0)
+    };
+    let (none, off) = (run("smp4", &[]), run("smp4", &["--noise", "off"]));
+    assert_eq!(none["trace_hash"], off["trace_hash"]);
+    assert!(off.get("noise").is_none());
+    let server = run("smp4", &["--noise", "server"]);
+    assert_ne!(server["trace_hash"], none["trace_hash"]);
+    // Each CPU has 3 kernel threads and its own LLC with 1, and the machine has 2.
+    assert_eq!(
+        (&server["tasks_total"], &server["noise"]["tasks"]),
+        (&3.into(), &18.into())
+    );
+    assert!(server["noise"]["cpu_ns"].as_u64() > Some(0));
+
+    let own = std::fs::read_to_string("../../machines/smp4.toml").expect("the file exists");
+    let file = std::env::temp_dir().join(format!("smp4-{}.toml", std::process::id()));
+    std::fs::write(&file, format!("noise = \"server\"\n{own}")).expect("the file can be written");
+    let machine = file.display().to_string();
+    assert_eq!(run(&machine, &[])["trace_hash"], server["trace_hash"]);
+    assert_eq!(run(&machine, &["--noise", "off"])["trace_hash"], none["trace_hash"]);
+    std::fs::remove_file(&file).expect("the file can be removed");
+
+    let inputs = [
+        "run",
+        &fifo,
+        "--machine",
+        "smp4",
+        "--workload",
+        "closed:n=3",
+        "--noise",
+        "quiet",
+    ];
+    let shown = windtunnel(&inputs);
+    assert!(shown.stdout.contains(" --noise quiet\n"), "{}", shown.stdout);
+    let wrong = windtunnel(&["run", &fifo, "--noise", "loud"]);
+    assert_eq!(wrong.status, 2);
+    assert!(
+        wrong.stderr.contains("[possible values: off, quiet, server, desktop]"),
+        "{}",
+        wrong.stderr
+    );
+}
+
+#[test]
 fn json_has_the_promised_fields() {
     let fifo = path("policies/fifo.bpf.c");
     let found = results(&[&fifo, "--workload", "hackbench:groups=1,loops=5", "--machine", "smp4"]);

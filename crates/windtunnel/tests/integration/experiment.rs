@@ -303,6 +303,33 @@ fn constants_that_turn_a_conclusion_over_are_named() {
 }
 
 #[test]
+fn background_work_gives_runs_with_different_seeds_a_spread() {
+    let definition = HEAD.to_owned()
+        + r#"
+columns = ["noise", "deviation_s"]
+[values]
+deviation_s = { measure = "time_s", across = "deviation" }
+[run]
+policy = "eevdf"
+machine = "pu:2"
+workload = "open:arrival=D,interarrival=1us,service=D,work=100ms,number=3"
+seeds = 5
+noise = "{noise}"
+keys = { noise = ["off", "quiet", "server"] }
+"#;
+    let folder = folder("noise", &[("experiment.toml", &definition)]);
+    let found = &json(&folder, &[])[0];
+    let deviation = |row: usize| found["rows"][row]["values"]["deviation_s"]["measured"].as_f64();
+    assert_eq!(deviation(0), Some(0.0));
+    assert!(deviation(1) > Some(0.0) && deviation(2) > Some(0.0), "{found}");
+    let wrong = definition.replace("\"off\"", "\"loud\"");
+    std::fs::write(folder.join("experiment.toml"), wrong).expect("the file can be written");
+    let ran = run(&folder, &[]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("noise: there is no level 'loud'"), "{}", ran.stderr);
+}
+
+#[test]
 fn the_analysis_of_constants_can_be_shortened() {
     let table = "[sensitivity]\nonly = { hogs = [4, 8] }\ncompare = ['cpus']\nseeds = 2\n";
     let definition = HEAD.to_owned() + &SPEEDUP.replace("[baseline]", &format!("{table}[baseline]"));

@@ -71,7 +71,11 @@ fn policies_that_fail_or_lose_tasks_or_do_not_end_have_no_score() {
             SUITE,
             "non-existent DSQ",
         ),
-        ("crates/windtunnel/tests/negative/loses_task.bpf.c", SUITE, "runnable task stall"),
+        (
+            "crates/windtunnel/tests/negative/loses_task.bpf.c",
+            SUITE,
+            "runnable task stall",
+        ),
         ("crates/windtunnel/tests/policies/endless.bpf.c", SUITE, "failed"),
     ] {
         let object = object(source).display().to_string();

@@ -7,17 +7,21 @@
 set -eu
 cd "$(dirname "$0")/.."
 environment=target/python
-if [ ! -f $environment/complete ]; then
+# The environment is made anew when this list changes.
+needed=("maturin>=1.9,<2" polars pyarrow pytest "optuna>=5,<6" "mcp>=2,<3")
+if [ "$(cat $environment/complete 2>/dev/null)" != "${needed[*]}" ]; then
   rm -rf $environment
   python3 -m venv $environment || {
     echo "wheel FAILED: Python has no venv: install python3-venv" >&2
     exit 1
   }
-  $environment/bin/pip --quiet install 'maturin>=1.9,<2' polars pyarrow pytest || {
+  $environment/bin/pip --quiet install "${needed[@]}" || {
     echo "wheel FAILED: pip cannot install the packages; check the network and run it again" >&2
     exit 1
   }
-  touch $environment/complete
+  # Ray has no packages for some versions of Python. Its tests are skipped then.
+  $environment/bin/pip --quiet install 'ray>=2.40,<3' || echo "wheel: there is no Ray for this Python" >&2
+  echo "${needed[*]}" >$environment/complete
 fi
 [ "${1:-}" != packages ] || exit 0
 trap '[ $? = 0 ] || echo "wheel FAILED; to repeat it: make wheel" >&2' EXIT

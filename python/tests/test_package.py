@@ -143,6 +143,16 @@ def test_commands_return_their_json():
     assert package.invariants("fifo", idle="5ms", **load)
 
 
+def test_a_score_has_parts(tmp_path):
+    suite = tmp_path / "suite.toml"
+    suite.write_text(
+        "seeds = 2\n[[case]]\nmachine = 'smp4'\nworkload = 'closed:n=6,compute=1ms,think=1ms'\nfor = '20ms'\n"
+    )
+    score = package.score("fifo", suite=suite)
+    assert score["score"] > 0.5 and len(score["cases"][0]["policy"]) == 2
+    assert package.score("eevdf", suite=suite)["score"] == 1.0
+
+
 def test_the_fixture_shows_the_schedule_of_a_violation(windtunnel):
     windtunnel.holds("eevdf", idle="20ms", **LOAD)
     windtunnel.not_worse("fifo", "fifo", "score < -5%", runs=3, **LOAD)
@@ -154,7 +164,7 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):
     page = pathlib.Path(__file__).parents[2] / "docs/how-to/python.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     examples = [block for block in blocks if "def test_" not in block]
-    assert len(examples) == 3
+    assert len(examples) == 4
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     for example in examples:

@@ -10,13 +10,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from windtunnel._windtunnel import Error
+from windtunnel._errors import error
 
 Argument = str | os.PathLike[str]
 
 
-def execute(command: str, policies: Iterable[Argument], options: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
-    """Runs a command of windtunnel in a process of its own.
+def execute(
+    command: str, policies: Iterable[Argument], options: Mapping[str, Any], timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command of windtunnel in a process of its own. Ctrl-C ends the process.
 
     options: the command's options by name, without the dashes. `for_` is the option `--for`. The
     value True stands for an option without a value. With the value False or None, the option is
@@ -38,13 +40,17 @@ def execute(command: str, policies: Iterable[Argument], options: Mapping[str, An
             words += [f"{option}={_text(one)}" for one in value]
         else:
             words.append(f"{option}={_text(value)}")
-    done = subprocess.run([sys.executable, "-m", "windtunnel", command, *words], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "windtunnel", command, *words], capture_output=True, text=True, timeout=timeout
+    )
     if done.returncode not in (0, 1):
-        raise Error(done.stderr.strip().removeprefix("windtunnel: "))
+        raise error(done.stderr)
     return done
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
@@ -76,3 +82,29 @@ def invariants(policy: Argument, **options: Any) -> Any:
     Returns the command's JSON for the policy.
     """
     return json.loads(execute("invariants", [policy], {**options, "json": True}).stdout)[0]
+
+
+def score(policy: Argument, **options: Any) -> Any:
+    """Compare a policy with eevdf on several machines and workloads, as `windtunnel score` does.
+
+    options: those of the command, for example `suite="mine.toml"` and `set={"slice_ns": 2000000}`.
+
+    Returns the command's JSON. `score` is None if the policy failed, and `failures` says why.
+    """
+    return json.loads(execute("score", [policy], {**options, "json": True}).stdout)
+
+
+def experiment(name: Argument, **options: Any) -> Any:
+    """Repeat a published experiment and compare the results with the published ones.
+
+    options: those of `windtunnel experiment run`, for example `seeds=3`.
+
+    Returns the command's JSON.
+    """
+    done = execute("experiment", ["run", name], {**options, "json": True})
+    return json.loads(done.stdout)
+
+
+def parameters(policy: Argument) -> list[dict[str, Any]]:
+    """Return the parameters of a policy, with the ranges that the policy declares."""
+    return json.loads(execute("policy", ["show", policy], {"json": True}).stdout)

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from windtunnel import _windtunnel
+from windtunnel._errors import error
 
 _OPTIONS = ["-g", "-O2", "-mcpu=v3", "-Wall", "-target", "bpf", "-c"]
 _COMPILERS = ["clang-19", "clang"]
@@ -40,5 +41,5 @@ def compile(source: str | os.PathLike[str], output: str | os.PathLike[str] | Non
     command = [compiler, *_OPTIONS, headers, "-x", "c", "-" if text else os.fspath(source), "-o", os.fspath(output)]
     done = subprocess.run(command, input=source if text else None, capture_output=True, text=True)
     if done.returncode != 0:
-        raise _windtunnel.Error(f"the policy does not compile:\n{done.stderr}")
+        raise error(f"the policy does not compile:\n{done.stderr}", kind="compile")
     return Path(output)

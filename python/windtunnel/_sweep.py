@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from windtunnel import _windtunnel
+from windtunnel._inputs import toml
 from windtunnel._windtunnel import Table
 
 Name = str | os.PathLike[str]
@@ -27,19 +29,25 @@ def sweep(
     memory: str | None = None,
     zip: Iterable[Iterable[str]] = (),
     skip: Iterable[Mapping[str, Any]] = (),
+    only: Iterable[Mapping[str, Any]] = (),
     output: Name | None = None,
     store: Name | None = None,
     threads: int | None = None,
+    engine: str | None = None,
 ) -> Table:
     """Run all combinations on all CPUs of this host and return a table with one row for each run.
 
     policies, machines, workloads, set, kernels, seeds: the values of each axis. `seeds=10` means 1
-    to 10. A policy runs once for all values of a parameter that it does not have. zip: lists of
-    axes that advance together, for example [["machines", "workloads"]]. skip: combinations to leave
-    out, for example [{"policy": "fifo", "machine": "smp4"}]. output: Parquet file to which the rows
-    of the table are also written. store: directory of results. If the result of a run is in this
-    directory, the run is not executed again, so an interrupted sweep can be continued. By default
-    no results are kept. threads: number of threads. By default one for each CPU of this host.
+        to 10. A policy runs once for all values of a parameter that it does not have.
+    zip: lists of axes that advance together, for example [["machines", "workloads"]].
+    skip: combinations to leave out, for example [{"policy": "fifo", "machine": "smp4"}].
+    only: if given, all combinations that match none of these filters are left out.
+    output: Parquet file to which the rows of the table are also written.
+    store: directory of results. If the result of a run is in this directory, the run is not
+        executed again, so an interrupted sweep can be continued. By default no results are kept.
+    threads: number of threads. By default one for each CPU of this host.
+    engine: "ray" executes the runs on a Ray cluster (pip install 'windtunnel[ray]'). The nodes must
+        have the same version of windtunnel, and the same files under the same paths.
 
     The columns are those of `windtunnel sweep`. A policy that fails has a row without figures.
 
@@ -57,21 +65,22 @@ def sweep(
     if set:
         axes["set"] = {name: list(values) for name, values in set.items()}
     axes["skip"] = [dict(one) for one in skip]
-    text = "".join(f"{json.dumps(name)} = {_toml(value)}\n" for name, value in axes.items())
-    return _windtunnel.sweep(text, output=output, store=store, threads=threads)
+    axes["only"] = [dict(one) for one in only]
+    text = "".join(f"{json.dumps(name)} = {toml(value)}\n" for name, value in axes.items())
+    if engine is None:
+        return _windtunnel.sweep(text, output=output, store=store, threads=threads)
+    if engine != "ray":
+        raise ValueError(f"engine={engine!r}: expected None or 'ray'")
+    from windtunnel._ray import execute
+
+    with tempfile.TemporaryDirectory(prefix="windtunnel-") as folder:
+        kept = folder if store is None else os.fspath(store)
+        execute(text, kept)
+        # All results are in the store now. The table and the file are therefore those of a local sweep.
+        return _windtunnel.sweep(text, output=output, store=kept, threads=threads)
 
 
 def _names(names: Iterable[Name]) -> list[str]:
     if isinstance(names, str):
         raise TypeError(f"expected a list of names, not the string {names!r}")
     return [os.fspath(name) for name in names]
-
-
-def _toml(value: Any) -> str:
-    """Returns a value as TOML text."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(name)} = {_toml(one)}" for name, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    # JSON strings, numbers and booleans are also valid in TOML.
-    return json.dumps(value)

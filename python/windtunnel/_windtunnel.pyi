@@ -4,6 +4,8 @@ import os
 class Error(Exception):
     """An input that cannot be used."""
 
+    kind: str
+    """`input`, `usage` (wrong options of a command) or `compile` (clang's messages)."""
     message: str
     place: str | None
     """The file, if the error is in a file."""
@@ -47,4 +49,6 @@ def sweep(
     output: str | os.PathLike[str] | None,
     store: str | os.PathLike[str] | None,
     threads: int | None,
+    only: list[int] | None = None,
 ) -> Table: ...
+def sweep_names(text: str) -> list[str]: ...

@@ -19,6 +19,7 @@ class Windtunnel:
     compare = staticmethod(package.compare)
     diff = staticmethod(package.diff)
     invariants = staticmethod(package.invariants)
+    score = staticmethod(package.score)
     sweep = staticmethod(package.sweep)
     compile = staticmethod(package.compile)
 

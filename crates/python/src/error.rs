@@ -14,6 +14,7 @@ pub fn exception(error: &input::Error) -> PyErr {
         let fields = || -> PyResult<()> {
             let value = exception.value(py);
             let fields = PyDict::new(py);
+            fields.set_item("kind", "input")?;
             fields.set_item("message", &error.message)?;
             fields.set_item("place", Some(&error.place).filter(|place| !place.is_empty()))?;
             fields.set_item("line", error.position.map(|position| position.line))?;

@@ -25,6 +25,8 @@ mod _windtunnel {
     #[pymodule_export]
     use super::sweep::sweep;
     #[pymodule_export]
+    use super::sweep::sweep_names;
+    #[pymodule_export]
     use super::table::Table;
 }
 

@@ -15,19 +15,31 @@ use windtunnel::interrupt;
 use windtunnel::sweep::plan::Case;
 use windtunnel::sweep::{Done, Options, Plan, Store, Sweep, rows};
 
+/// Returns, for each run of a sweep, the name of the file that has its result in a store.
+///
+/// # Errors
+/// `windtunnel.Error` if an input cannot be used.
+#[pyfunction]
+pub fn sweep_names(py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
+    let plan = || Plan::new(&Sweep::parse(&Source::new("sweep", text))?);
+    let plan = py.detach(plan).map_err(|error| exception(&error))?;
+    Ok(plan.cases.iter().map(|case| Store::name(plan.key(case))).collect())
+}
+
 /// Runs a sweep. `text` is the content of a sweep file. The Python package documents the
-/// parameters.
+/// parameters. `only` has the indices of the runs to execute; by default, all are executed.
 ///
 /// # Errors
 /// `windtunnel.Error` if an input cannot be used, and `KeyboardInterrupt` after Ctrl-C.
 #[pyfunction]
-#[pyo3(signature = (text, *, output, store, threads))]
+#[pyo3(signature = (text, *, output, store, threads, only = None))]
 pub fn sweep(
     py: Python<'_>,
     text: &str,
     output: Option<PathBuf>,
     store: Option<PathBuf>,
     threads: Option<NonZero<usize>>,
+    only: Option<Vec<usize>>,
 ) -> PyResult<Table> {
     let options = Options {
         store: store.map(Store::new),
@@ -35,7 +47,13 @@ pub fn sweep(
         threads,
     };
     let plan = || Plan::new(&Sweep::parse(&Source::new("sweep", text))?);
-    let plan = plan().map_err(|error| exception(&error))?;
+    let mut plan = plan().map_err(|error| exception(&error))?;
+    if let Some(only) = only {
+        plan.cases = only
+            .iter()
+            .filter_map(|&index| plan.cases.get(index).cloned())
+            .collect();
+    }
     let done = py.detach(|| execute(&plan, &options))?;
     let rows: Vec<(&Case, &RunResult)> = plan.cases.iter().zip(done.results.iter().flatten()).collect();
     Ok(Table {

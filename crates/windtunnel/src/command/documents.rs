@@ -16,7 +16,7 @@ const NOTE: &str = "<!-- SPDX-License-Identifier: GPL-2.0-only -->\n\
     <!-- Written by UPDATE_GOLDEN=1 cargo test -p windtunnel documents:: from the command's options. -->\n";
 
 /// Names of commands that have no reference page.
-const WITHOUT_PAGE: [&str; 2] = ["help", "live"];
+const WITHOUT_PAGE: [&str; 4] = ["help", "live", "tune", "mcp"];
 
 #[derive(ClapArgs)]
 pub struct Completions {

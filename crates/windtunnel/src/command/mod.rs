@@ -22,6 +22,7 @@ mod invariants;
 mod list;
 mod live;
 mod progress;
+mod python;
 mod report;
 mod run;
 mod score;
@@ -89,6 +90,13 @@ enum Action {
     /// Write a starter project: a policy with its headers, a machine, a workload, a Makefile and a
     /// job for CI
     Init(init::Args),
+    /// Search for good parameters of a policy (needs the Python package; `windtunnel tune --help`)
+    #[command(disable_help_flag = true)]
+    Tune(python::Args),
+    /// Serve the commands to programs that speak the Model Context Protocol (needs the Python
+    /// package)
+    #[command(disable_help_flag = true)]
+    Mcp(python::Args),
     /// Run a policy and a workload on the kernel of this host (`windtunnel live --help`)
     #[command(disable_help_flag = true)]
     Live(live::Args),
@@ -136,6 +144,8 @@ impl Command {
             Action::Workload(list) => list.run(),
             Action::Experiment(action) => action.run(),
             Action::Init(args) => args.run(),
+            Action::Tune(args) => args.run("tune"),
+            Action::Mcp(args) => args.run("mcp"),
             Action::Live(args) => args.run(),
             Action::Completions(args) => args.run(),
             Action::Docs(args) => args.run(),

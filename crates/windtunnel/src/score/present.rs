@@ -14,7 +14,7 @@ pub fn table(scored: &Scored, surface: impl Into<Surface>) -> String {
     grid.left("machine", 0);
     grid.left("workload", 0);
     grid.left("figure", 1);
-    grid.right(&scored.baseline, 2);
+    grid.right(&scored.baseline, 3);
     grid.right(&scored.policy, 2);
     grid.right("ratio", 0);
     for case in &scored.cases {

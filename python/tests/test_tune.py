@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Tests of the search for parameters."""
+
+import subprocess
+import sys
+
+import pytest
+
+import windtunnel as package
+
+pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'windtunnel[tune]'")
+
+# A short slice costs context switches, so the throughput of these tasks grows with the slice.
+SEARCH = dict(
+    machines=["smp4", "core:2 pu:2"],
+    workloads=["closed:n=10,compute=50ms"],
+    params={"slice_ns": (1_000_000, 40_000_000)},
+    objectives=["switches:min"],
+    seeds=2,
+    for_="200ms",
+    trials=8,
+    held_out_seeds=3,
+)
+
+
+def test_a_search_finds_better_settings_and_measures_them_elsewhere():
+    tuned = package.tune("fifo", **SEARCH, held_out_machines=["smp8"])
+    assert tuned.settings["slice_ns"] > 5_000_000
+    gain = tuned.gains["switches:min"]
+    assert gain.percent > 0 and gain.low <= gain.percent <= gain.high
+    assert tuned.trials == 8 and tuned.pruned > 0
+    assert tuned.set_options == f"--set slice_ns={tuned.settings['slice_ns']}"
+    assert tuned.live_command == f"sudo windtunnel live load fifo {tuned.set_options}"
+    held_out = tuned.held_out["switches:min"]
+    assert tuned.optimism["switches:min"] == pytest.approx(gain.percent - held_out.percent)
+    assert "optimism of the search" in str(tuned) and "other machines and seeds" in str(tuned)
+    # The gains are those of the chosen settings.
+    runs = [
+        package.run("fifo", machine="smp8", workload=SEARCH["workloads"][0], for_="200ms", seed=3, set=settings)
+        for settings in ({}, tuned.settings)
+    ]
+    assert runs[1].context_switches < runs[0].context_switches
+
+
+def test_an_interrupted_search_goes_on(tmp_path):
+    whole = package.tune("fifo", **SEARCH)
+    parts = tmp_path / "trials"
+
+    class Stop(Exception):
+        pass
+
+    def stop(text: str) -> None:
+        if text.startswith("trial 3 "):
+            raise Stop
+
+    with pytest.raises(Stop):
+        package.tune("fifo", **SEARCH, storage=parts, progress=stop)
+    lines: list[str] = []
+    again = package.tune("fifo", **SEARCH, storage=parts, progress=lines.append)
+    assert lines[0].startswith("trial 4 of 8")
+    assert again.to_json() == whole.to_json()
+    # A search with other arguments does not continue in this file.
+    with pytest.raises(ValueError, match="other arguments"):
+        package.tune("fifo", **{**SEARCH, "seeds": 3}, storage=parts)
+
+
+def test_constraints_and_several_objectives():
+    search = {**SEARCH, "objectives": ["switches:min", "p99_wakeup"], "workloads": ["closed:n=9,compute=20ms,think=5ms"]}
+    free = package.tune("fifo", **search)
+    assert free.front and all(set(one["gains"]) == {"switches:min", "p99_wakeup"} for one in free.front)
+    for a in free.front:
+        for b in free.front:
+            assert not all(b["gains"][name] > a["gains"][name] for name in a["gains"])
+    genetic = package.tune("fifo", **search, sampler="nsga2")
+    assert genetic.front and genetic.to_json() == package.tune("fifo", **search, sampler="nsga2").to_json()
+    bound = package.tune("fifo", **{**search, "objectives": ["switches:min"]}, constraints=["p99_wakeup <= +1%"])
+    chosen = bound.settings or bound.defaults
+    changes = []
+    for machine in search["machines"]:
+        for seed in (1, 2):
+            load = dict(machine=machine, workload=search["workloads"][0], for_="200ms", seed=seed)
+            figures = [package.run("fifo", **load, set=one).figures["p99_wakeup"] for one in ({}, chosen)]
+            changes.append(figures[1] / figures[0])
+    product = 1.0
+    for change in changes:
+        product *= change
+    assert product ** (1 / len(changes)) <= 1.01 + 1e-9
+
+
+def test_wrong_arguments_are_errors():
+    for more, message in [
+        ({"params": {"slice": (1, 2)}}, "has no parameter 'slice'"),
+        ({"objectives": ["busy"]}, "busy:min or busy:max"),
+        ({"objectives": ["nonsense"]}, "there is no metric 'nonsense'"),
+        ({"constraints": ["p99_wakeup < 3"]}, "expected METRIC <="),
+        ({"sampler": "annealing"}, "expected 'tpe' or 'nsga2'"),
+        ({"robust": "median"}, "expected 'mean' or 'worst'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            package.tune("fifo", **{**SEARCH, **more})
+
+
+def test_the_command_prints_the_options():
+    words = ["-m", "smp4", "-w", SEARCH["workloads"][0], "--param", "slice_ns=1000000..40000000", "--objective"]
+    words += ["switches:min", "--for", "100ms", "--trials", "3", "--seeds", "2", "--held-out-seeds", "2"]
+    done = subprocess.run([sys.executable, "-m", "windtunnel", "tune", "fifo", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "chosen: " in done.stdout and "other seeds" in done.stdout
+    done = subprocess.run([sys.executable, "-m", "windtunnel", "tune", "fifoo", *words], capture_output=True, text=True)
+    assert done.returncode == 2 and "did you mean fifo" in done.stderr

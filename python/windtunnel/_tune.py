@@ -1,0 +1,575 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Searches for good parameters of a policy with Optuna.
+
+Every figure is compared with that of the default settings on the same machine, workload and seed
+(common random numbers). The logarithm of this ratio, with the sign chosen so that more is better,
+is called *gain*. An objective is the mean or the worst gain of all machines and workloads.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shlex
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from windtunnel._commands import Argument, parameters
+from windtunnel._result import Result
+from windtunnel._run import run
+
+Range = tuple[int, int] | Sequence[int]
+Settings = dict[str, int]
+
+_STUDY = "windtunnel"
+# Each stage of the successive halving keeps this share of the trials.
+_KEEP = 2
+# Ranges that span more than this factor are searched on a logarithmic scale.
+_LOGARITHMIC = 100
+# 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom.
+_STUDENT = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+]  # fmt: skip
+_SAMPLERS = ("tpe", "nsga2")
+_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric of `windtunnel compare`. `higher` is None for the score, whose direction the workload
+    determines."""
+
+    metric: str
+    higher: bool | None
+
+    @classmethod
+    def parse(cls, text: str) -> Objective:
+        metric, _, direction = text.partition(":")
+        if direction not in ("", "min", "max"):
+            raise ValueError(f"objective {text!r}: expected METRIC, METRIC:min or METRIC:max")
+        if metric == "busy" and not direction:
+            raise ValueError("objective 'busy': write busy:min or busy:max")
+        return cls(metric, (None if metric == "score" else False) if not direction else direction == "max")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound on the change of a metric from the default settings, as a ratio."""
+
+    metric: str
+    below: bool
+    ratio: float
+
+    @classmethod
+    def parse(cls, text: str) -> Constraint:
+        found = re.fullmatch(r"\s*(\w+)\s*(<=|>=)\s*([+-]?\d+(?:\.\d+)?)\s*%\s*", text)
+        if not found:
+            raise ValueError(f"constraint {text!r}: expected METRIC <= +5% or METRIC >= -5%")
+        return cls(found[1], found[2] == "<=", 1 + float(found[3]) / 100)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A gain over the default settings in percent, with its 95 % confidence interval over seeds."""
+
+    percent: float
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, logarithms: Sequence[float]) -> Gain:
+        mean = statistics.fmean(logarithms)
+        low = high = None
+        if len(logarithms) > 1:
+            degrees = len(logarithms) - 1
+            quantile = _STUDENT[degrees - 1] if degrees <= len(_STUDENT) else 1.96 + 2.4 / degrees
+            half = quantile * statistics.stdev(logarithms) / math.sqrt(len(logarithms))
+            low, high = _percent(mean - half), _percent(mean + half)
+        return cls(_percent(mean), low, high)
+
+    def __str__(self) -> str:
+        interval = "" if self.low is None else f" (95 % CI {self.low:+.1f} to {self.high:+.1f} %)"
+        return f"{self.percent:+.1f} %{interval}"
+
+
+def _percent(logarithm: float) -> float:
+    return 100 * (math.exp(logarithm) - 1)
+
+
+@dataclass
+class Tuned:
+    """The result of `tune()`."""
+
+    policy: str
+    settings: Settings
+    """The chosen settings. Empty if no settings are better than the defaults."""
+    objectives: list[str]
+    gains: dict[str, Gain]
+    """The gain of each objective in the search: on the machines and seeds that chose the settings."""
+    held_out_seeds: dict[str, Gain]
+    """The gain on the same machines with other seeds."""
+    held_out: dict[str, Gain]
+    """The gain on other machines with other seeds. Empty if no other machines were given."""
+    front: list[dict[str, Any]]
+    """The Pareto front: settings and gains in percent, of trials that meet all constraints."""
+    importances: dict[str, dict[str, float]]
+    """For each objective, the importance of each parameter, from 0 to 1."""
+    trials: int
+    pruned: int
+    failed: int
+    defaults: Settings = field(default_factory=dict)
+
+    @property
+    def set_options(self) -> str:
+        """The chosen settings as options of the command."""
+        return " ".join(f"--set {name}={value}" for name, value in self.settings.items())
+
+    @property
+    def live_command(self) -> str:
+        """The command that loads the policy with the chosen settings into the kernel of a host."""
+        return f"sudo windtunnel live load {shlex.quote(self.policy)} {self.set_options}".rstrip()
+
+    @property
+    def optimism(self) -> dict[str, float]:
+        """How much the search overstates each gain, in percentage points: the gain in the search
+        minus the gain on held-out machines, or on held-out seeds if there are no such machines."""
+        held_out = self.held_out or self.held_out_seeds
+        return {name: self.gains[name].percent - gain.percent for name, gain in held_out.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        gains = {name: getattr(self, name) for name in ("gains", "held_out_seeds", "held_out")}
+        return {
+            "policy": self.policy,
+            "settings": self.settings,
+            "set_options": self.set_options,
+            "live_command": self.live_command,
+            "defaults": self.defaults,
+            **{name: {key: vars(gain) for key, gain in one.items()} for name, one in gains.items()},
+            "optimism": self.optimism,
+            "front": self.front,
+            "importances": self.importances,
+            "trials": self.trials,
+            "pruned": self.pruned,
+            "failed": self.failed,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.policy}: {self.trials} trials, {self.pruned} ended early, {self.failed} failed"]
+        lines.append(f"chosen: {self.set_options or 'the default settings; no others were better'}")
+        for name in self.objectives:
+            lines.append(f"{name}:")
+            lines.append(f"  in the search            {self.gains[name]}")
+            if name in self.held_out_seeds:
+                lines.append(f"  other seeds              {self.held_out_seeds[name]}")
+            if name in self.held_out:
+                lines.append(f"  other machines and seeds {self.held_out[name]}")
+            if name in self.optimism:
+                lines.append(f"  optimism of the search   {self.optimism[name]:+.1f} points")
+            for parameter, share in self.importances.get(name, {}).items():
+                lines.append(f"  importance of {parameter}: {share:.2f}")
+        if len(self.front) > 1:
+            lines.append("Pareto front:")
+            for one in self.front:
+                shown = ", ".join(f"{name} {gain:+.1f} %" for name, gain in one["gains"].items())
+                settings = " ".join(f"{name}={value}" for name, value in one["settings"].items())
+                lines.append(f"  {settings}: {shown}")
+        lines.append(f"live: {self.live_command}")
+        return "\n".join(lines)
+
+
+class _Failed(Exception):
+    """The policy failed, lost tasks, or has no figure with some settings."""
+
+
+class _Bench:
+    """Runs settings, and computes their gains over the default settings."""
+
+    def __init__(self, policy: Argument, workloads: Sequence[Argument], for_ns: int | None, threads: int | None) -> None:
+        self.policy = policy
+        self.workloads = workloads
+        self.for_ns = for_ns
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self._defaults: dict[tuple[Any, ...], Result] = {}
+
+    def gains(
+        self, settings: Settings, machines: Sequence[Argument], seeds: Sequence[int], share: float,
+        metrics: Iterable[tuple[str, bool | None]],
+    ) -> dict[str, dict[tuple[str, int], float]]:  # fmt: skip
+        """Returns, for each metric, the gain by place (machine and workload) and seed."""
+        length = None if self.for_ns is None else f"{max(1, int(self.for_ns * share))}ns"
+        jobs = [(machine, load, seed) for machine in machines for load in self.workloads for seed in seeds]
+
+        def pair(job: tuple[Argument, Argument, int]) -> tuple[Result, Result]:
+            machine, load, seed = job
+            inputs: dict[str, Any] = {"machine": machine, "workload": load, "seed": seed, "for_": length}
+            key = (os.fspath(machine), os.fspath(load), seed, length)
+            if key not in self._defaults:
+                self._defaults[key] = run(self.policy, **inputs)
+            return self._defaults[key], run(self.policy, **inputs, set=settings)
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            try:
+                pairs = list(pool.map(pair, jobs))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        gains: dict[str, dict[tuple[str, int], float]] = {}
+        for metric, higher in metrics:
+            for (machine, load, seed), (default, tuned) in zip(jobs, pairs, strict=True):
+                place = f"{os.fspath(load)} on {os.fspath(machine)}"
+                before = _figure(default, metric, f"with the default settings on {place}, seed {seed}")
+                after = _figure(tuned, metric, f"on {place}, seed {seed}")
+                more = higher if higher is not None else default.score_better == "higher"
+                gain = math.log(after / before) if more else math.log(before / after)
+                gains.setdefault(metric, {})[place, seed] = gain
+        return gains
+
+
+def _figure(result: Result, metric: str, where: str) -> float:
+    if result.failed:
+        raise _Failed(f"{where}: {result!r}")
+    if result.fields.get("lost_tasks"):
+        raise _Failed(f"{where}: the policy lost tasks")
+    if metric not in result.figures:
+        raise ValueError(f"there is no metric {metric!r}; the metrics are {', '.join(result.figures)}")
+    value = result.figures[metric]
+    if not value or value <= 0:
+        raise _Failed(f"{where}: {metric} is {value}, so there is no ratio")
+    return value
+
+
+def tune(
+    policy: Argument,
+    *,
+    machines: Sequence[Argument],
+    workloads: Sequence[Argument],
+    params: Mapping[str, Range] | Iterable[str] | None = None,
+    objectives: Sequence[str] = ("score",),
+    constraints: Sequence[str] = (),
+    robust: str = "mean",
+    trials: int = 30,
+    seeds: int = 4,
+    for_: str | None = None,
+    held_out_machines: Sequence[Argument] = (),
+    held_out_seeds: int = 8,
+    storage: str | os.PathLike[str] | None = None,
+    sampler: str = "tpe",
+    sampler_seed: int = 1,
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Tuned:
+    """Search for parameters of a policy that are better than its default settings.
+
+    params: the parameters to search, by default all for which the policy declares a range. A mapping
+        gives ranges: `{"slice_ns": (500_000, 20_000_000), "steal": [0, 1]}`. A tuple is a range, and
+        a list contains the values.
+    objectives: metrics of `windtunnel compare`, with `:min` or `:max`. The default is `:min` for all
+        metrics except the score. With several objectives, the result has a Pareto front.
+    constraints: bounds on the change of a metric, for example "p99_wakeup <= +5%". The score changes
+        by a positive percentage if it gets better.
+    robust: "mean" or "worst" gain over all machines and workloads.
+    trials: number of settings to try. Every second trial ends after a short run with few seeds, and
+        every second of the rest after a longer one (successive halving).
+    seeds, for_: the seeds 1 to N, and the simulated time of the longest runs.
+    held_out_machines, held_out_seeds: machines and number of seeds that do not take part in the
+        search. They measure the gain of the chosen settings at the end.
+    storage: file that keeps the trials. The same call with this file goes on where it ended.
+    sampler: how settings are chosen: "tpe" (tree-structured Parzen estimator), or "nsga2" (a genetic
+        algorithm for several objectives, which needs about a hundred trials).
+    sampler_seed: equal seeds give equal results.
+
+    Needs Optuna: pip install 'windtunnel[tune]'.
+    """
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError("tune() needs Optuna: pip install 'windtunnel[tune]'") from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if robust not in ("mean", "worst"):
+        raise ValueError(f"robust={robust!r}: expected 'mean' or 'worst'")
+    if sampler not in _SAMPLERS:
+        raise ValueError(f"sampler={sampler!r}: expected 'tpe' or 'nsga2'")
+    goals = [Objective.parse(text) for text in objectives]
+    bounds = [Constraint.parse(text) for text in constraints]
+    space, defaults = _space(policy, params)
+    metrics = [(goal.metric, goal.higher) for goal in goals]
+    for bound in bounds:
+        if bound.metric not in dict(metrics):
+            metrics.append((bound.metric, None if bound.metric == "score" else True))
+    bench = _Bench(policy, workloads, None if for_ is None else _ns(for_), threads)
+    report = progress or (lambda text: None)
+
+    backend = None
+    if storage is not None:
+        backend = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(os.fspath(storage)))
+    study = optuna.create_study(
+        study_name=_STUDY, storage=backend, directions=["maximize"] * len(goals), load_if_exists=True
+    )
+    definition = json.dumps(
+        [os.fspath(policy), [*map(os.fspath, machines)], [*map(os.fspath, workloads)], space, list(objectives),
+         list(constraints), robust, seeds, for_, sampler, sampler_seed]
+    )  # fmt: skip
+    if study.user_attrs.setdefault("definition", definition) != definition:
+        raise ValueError(f"{storage}: the trials of this file are for other arguments of tune()")
+    study.set_user_attr("definition", definition)
+    for trial in study.get_trials(deepcopy=False):
+        if not trial.state.is_finished():
+            # The process that ran this trial was killed.
+            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+
+    def complete() -> list[Any]:
+        return [trial for trial in study.get_trials(deepcopy=False) if "done" in trial.user_attrs]
+
+    stages = _stages(seeds, bench.for_ns is not None)
+    while (number := len(complete())) < trials:
+        # A sampler of its own for each trial: an interrupted search continues as it would have.
+        study.sampler = _sampler(optuna, sampler, sampler_seed * 1_000_003 + number, trials)
+        if number == 0 and _inside(defaults, space):
+            study.enqueue_trial(defaults)
+        trial = study.ask()
+        settings = {name: _suggest(trial, name, known) for name, known in space.items()}
+        try:
+            values = None
+            for stage, (count, share) in enumerate(stages):
+                gains = bench.gains(settings, machines, range(1, count + 1), share, metrics)
+                values = [_aggregate(gains[goal.metric], robust) for goal in goals]
+                if stage + 1 < len(stages):
+                    others = [one.user_attrs[f"stage{stage}"] for one in complete() if f"stage{stage}" in one.user_attrs]
+                    trial.set_user_attr(f"stage{stage}", sum(values))
+                    better = sum(other > sum(values) for other in others)
+                    if len(others) + 1 >= _KEEP and better >= math.ceil((len(others) + 1) / _KEEP):
+                        values = None
+                        break
+            if values is not None:
+                for index, bound in enumerate(bounds):
+                    change = _change(gains[bound.metric], bound, goals, robust)
+                    limit = math.log(bound.ratio)
+                    trial.set_constraint(f"c{index}", change - limit if bound.below else limit - change)
+        except _Failed as failure:
+            trial.set_user_attr("failure", str(failure))
+            trial.set_user_attr("done", True)
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            if "default settings" in str(failure):
+                raise ValueError(str(failure)) from failure
+        else:
+            trial.set_user_attr("done", True)
+            if values is None:
+                study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            else:
+                study.tell(trial, values)
+        shown = " ".join(f"{name}={value}" for name, value in settings.items())
+        text = "ended early" if values is None else ", ".join(f"{_percent(value):+.1f} %" for value in values)
+        report(f"trial {number + 1} of {trials}: {shown}: {text}")
+
+    states = optuna.trial.TrialState
+    finished = complete()
+    usable = [one for one in finished if one.state == states.COMPLETE and all(v <= 0 for v in one.constraints.values())]
+    front = [one for one in usable if not any(_dominates(other.values, one.values) for other in usable)]
+    front.sort(key=lambda one: -sum(one.values))
+    best = front[0] if front and sum(front[0].values) > 0 else None
+    chosen = dict(best.params) if best else {}
+
+    def measured(where: Sequence[Argument], which: Sequence[int]) -> dict[str, Gain]:
+        found = bench.gains(chosen, where, which, 1.0, metrics[: len(goals)])
+        return {text: _over_seeds(found[goal.metric], which, robust) for text, goal in zip(objectives, goals, strict=True)}
+
+    others = range(seeds + 1, seeds + 1 + held_out_seeds)
+    return Tuned(
+        policy=os.fspath(policy),
+        settings=chosen,
+        defaults=defaults,
+        objectives=list(objectives),
+        gains=measured(machines, range(1, seeds + 1)),
+        held_out_seeds=measured(machines, others) if held_out_seeds else {},
+        held_out=measured(held_out_machines, others) if held_out_machines and held_out_seeds else {},
+        front=_distinct(
+            {"settings": dict(one.params),
+             "gains": {text: _percent(value) for text, value in zip(objectives, one.values, strict=True)}}
+            for one in front
+        ),  # fmt: skip
+        importances=_importances(optuna, study, objectives, usable, len(space)),
+        trials=len(finished),
+        pruned=sum(one.state == states.PRUNED for one in finished),
+        failed=sum(one.state == states.FAIL for one in finished),
+    )
+
+
+def _sampler(optuna: Any, name: str, seed: int, trials: int) -> Any:
+    if name == "nsga2":
+        return optuna.samplers.NSGAIISampler(seed=seed, population_size=max(8, trials // 5))
+    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=max(4, min(10, trials // 3)))
+
+
+def _space(policy: Argument, params: Mapping[str, Range] | Iterable[str] | None) -> tuple[dict[str, Any], Settings]:
+    """Returns the ranges to search, and the policy's defaults for these parameters."""
+    declared = {one["name"]: one for one in parameters(policy)}
+    given = params if isinstance(params, Mapping) else dict.fromkeys(params or ())
+    if params is None:
+        given = {name: None for name, one in declared.items() if one["low"] is not None and one["high"] is not None}
+        if not given:
+            raise ValueError(f"{os.fspath(policy)} declares no ranges: give them with params={{NAME: (LOW, HIGH)}}")
+    space: dict[str, Any] = {}
+    defaults: Settings = {}
+    for name, known in given.items():
+        if name not in declared:
+            raise ValueError(f"{os.fspath(policy)} has no parameter {name!r}; it has {', '.join(declared) or 'none'}")
+        one = declared[name]
+        if known is None:
+            known = (one["low"], one["high"])
+            if None in known:
+                raise ValueError(f"{os.fspath(policy)} declares no range for {name!r}: give one with params=")
+        if isinstance(known, tuple) and (len(known) != 2 or known[0] > known[1]):
+            raise ValueError(f"range of {name!r}: expected (LOW, HIGH)")
+        # JSON has no tuples, so both forms are named in the definition of the study.
+        space[name] = {"range": list(known)} if isinstance(known, tuple) else {"values": list(known)}
+        defaults[name] = int(one["value"])
+    return space, defaults
+
+
+def _suggest(trial: Any, name: str, known: dict[str, list[int]]) -> int:
+    if "values" in known:
+        return trial.suggest_categorical(name, known["values"])
+    low, high = known["range"]
+    return trial.suggest_int(name, low, high, log=low > 0 and high / low >= _LOGARITHMIC)
+
+
+def _inside(settings: Settings, space: dict[str, Any]) -> bool:
+    def inside(value: int, known: dict[str, list[int]]) -> bool:
+        if "values" in known:
+            return value in known["values"]
+        return known["range"][0] <= value <= known["range"][1]
+
+    return all(inside(settings[name], known) for name, known in space.items())
+
+
+def _stages(seeds: int, shorten: bool) -> list[tuple[int, float]]:
+    """Returns the number of seeds and the share of the simulated time of each stage."""
+    stages = [(1, 0.25), ((seeds + 1) // 2, 0.5), (seeds, 1.0)]
+    if not shorten:
+        stages = [(count, 1.0) for count, _ in stages]
+    return [stage for index, stage in enumerate(stages) if stage not in stages[:index]]
+
+
+def _by_place(gains: dict[tuple[str, int], float]) -> dict[str, float]:
+    places: dict[str, list[float]] = {}
+    for (place, _), gain in gains.items():
+        places.setdefault(place, []).append(gain)
+    return {place: statistics.fmean(values) for place, values in places.items()}
+
+
+def _aggregate(gains: dict[tuple[str, int], float], robust: str) -> float:
+    values = _by_place(gains).values()
+    return min(values) if robust == "worst" else statistics.fmean(values)
+
+
+def _change(gains: dict[tuple[str, int], float], bound: Constraint, goals: Sequence[Objective], robust: str) -> float:
+    """Returns the logarithm of the change of a metric that a constraint bounds."""
+    lower_is_better = any(goal.metric == bound.metric and goal.higher is False for goal in goals)
+    changes = [-gain if lower_is_better else gain for gain in _by_place(gains).values()]
+    if robust == "worst":
+        return max(changes) if bound.below else min(changes)
+    return statistics.fmean(changes)
+
+
+def _over_seeds(gains: dict[tuple[str, int], float], seeds: Sequence[int], robust: str) -> Gain:
+    """Returns the gain of each seed over all places, with the interval over the seeds."""
+    pick = min if robust == "worst" else statistics.fmean
+    return Gain.of([pick([gain for (_, own), gain in gains.items() if own == seed]) for seed in seeds])
+
+
+def _dominates(a: Sequence[float], b: Sequence[float]) -> bool:
+    return all(x >= y for x, y in zip(a, b, strict=True)) and any(x > y for x, y in zip(a, b, strict=True))
+
+
+def _distinct(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept: list[dict[str, Any]] = []
+    for one in found:
+        if one not in kept:
+            kept.append(one)
+    return kept
+
+
+def _importances(optuna: Any, study: Any, objectives: Sequence[str], usable: Sequence[Any], size: int) -> Any:
+    # With fewer trials, importances are noise.
+    if len(usable) < 8 or size < 2:
+        return {}
+    found = {}
+    for index, name in enumerate(objectives):
+        if len({one.values[index] for one in usable}) > 1:
+            shares = optuna.importance.get_param_importances(study, target=lambda trial, index=index: trial.values[index])
+            found[name] = {parameter: float(share) for parameter, share in shares.items()}
+    return found
+
+
+def _ns(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ns|us|ms|s)", text)
+    if not found:
+        raise ValueError(f"time {text!r}: expected a number with a unit, for example 500ms")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command `windtunnel tune`."""
+    import argparse
+    import sys
+
+    parser = argparse.ArgumentParser(prog="windtunnel tune", description="Search for good parameters of a policy.")
+    add = parser.add_argument
+    add("policy")
+    add("-m", "--machine", action="append", required=True, help="machine of the search; can be repeated")
+    add("-w", "--workload", action="append", required=True, help="workload; can be repeated")
+    add("--param", action="append", metavar="NAME[=LOW..HIGH|=A,B,C]",
+        help="parameter to search [default: all for which the policy declares a range]")
+    add("--objective", action="append", metavar="METRIC[:min|:max]", help="what to improve [default: score]")
+    add("--constraint", action="append", default=[], metavar="CONDITION", help="for example 'p99_wakeup <= +5%%'")
+    add("--robust", choices=["mean", "worst"], default="mean", help="gain over all machines and workloads")
+    add("--trials", type=int, default=30)
+    add("--seeds", type=int, default=4, help="number of seeds of the longest runs")
+    add("--for", dest="for_", metavar="TIME", help="simulated time of the longest runs")
+    add("--held-out-machine", action="append", default=[], metavar="MACHINE", help="machine for the check at the end")
+    add("--held-out-seeds", type=int, default=8, metavar="N")
+    add("--storage", metavar="FILE", help="keep the trials in FILE, and go on from there")
+    add("--sampler", choices=_SAMPLERS, default="tpe", help="how settings are chosen [default: tpe]")
+    add("--sampler-seed", type=int, default=1, metavar="N")
+    add("--threads", type=int, metavar="N")
+    add("--json", action="store_true", help="print the result as JSON")  # fmt: skip
+    args = parser.parse_args(arguments)
+    try:
+        tuned = tune(
+            args.policy, machines=args.machine, workloads=args.workload, params=_params(args.param),
+            objectives=args.objective or ["score"], constraints=args.constraint, robust=args.robust,
+            trials=args.trials, seeds=args.seeds, for_=args.for_, held_out_machines=args.held_out_machine,
+            held_out_seeds=args.held_out_seeds, storage=args.storage, sampler=args.sampler, sampler_seed=args.sampler_seed,
+            threads=args.threads, progress=lambda text: print(text, file=sys.stderr),
+        )  # fmt: skip
+    except (ImportError, ValueError) as error:
+        print(f"windtunnel: tune: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("windtunnel: interrupted; with --storage, the same command goes on from there", file=sys.stderr)
+        return 130
+    print(json.dumps(tuned.to_json(), indent=2) if args.json else tuned)
+    return 0
+
+
+def _params(texts: Sequence[str] | None) -> Mapping[str, Range] | list[str] | None:
+    if texts is None:
+        return None
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, _, known = text.partition("=")
+        try:
+            if ".." in known:
+                low, high = known.split("..")
+                found[name] = (int(low), int(high))
+            else:
+                found[name] = [int(value) for value in known.split(",")] if known else None
+        except ValueError:
+            raise ValueError(f"--param {text}: expected NAME, NAME=LOW..HIGH or NAME=A,B,C") from None
+    return found

@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import statistics
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -502,7 +503,12 @@ def _importances(optuna: Any, study: Any, objectives: Sequence[str], usable: Seq
     found = {}
     for index, name in enumerate(objectives):
         if len({one.values[index] for one in usable}) > 1:
-            shares = optuna.importance.get_param_importances(study, target=lambda trial, index=index: trial.values[index])
+            # Optuna's evaluator looks for parameters that make the target low, and warns about it.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                shares = optuna.importance.get_param_importances(
+                    study, target=lambda trial, index=index: -trial.values[index]
+                )
             found[name] = {parameter: float(share) for parameter, share in shares.items()}
     return found
 

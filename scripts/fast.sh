@@ -1,8 +1,8 @@
 #!/bin/bash
-# SPDX-License-Identifier: GPL-2.0-only fast.sh: builds the command with profile-guided optimisation
-# (PGO). The resulting command simulates about a third more time per second than a plain release
-# build. The simulator spends its time in many functions, so better decisions about inlining and
-# branches help in all of them.
+# SPDX-License-Identifier: GPL-2.0-only
+# fast.sh: builds the command with profile-guided optimisation (PGO). The resulting command
+# simulates about a third more time per second than a plain release build. The simulator spends its
+# time in many functions, so better decisions about inlining and branches help in all of them.
 #
 # fast.sh          builds target/fast/release/windtunnel
 # fast.sh bench    also builds the speed benchmark in this way, and runs it

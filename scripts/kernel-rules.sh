@@ -1,8 +1,8 @@
 #!/bin/bash
-# SPDX-License-Identifier: GPL-2.0-only kernel-rules.sh: tests crates/kernel/clippy.toml. This file
-# contains clippy rules against code that could make two runs of the same simulation differ, for
-# example hash maps and clocks. The script writes a crate that breaks every rule, and checks that
-# clippy refuses each line.
+# SPDX-License-Identifier: GPL-2.0-only
+# kernel-rules.sh: tests crates/kernel/clippy.toml. This file contains clippy rules against code
+# that could make two runs of the same simulation differ, for example hash maps and clocks. The
+# script writes a crate that breaks every rule, and checks that clippy refuses each line.
 set -eu
 cd "$(dirname "$0")/.."
 dir=target/kernel-rules

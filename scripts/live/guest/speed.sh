@@ -1,8 +1,9 @@
 #!/bin/sh
-# SPDX-License-Identifier: GPL-2.0-only speed.sh SCHEDULER...: measures the speed of messages
-# (hackbench) and of a ping-pong through pipes under each scheduler. `default` is the kernel's own
-# scheduler. Each figure is the median over three seeds. The guest must run with CLOCK=exact (see
-# ../boot.sh), so that the same boot always gives the same figures.
+# SPDX-License-Identifier: GPL-2.0-only
+# speed.sh SCHEDULER...: measures the speed of messages (hackbench) and of a ping-pong through pipes
+# under each scheduler. `default` is the kernel's own scheduler. Each figure is the median over
+# three seeds. The guest must run with CLOCK=exact (see ../boot.sh), so that the same boot always
+# gives the same figures.
 #
 # After that, the script enables the kernel's BPF statistics and runs the ping-pong again. It prints
 # how often each callback was called, and how long the calls took.

@@ -6,8 +6,8 @@
  * the nice value and is 100 for nice 0. The task with the lowest virtual time runs next, so over
  * time every task gets CPU time in proportion to its weight. The virtual time of a sleeping task
  * stands still, so it becomes lower than that of other tasks. When the task wakes up, its virtual
- * time is raised until it is at most one slice below that of the running tasks. The task therefore runs soon but cannot keep others off
- * the CPU for long.
+ * time is raised until it is at most one slice below that of the running tasks. The task therefore
+ * runs soon but cannot keep others off the CPU for long.
  *
  * Data structures: one dispatch queue (DSQ) that all CPUs share, in the order of virtual time.
  * Wake-up: the kernel's default search looks for an idle CPU. If the search finds one, the task is

@@ -82,7 +82,8 @@ def _keep(root: Path, expected: set[str], files: dict[str, bytes]) -> None:
     for name, contents in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A file is renamed when it is complete, so that an interrupted sweep leaves no partial results.
+        # A file is renamed when it is complete, so that an interrupted sweep leaves no partial
+        # results.
         part = path.with_suffix(".part")
         part.write_bytes(contents)
         part.rename(path)

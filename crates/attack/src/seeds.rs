@@ -149,8 +149,8 @@ fn read() -> Result<Seeds, String> {
     })
 }
 
-/// Makes a directory with copies of the objects that suites name. The copies have the file names that the
-/// suites contain.
+/// Makes a directory with copies of the objects that suites name. The copies have the file names
+/// that the suites contain.
 fn folder(paths: &[PathBuf]) -> Result<PathBuf, String> {
     let folder = crate::output().join("suite");
     for (path, name) in paths.iter().zip(["fifo", "vtime"]) {

@@ -61,8 +61,8 @@ impl Scope {
 /// A kind of background work. The intervals between two occurrences and the durations have
 /// exponential distributions.
 pub struct Activity {
-    /// Name of the task, in which `{cpu}` is the number of the CPU and `{pool}` that of the LLC. For
-    /// an interrupt, the name of the device.
+    /// Name of the task, in which `{cpu}` is the number of the CPU and `{pool}` that of the LLC.
+    /// For an interrupt, the name of the device.
     pub name: &'static str,
     pub scope: Scope,
     /// Whether the activity is an interrupt. Otherwise it is a task.

@@ -158,8 +158,8 @@ pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
     Ok(read(path)?.variables().iter().any(|known| known.name == variable))
 }
 
-/// Returns the parameters of a policy as JSON: for each its name, type, value, whether it can change
-/// while the policy runs, and the unit, range and meaning that the policy declares.
+/// Returns the parameters of a policy as JSON: for each its name, type, value, whether it can
+/// change while the policy runs, and the unit, range and meaning that the policy declares.
 ///
 /// # Errors
 /// The object cannot be read.

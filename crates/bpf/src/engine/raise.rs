@@ -118,9 +118,9 @@ pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _:
     }
 }
 
-/// Raises the fault of an instruction that cannot be executed. It is either a trap, which the linker
-/// inserted for a reference that it could not resolve, or an instruction that the simulator does
-/// not have.
+/// Raises the fault of an instruction that cannot be executed. It is either a trap, which the
+/// linker inserted for a reference that it could not resolve, or an instruction that the simulator
+/// does not have.
 pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];

@@ -2,9 +2,9 @@
 //! Background work of the kernel (noise): kernel threads, which are tasks with simple programs, and
 //! interrupts. `machine::noise` has their rates and durations.
 //!
-//! Each task and each interrupt source has a random generator of its own, whose seed depends only on
-//! the seed of the run. Runs of two policies with the same seed therefore have the same background
-//! work at the same times.
+//! Each task and each interrupt source has a random generator of its own, whose seed depends only
+//! on the seed of the run. Runs of two policies with the same seed therefore have the same
+//! background work at the same times.
 
 use crate::machine::Machine;
 use crate::policy::layout::{PF_KTHREAD, PF_WQ_WORKER};

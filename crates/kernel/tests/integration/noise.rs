@@ -38,7 +38,8 @@ fn kthread_ns(machine: &Machine) -> u64 {
     kthreads.map(|task| task.sum_exec_runtime).sum()
 }
 
-/// Returns the expected time in ns that tasks or interrupts of the background work take in a second.
+/// Returns the expected time in ns that tasks or interrupts of the background work take in a
+/// second.
 fn expected_ns(noise: Noise, interrupts: bool, cpus: u64) -> u64 {
     let activities = ACTIVITIES.iter().filter(|activity| activity.interrupt == interrupts);
     let per_second = |activity: &machine::noise::Activity| {

@@ -57,7 +57,8 @@ pub struct Args {
     /// missing
     #[arg(long)]
     unrecorded: bool,
-    /// Explain the difference: who was woken where, why tasks stopped, and how long they ran, on both sides
+    /// Explain the difference: who was woken where, why tasks stopped, and how long they ran, on
+    /// both sides
     #[arg(long, conflicts_with = "unrecorded")]
     why: bool,
     /// Write the explanation as JSON to FILE (- for standard output)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The exec operation, with which a workload's task replaces the program of its process.
 //!
-//! To do so, the process executes the command windtunnel again, and the command continues with
-//! the task's next operation. This costs as much as executing a dynamically linked program of a few MB and loading
-//! the workload again. If the process has other threads, exec would end them. In this case the task
-//! only changes its name.
+//! To do so, the process executes the command windtunnel again, and the command continues with the
+//! task's next operation. This costs as much as executing a dynamically linked program of a few MB
+//! and loading the workload again. If the process has other threads, exec would end them. In this
+//! case the task only changes its name.
 
 use super::execute::{Task, World};
 use super::shared::Shared;

@@ -85,8 +85,8 @@ pub fn plain(title: &str, facts: &str, sections: &Markup) -> String {
 }
 
 /// Returns a page in the same style with a style sheet and a script of its own. `facts` is a line
-/// below the title. `links` are the ids and headings of sections. The script finds `data` as JSON in
-/// the element with the id `data`.
+/// below the title. `links` are the ids and headings of sections. The script finds `data` as JSON
+/// in the element with the id `data`.
 pub fn scripted(page: &Scripted) -> String {
     let body = html! {
         nav.bar aria-label="Page" {

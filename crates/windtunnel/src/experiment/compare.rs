@@ -200,7 +200,8 @@ impl Comparison {
             let (Some(cell), Some(other)) = (cell, other) else {
                 continue;
             };
-            // The values of the other comparison are measured, so no constant was inferred from them.
+            // The values of the other comparison are measured, so no constant was inferred from
+            // them.
             cell.calibrated = false;
             cell.published = other.measured.as_ref().ok().map(|estimate| estimate.mean);
             let measured = cell.measured.as_ref().ok().map(|estimate| estimate.mean);

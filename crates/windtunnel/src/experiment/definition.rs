@@ -114,13 +114,13 @@ pub struct Calibrated {
     pub constant: String,
 }
 
-/// Settings of the analysis that halves and doubles constants. It makes many runs, so they should be
-/// short.
+/// Settings of the analysis that halves and doubles constants. It makes many runs, so they should
+/// be short.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sensitivity {
-    /// Keys of the rows that the analysis uses, each with a value or a list of values. By default, it
-    /// uses all rows.
+    /// Keys of the rows that the analysis uses, each with a value or a list of values. By default,
+    /// it uses all rows.
     #[serde(default)]
     pub only: Named,
     /// Variables of `[run]`, with their values in the analysis.

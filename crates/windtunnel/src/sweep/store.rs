@@ -40,8 +40,8 @@ impl Store {
         self.folder.join(Store::name(key))
     }
 
-    /// Returns the path of a result, relative to the directory. The first byte of the key is the name
-    /// of a subdirectory, because some tools are slow with very large directories.
+    /// Returns the path of a result, relative to the directory. The first byte of the key is the
+    /// name of a subdirectory, because some tools are slow with very large directories.
     pub fn name(key: u128) -> String {
         let name = format!("{key:032x}");
         format!("{}/{}.json", &name[..2], &name[2..])

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writes workloads as rt-app files. Refuses workloads that the format cannot express.
 //!
-//! Reading the written text yields the same tasks with the same behaviour. Only the
-//! workload's `unit` is lost, which says what its score counts, for example requests. The extensions of the format (see the parent module) are used where
-//! they are needed.
+//! Reading the written text yields the same tasks with the same behaviour. Only the workload's
+//! `unit` is lost, which says what its score counts, for example requests. The extensions of the
+//! format (see the parent module) are used where they are needed.
 
 use super::{disturbances, global::Global, sched};
 use crate::check;

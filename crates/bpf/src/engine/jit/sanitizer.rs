@@ -231,11 +231,11 @@ impl Translator<'_, '_> {
         (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
     }
 
-    /// Gives `register` the provenance of a pointer with a variable offset. Used before the addition
-    /// of a number that the kernel's verifier would not know, because fields of kernel objects may
-    /// be accessed only at known offsets. `pointer` and `number` are the provenances of the
-    /// operands. If `number` turns out to be that of a pointer, the register gets the provenance
-    /// `otherwise`.
+    /// Gives `register` the provenance of a pointer with a variable offset. Used before the
+    /// addition of a number that the kernel's verifier would not know, because fields of kernel
+    /// objects may be accessed only at known offsets. `pointer` and `number` are the provenances of
+    /// the operands. If `number` turns out to be that of a pointer, the register gets the
+    /// provenance `otherwise`.
     fn vary(&mut self, register: u8, [pointer, number]: [Value; 2], otherwise: Value) {
         if self.constant(pointer).is_some() {
             return;

@@ -4,7 +4,7 @@
  * CPU ends, this task is enqueued on the DSQ again. The policy then kicks the CPU with
  * SCX_KICK_IDLE while the CPU's runqueue lock is held. These macros change it:
  *
- * SILENT the policy never kicks a CPU, so the last task of a CPU waits until something wakes the CPU
+ * SILENT the policy never kicks a CPU, so the last task of a CPU waits until something wakes it
  * USES   ops.dispatch() uses `prev` without a test for NULL
  * TESTS  ops.dispatch() tests `prev` for NULL before it uses it
  */

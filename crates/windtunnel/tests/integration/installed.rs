@@ -17,8 +17,13 @@ impl Installed {
         for name in ["bin", "home", "work"] {
             std::fs::create_dir(folder.path().join(name)).expect("the folder can be created");
         }
-        std::fs::copy(env!("CARGO_BIN_EXE_windtunnel"), folder.path().join("bin/windtunnel"))
-            .expect("the command can be copied");
+        // Another process makes the copy. If this process wrote the file, a child that another test
+        // starts at that time would inherit the open file, and executing it would fail (ETXTBSY).
+        let copied = Command::new("cp")
+            .arg(env!("CARGO_BIN_EXE_windtunnel"))
+            .arg(folder.path().join("bin/windtunnel"))
+            .status();
+        assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");
         Installed { folder }
     }
 

@@ -41,11 +41,6 @@ enum To {
 struct Temporary(Option<TempPath>);
 
 impl Temporary {
-    fn new(path: TempPath) -> Temporary {
-        lock().push(path.to_path_buf());
-        Temporary(Some(path))
-    }
-
     fn forget(path: &Path) {
         lock().retain(|known| known != path);
     }
@@ -54,9 +49,10 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
-            Temporary::forget(&path);
+            let removed = path.to_path_buf();
             // Dropping the `TempPath` removes the file. An error cannot be reported here.
             drop(path);
+            Temporary::forget(&removed);
         }
     }
 }
@@ -65,11 +61,14 @@ fn lock() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the temporary files of this process, which is about to exit.
+/// Removes the temporary files of this process, which is about to exit. Afterwards, no thread can
+/// create another one.
 pub(crate) fn remove_temporaries() {
-    for path in lock().iter() {
+    let temporaries = lock();
+    for path in temporaries.iter() {
         let _ = fs::remove_file(path);
     }
+    std::mem::forget(temporaries);
 }
 
 /// Returns whether a path names standard output.
@@ -164,6 +163,9 @@ fn open(path: &Path) -> io::Result<To> {
         None => Permissions::from_mode(0o666),
     };
     let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // The list stays locked until it contains the new file, so that `remove_temporaries` does not
+    // overlook the file.
+    let mut temporaries = lock();
     let made = tempfile::Builder::new()
         .prefix(&format!(".{}.", name.chars().take(64).collect::<String>()))
         .suffix(".part")
@@ -184,7 +186,8 @@ fn open(path: &Path) -> io::Result<To> {
         }
         (Err(error), None) => return Err(error),
     };
-    Ok(To::Renamed(file, Temporary::new(path), target))
+    temporaries.push(path.to_path_buf());
+    Ok(To::Renamed(file, Temporary(Some(path)), target))
 }
 
 /// Returns an error for `path`. The crate `tempfile` adds the name of the temporary file to its

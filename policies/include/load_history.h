@@ -32,8 +32,9 @@ struct load_history {
 };
 
 /*
- * Ends the periods that are over at time `now`. For each, adds the time for which the task still
- * wanted the CPU to the entry of the period, and clears the entry for the next period.
+ * Ends the periods that are over at time `now`. The entry of each such period gets the time for
+ * which the task wanted the CPU and that is not counted yet. The entry of the next period is
+ * cleared.
  */
 __noinline int load_end_periods(struct load_history *h, u64 now)
 {

@@ -270,7 +270,10 @@ back_off:
 	return 0;
 }
 
-/* Returns whether a domain should be balanced now, by a busy or an idle CPU. */
+/*
+ * Returns whether the time between two balancings of a domain is over. For a CPU that is busy
+ * (`busy`), this time is longer.
+ */
 static __always_inline bool domain_due(struct domain *domain, u32 level, bool busy, u64 now)
 {
 	u64 factor = !busy ? 1 : level ? (busy_factor + 1) / 2 : busy_factor;

@@ -18,7 +18,7 @@ from windtunnel import _windtunnel
 
 # A task takes at least this long, so that the time for starting it does not matter.
 _SECONDS = 1.5
-# A task that a dying worker or node takes down is started again this often.
+# If its worker or node dies, a task is started again, at most this many times.
 _RETRIES = 20
 
 

@@ -31,10 +31,10 @@ a half times `timeout_ms`. To find stalls that begin later, a run is longer than
 
 The machines are `pack:1 l3:1 core:4 pu:2` (8 CPUs), `hybrid` (20), `numa32` and `epyc-2s` (256).
 
-`make compat` executes some of these runs. On 8 CPUs (compat) and on 20 CPUs (hackbench and chat),
-they are longer than the timeout of the watchdog. On 32 and 256 CPUs and in the sanitizer (compat),
-they are shorter than a second. The [sanitizer](sanitizer.md) reports no error for any of these
-schedulers.
+`make compat` executes some of these runs. The runs of compat on 8 CPUs, and of hackbench and chat
+on 20 CPUs, are longer than the timeout of the watchdog. The runs of compat on 32 and 256 CPUs, and
+in the sanitizer, are shorter than a second. The [sanitizer](sanitizer.md) reports no error for any
+of these schedulers.
 
 To run a scheduler that no package registry contains, build its object first. For example,
 scx_mitosis has a profile: `windtunnel run ./scx_mitosis.bpf.o --workload cells.json`.

@@ -48,8 +48,8 @@ MACHINES = {
     "256 CPUs": ("epyc-2s", 32, 1000),
 }
 WORKLOADS = ["compat", "hackbench", "chat", "schbench", "mixed"]
-# The runs without "long": machine, workload and simulated time in ms. If the time has a "+", the
-# run is longer by this time than one and a half timeouts of the watchdog.
+# The runs without "long": machine, workload and simulated time in ms. A time with a
+# "+" is added to one and a half timeouts of the watchdog.
 SHORT = [
     ("8 CPUs", "compat", "+1000"),
     ("20 CPUs", "hackbench", "+15000"),

@@ -90,7 +90,8 @@ pub const CHANNELS: [Kind; 6] = [
     },
 ];
 
-/// Returns the key of a row in the map with the sources of constants, for example "channel.pipe".
+/// Returns the name under which the source of a channel's costs is stored, for example
+/// "channel.pipe".
 pub fn source_name(kind: &Kind) -> String {
     format!("channel.{}", kind.name)
 }

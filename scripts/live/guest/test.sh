@@ -62,9 +62,9 @@ policy() {
   slowest=$(sort -n /tmp/offline | tail -1)
   # Taking the CPU offline must not take longer than 25 s. If a policy starves the CPU's kernel
   # threads, it takes longer, or the watchdog ends the policy after 30 s. The limit is high because
-  # a busy host slows the guest down: on a quiet host it took 2 s, and with four times as much work
-  # as CPUs 18 s. The soak (a long test) has a strict limit (soak.awk), because the guest's time
-  # does not depend on the host there.
+  # a busy host slows the guest down: it took 2 s on a quiet host, and 18 s on a host with four times
+  # as many busy tasks as CPUs. In the soak (a long test), the guest's time does not depend on the
+  # host, so the soak has a strict limit (soak.awk).
   [ -n "$soak" ] || echo "${slowest:-0}" | awk '{ exit ($1 > 25) }' || fail "$1: CPU 3 went offline in $slowest s"
   if [ $status != 0 ]; then
     fail "$1: exit status $status"

@@ -77,7 +77,7 @@ pub struct Context {
     /// set in [`Func::contexts`](super::Func::contexts).
     pub(crate) contexts: u32,
 
-    /// The bit for the cache of this CPU in the words of [`Lines`], the model of caches.
+    /// The bit that stands for this CPU's cache in the word of each cache line in [`Lines`].
     pub(crate) own_cache: u64,
     /// Simulated CPU on which the program runs.
     pub(crate) cpu: u32,

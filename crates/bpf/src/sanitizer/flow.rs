@@ -21,11 +21,11 @@ use crate::insn::{self, alu, atomic, class, jmp};
 pub(crate) struct RegisterChecks(pub u16);
 
 impl RegisterChecks {
-    /// Bit for an addition whose source register may hold a pointer or a number. If it holds a
-    /// number, the number is variable.
+    /// Set for an addition whose source register may hold a number that the verifier does not know.
+    /// The register may hold a pointer instead.
     const SRC_VARIES: u16 = 1 << 11;
-    /// Bit for an addition whose destination register may hold a pointer or a number. If it holds a
-    /// number, the number is variable.
+    /// Set for an addition whose destination register may hold a number that the verifier does not
+    /// know. The register may hold a pointer instead.
     const DST_VARIES: u16 = 1 << 12;
 
     /// Returns the registers that may have no value.

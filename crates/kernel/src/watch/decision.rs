@@ -41,9 +41,9 @@ pub struct Decision {
 }
 
 /// The machine takes snapshots as soon as the selected decision is at most this number of decisions
-/// away. A snapshot is taken at the start of a handler. At this time, it is not known how many
-/// decisions precede the selected one: the handler can make several, and other handlers can be
-/// nested in it.
+/// away. A snapshot is taken at the start of a handler. At this time, it is not known in which
+/// handler the selected decision will be made: a handler can make several decisions, and other
+/// handlers can be nested in it.
 pub(super) const EARLY: u64 = 16;
 
 #[derive(Debug, Default)]

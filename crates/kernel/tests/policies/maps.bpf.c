@@ -334,7 +334,8 @@ MAP(keeps, 1, 2, u32, struct keeps);
 
 /*
  * Stores a reference to a cgroup in a kptr for tasks. Only the sanitizer reports this. When the
- * element is deleted, the reference is dropped as that of a cgroup, the actual type of the object.
+ * element is deleted, the reference is released as a reference to a cgroup, because the object is
+ * one.
  */
 SEC("syscall") int test_wrong_kptr(void *ctx)
 {

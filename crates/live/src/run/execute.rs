@@ -432,7 +432,8 @@ mod tests {
         assert_eq!(sizes(1), [1]);
         assert_eq!(sizes(two), [BUFFER_BYTES; 2]);
         assert_eq!(sizes(two + 7), [BUFFER_BYTES, BUFFER_BYTES, 7]);
-        // The pieces of an access of 16 EiB are computed one by one.
+        // The iterator computes a piece only when it is needed. An access of 16 EiB therefore needs
+        // no list of its pieces.
         assert_eq!(pieces(u64::MAX).take(3).collect::<Vec<_>>(), [BUFFER_BYTES; 3]);
     }
 }

@@ -56,8 +56,8 @@ struct Task {
     /// The CPU whose events `since` counts.
     cpu: usize,
     course: Course,
-    /// Whether a task of another program has preempted this task. Only this run has the other
-    /// program. The preemption and its end are therefore not steps of the course.
+    /// Whether a task of another program has preempted this task. The other run, with
+    /// which this run is compared, does not have that program. The preemption and its end are therefore not steps of the course.
     hidden: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Keep the results of runs in DIR, and do not repeat runs whose results are there [default:
-    /// runs in the user's cache directory]
+    /// the directory `runs` in the user's cache directory]
     #[arg(long, value_name = "DIR", conflicts_with = "no_store")]
     store: Option<PathBuf>,
     /// Repeat every run, and keep nothing

@@ -307,10 +307,11 @@ impl Planner<'_> {
             Some(baseline) => {
                 let at = baseline.span().start;
                 let own = baseline.get_ref();
-                if !own.keys.is_empty() || !own.each.is_empty() || !own.expected.is_empty() || own.seeds.is_some() {
+                let inherited = [&own.keys, &own.with].iter().any(|named| !named.is_empty());
+                if inherited || !own.each.is_empty() || !own.expected.is_empty() || own.seeds.is_some() {
                     return Err(self.source.error(
                         at,
-                        "[baseline] must not have keys, each, expected or seeds: it uses those of its case",
+                        "[baseline] must not have keys, each, expected, seeds or with: it uses those of its case",
                     ));
                 }
                 // The baseline can have another policy, so the settings of the case do not apply to

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(spearman(&curve), Some(1.0));
         let falling: Vec<(f64, f64)> = curve.iter().map(|&(x, y)| (x, -y)).collect();
         assert_eq!(spearman(&falling), Some(-1.0));
-        // The order differs in one pair of four: 1 - 6 * 2 / (4 * 15) = 0.8.
+        // Two neighbours of the four values are exchanged: 1 - 6 * 2 / (4 * 15) = 0.8.
         let swapped =
             spearman(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0)]).expect("the list of pairs is not empty");
         assert!((swapped - 0.8).abs() < 1e-12);

@@ -509,6 +509,12 @@ fn an_error_in_a_definition_is_reported_with_its_source_line() {
             "there is no [baseline]",
         ),
         (
+            "baseline-with",
+            "[baseline]\n",
+            "[baseline]\nwith = { hogs = 3 }\n",
+            "[baseline] must not have keys, each, expected, seeds or with",
+        ),
+        (
             "policy",
             "policy = \"eevdf\"",
             "policy = \"eevdv\"",

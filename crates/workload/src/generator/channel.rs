@@ -20,8 +20,8 @@ pub fn pipe(name: String) -> Resource {
 }
 
 /// Returns a Unix socket with a buffer of `memory` bytes for messages of `bytes`. As in Linux, a
-/// message occupies 256 bytes for its sk_buff. Its data and 320 bytes of skb_shared_info occupy the
-/// next power of two in addition. There is always room for at least one message.
+/// message occupies 256 bytes for its sk_buff, and a block for its data and 320 bytes of
+/// skb_shared_info. The size of the block is rounded up to a power of two. There is always room for at least one message.
 pub fn unix(name: String, memory: u64, bytes: u64) -> Resource {
     let messages = memory / (256 + (bytes + 320).next_power_of_two());
     Resource::Channel {

@@ -68,8 +68,8 @@ mod tests {
             let (p, a, b) = (u64::from(permille_a), mean_a, mean_b);
             let mean = (p * a + (1000 - p) * b) / 1000;
             assert!(mean.abs_diff(1_000_000) < 10, "{mean}");
-            // The second moment of an exponential distribution is 2 mean^2. The unit here is a
-            // thousandth of the squared mean: mean^2 counts as 1000.
+            // The second moment of an exponential distribution is 2 mean^2. The mean is a million,
+            // so `second` and `measured` are in thousandths of mean^2.
             let second = 2 * (p * (a / 1000).pow(2) + (1000 - p) * (b / 1000).pow(2)) / 1_000_000;
             let measured = second - 1000;
             assert!(measured.abs_diff(cv2 * 1000) <= cv2 * 60, "{cv2}: {measured}");

@@ -79,9 +79,9 @@ impl Translator<'_, '_> {
     }
 
     /// Emits the look-up in an array map in place of a call of `bpf_map_lookup_elem`, as the kernel
-    /// does (array_map_gen_lookup, percpu_array_map_gen_lookup). Returns `None` and emits nothing
-    /// unless the code names one array as the map, and the key lies in the region (the memory that
-    /// programs can access).
+    /// does (array_map_gen_lookup, percpu_array_map_gen_lookup). Emits nothing and returns `None`
+    /// if the map is not a constant in the code, is no array, or if the key is not known to lie in
+    /// the region (the memory that programs can access).
     fn array_lookup(&mut self, i: &Insn) -> Option<Value> {
         if i.src != CALL_HELPER || i.imm != MAP_LOOKUP {
             return None;

@@ -277,8 +277,8 @@ fn work_is_the_integral_of_speed_over_time() {
         known.sort_by_key(|task| task.start);
         for (task, done) in known.iter().zip(integrals(&m, &records, known.len())) {
             let all = task.work * 1024;
-            // If a step is followed by a sleep, the task does not use the rest of the step's last
-            // nanosecond. This rest counts as up to 1024 units of work.
+            // A step ends at a whole nanosecond. If a sleep follows, the rest of the last
+            // nanosecond is not used, so `done` can be too large by up to 1024 units for each step.
             assert!(
                 (all..all + task.steps * 1024).contains(&done),
                 "seed {seed}, CPU {}: the task has {all} units of work in {} steps, but did {done} units",

@@ -4,10 +4,10 @@
 //! releases are listed in their own tables.
 //!
 //! Sources are the comments in tools/sched_ext/include/scx/compat{.bpf.h,.h} of Linux 7.2 and,
-//! where there are none, the history of kernel/sched/ext* and kernel/bpf. For four removals, the
-//! exact release is unknown, and the table contains the latest possible one: the kfunc names with
-//! `dispatch` and `consume`, SCX_OPS_HAS_CGROUP_WEIGHT, bpf_stream_vprintk_impl and
-//! bpf_wq_set_callback_impl.
+//! where there are none, the history of kernel/sched/ext* and kernel/bpf. The exact
+//! release of four removals is unknown: of the kfunc names with `dispatch` and `consume`, of
+//! SCX_OPS_HAS_CGROUP_WEIGHT, bpf_stream_vprintk_impl and bpf_wq_set_callback_impl. For these, the
+//! table contains the latest possible release.
 
 use bpf::rows::*;
 

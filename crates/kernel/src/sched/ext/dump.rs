@@ -35,7 +35,7 @@ pub(crate) fn print(m: &mut Machine, text: &str) {
     }
 }
 
-/// Adds a line that the kernel prints to the dump, between the lines of the policy's output.
+/// Adds to the dump a line of the kernel, between the lines of the policy's output.
 pub(crate) fn print_line(m: &mut Machine, line: &str) {
     let dump = &mut m.ext.dump;
     if dump.text.len() <= dump.max {

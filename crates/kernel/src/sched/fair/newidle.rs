@@ -113,8 +113,8 @@ pub(crate) fn exit_idle(m: &mut Machine, cpu: CpuId) {
 
 impl Level {
     /// Counts an attempt of new-idle balancing. Updates the success rate after every 512 attempts.
-    /// `success` is 0 if the attempt failed or was skipped. For a successful attempt it is the
-    /// number of attempts for which this one stands, including skipped ones.
+    /// `success` is 0 if the attempt failed or was skipped. A successful attempt counts as
+    /// several, if attempts are skipped at random: then `success` is 1 + `newidle_ratio`.
     fn count_newidle(&mut self, now: u64, success: u32) {
         self.newidle_call += 1;
         self.newidle_success += success;

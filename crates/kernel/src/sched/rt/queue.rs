@@ -77,8 +77,8 @@ impl RtRq {
         (highest < NO_RT).then(|| self.lists[highest as usize].0)
     }
 
-    /// Returns how much of the CPU's capacity real-time tasks use on average, at the time `now` of
-    /// the CPU's clock for load averages, ns. The average decays while no real-time task runs.
+    /// Returns the part of the CPU's capacity that real-time tasks use on average. `now` is the
+    /// time in ns on the CPU's clock for load averages. The average decays while no real-time task runs.
     pub(crate) fn util_avg(&self, now: u64) -> u64 {
         if self.avg.util_avg == 0 {
             return 0;

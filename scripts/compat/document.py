@@ -9,19 +9,19 @@ HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-only -->
 
 <!-- Written by `make compat-long`, with texts from profiles/, ends.toml and selftests.toml in scripts/compat/. -->
 
-A cell such as `4 of 5, 6M` means that the scheduler ran to the end under 4 of 5 workloads, with 6
-million context switches in all five runs.
+In the first table of schedulers, a cell such as `4 of 5, 6M` means that the scheduler ran to the
+end under 4 of 5 workloads. The five runs together had 6 million context switches.
 
 Each scheduler is compiled from its published source (crates.io, or the kernel's tools/sched_ext)
-and loaded unmodified. A [profile](../profiles/README.md) with the default options replaces its
-user-space part, the program that loads the scheduler and works with it. The last column says what
-the profile does not do.
+and loaded unmodified. Its user-space part, the program that loads and configures the scheduler,
+does not run. A [profile](../profiles/README.md) makes the settings that this program makes with its
+default options. The last column lists the work of the program that is missing.
 
 The schedulers run on {machines}.
 
-Each run is long enough for the scheduler's watchdog to notice a stall, which takes at most one and
-a half times `timeout_ms`. To find stalls that begin later, a run is longer than that: by 30 s on
-8 CPUs, by 15 s on 20 and 32 CPUs, and by 1 s on 256 CPUs.
+If a task is stalled, the scheduler's watchdog notices this after at most one and a half times
+`timeout_ms`. Each run is longer than this time, so that it also finds stalls that begin later: by
+30 s on 8 CPUs, by 15 s on 20 and 32 CPUs, and by 1 s on 256 CPUs.
 
 | workload | content |
 |---|---|
@@ -31,14 +31,17 @@ a half times `timeout_ms`. To find stalls that begin later, a run is longer than
 
 The machines are `pack:1 l3:1 core:4 pu:2` (8 CPUs), `hybrid` (20), `numa32` and `epyc-2s` (256).
 
-`make compat` executes some of these runs. The runs of compat on 8 CPUs, and of hackbench and chat
-on 20 CPUs, are longer than the timeout of the watchdog. The runs of compat on 32 and 256 CPUs, and
-in the sanitizer, are shorter than a second. The [sanitizer](sanitizer.md) reports no error for any
-of these schedulers.
+`make compat-long` executes all runs of this page. `make compat` executes only a part of them:
 
-To run a scheduler that no package registry contains, build its object first. For example,
-scx_mitosis has a profile: `windtunnel run ./scx_mitosis.bpf.o --workload cells.json`.
-`make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` also runs these objects. It prints how they end.
+- The runs of the workload compat on 8 CPUs are longer than the timeout of the watchdog, and so are
+  the runs of hackbench and chat on 20 CPUs.
+- The runs of the workload compat on 32 and 256 CPUs are shorter than a second, and so are the runs
+  in the [sanitizer](sanitizer.md). The sanitizer reports no error for any of these schedulers.
+
+To run a scheduler that no package registry contains, build its object first. For example, there is
+a profile for scx_mitosis: `windtunnel run ./scx_mitosis.bpf.o --workload cells.json`.
+`make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` also runs the named objects, and prints how these
+runs end.
 
 """
 

@@ -145,7 +145,7 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     (end, sink.0.value())
 }
 
-/// Formats an exit record as the command does. This tests the code that prints messages with
+/// Formats an exit record as the command does. This exposes the code that prints messages to
 /// hostile messages.
 fn formatted(exit: &Exit) -> String {
     let text = exit.to_string();

@@ -46,8 +46,8 @@ pub struct Options {
 
 /// Work that the caller does while the workload runs.
 pub struct Meanwhile<'a> {
-    /// Files that show when there is work: it is done whenever one of them is readable. This
-    /// process then wakes up and delays the workload, so the files must not become readable often.
+    /// The work is done whenever one of these files is readable. Each time, the observing process
+    /// wakes up and delays the workload, so the files must not become readable often.
     pub files: Vec<RawFd>,
     pub work: &'a mut dyn FnMut(),
 }

@@ -21,8 +21,8 @@ pub struct Run {
     /// Time in ns at which the run ended. Runs begin at 0.
     pub simulated_ns: u64,
     pub wall_ns: u64,
-    /// CPU time that was idle while a task waited that was allowed to run there. Very short times
-    /// are not counted.
+    /// Sum over CPUs of the time during which a CPU was idle although a waiting task was allowed to
+    /// run there. Very short times are not counted.
     pub idle_while_waiting_ns: u64,
     /// Value of [`trace::Hash::value`].
     pub trace_hash: u64,

@@ -199,7 +199,7 @@ impl Summary {
                     true => self.noise.wakeups += 1,
                     false => self.wakeups += 1,
                 }
-                // The wake-up was already counted at its Waking record.
+                // If the pids are equal, the wake-up was already counted at its Waking record.
                 if self.woken != pid {
                     self.tasks.entry(pid).wake(time);
                 }

@@ -26,7 +26,7 @@ use workload::Workload;
 /// Time limit for a workload that defines no length of its own.
 const DEFAULT_NS: u64 = 10_000_000_000;
 /// Time between two attempts to reap the last process of the workload. At the first attempt, the
-/// files of this process are already closed, but it may not be a zombie yet.
+/// files of the last process are already closed, but it may not be a zombie yet.
 const END_POLL: Duration = Duration::from_millis(1);
 /// Interval between two samples of the CPUs on which the tasks run or wait.
 const LOOK: Duration = Duration::from_millis(10);

@@ -33,7 +33,7 @@ impl Noise {
     }
 }
 
-/// The part of a machine that has an activity once.
+/// Kind of a part of a machine. An activity exists once in each part of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A task that may run only on its CPU, or an interrupt of each CPU. The rate is that of one
@@ -91,8 +91,9 @@ impl Activity {
 }
 
 /// All kinds of background work. "Guest" is a virtual machine with 2 CPUs and Linux 6.18 that
-/// compiled and ran tests, on 24 November 2026. The rates are averages of its first 4.4 hours, the
-/// durations are /proc/PID/schedstat divided by the number of turns.
+/// compiled and ran tests, on 24 November 2026. The rates are averages of its first 4.4 hours. The
+/// durations are the run times in /proc/PID/schedstat, divided by the number of times that the
+/// thread got a CPU.
 pub const ACTIVITIES: [Activity; 12] = [
     Activity {
         name: "kworker/{cpu}:0",

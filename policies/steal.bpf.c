@@ -225,7 +225,7 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 		pass_on(cpu);
 }
 
-/* Raises the CPU's virtual time to that of the task that starts to run. */
+/* Raises the CPU's virtual time to the virtual time of the task that starts to run. */
 void SCX_OP(steal_running, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -267,7 +267,10 @@ void SCX_OP(steal_update_idle, s32 cpu, bool idle)
 		note_idle_core(cpu);
 }
 
-/* Sets the virtual time of a task that enters the policy to that of its CPU. */
+/*
+ * Called when a task enters the policy. Sets the virtual time of the task to the CPU's virtual
+ * time.
+ */
 void SCX_OP(steal_enable, struct task_struct *p)
 {
 	struct cfs_task *t = cfs_task_of(p);

@@ -161,8 +161,8 @@ static __always_inline void credit_wait(struct task_struct *p, struct sleep_avg 
 }
 
 /*
- * Computes the credit of a child from that of its parent. The result is rounded down to a whole
- * number of levels, so the credit decreases with each generation.
+ * Computes the credit of a child from the credit of its parent. The result is rounded down to a
+ * whole number of levels, so the credit decreases with each generation.
  */
 static __always_inline u64 child_credit(u64 parent)
 {

@@ -36,14 +36,13 @@ impl Noise {
 /// Kind of a part of a machine. An activity exists once in each part of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// A task that may run only on its CPU, or an interrupt of each CPU. The rate is that of one
-    /// CPU.
+    /// A task that may run only on its CPU, or an interrupt of each CPU. The rate is for one CPU.
     Cpu,
-    /// A task that may run anywhere. The rate is that of one CPU, so the task of an LLC with 8 CPUs
-    /// has 8 times the rate.
+    /// A task that may run anywhere. The rate is for one CPU, so the task of an LLC with 8 CPUs has
+    /// 8 times the rate.
     Llc,
     /// A task that may run anywhere, or a device whose interrupts arrive at one CPU. The rate is
-    /// that of the machine.
+    /// for the whole machine.
     Machine,
 }
 

@@ -80,7 +80,7 @@ pub struct NoiseResult {
     pub tasks: u64,
     /// CPU time of these tasks. The busy time of the run does not contain it.
     pub cpu_ns: u64,
-    /// The same in percent of the time of all CPUs while they were online.
+    /// CPU time of these tasks in percent of the time of all CPUs while they were online.
     pub percent: f64,
     /// Number of switches to these tasks, and from them to idle.
     pub switches: u64,

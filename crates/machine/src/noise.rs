@@ -78,7 +78,7 @@ pub struct Activity {
 
 impl Activity {
     /// Returns the mean interval in ns between two occurrences on `cpus` CPUs, or `None` if the
-    /// level does not have this activity. `cpus` matters only for [`Scope::Llc`].
+    /// level `noise` does not have this activity. `cpus` matters only for [`Scope::Llc`].
     pub fn interval_ns(&self, noise: Noise, cpus: u64) -> Option<u64> {
         let rate = u64::from(self.per_1000s[noise as usize]);
         let rate = match self.scope {

@@ -21,9 +21,9 @@ struct Cpu {
     position: CpuPosition,
     /// Pid of the running task. 0 means idle.
     pid: u32,
-    /// Time since when the task has been running.
+    /// Time at which the task began to run.
     since: u64,
-    /// Pid of the task that ran before, and time since when it ran.
+    /// The previous task of the CPU: its pid, and the time at which it began to run.
     before: (u32, u64),
     offline_since: Option<u64>,
 }

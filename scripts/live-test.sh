@@ -9,8 +9,7 @@
 #   speed      messages and a ping-pong under several schedulers, in exact time
 #
 # Two guests run at the same time. A load lasts for a fixed time, so a slower host does not prolong
-# it.
-# Other parts run alone, and only when they are named:
+# it. Other parts run alone, and only when they are named:
 #
 #   fidelity   Executes workloads in exact time, on one and on four CPUs, and simulates them. Writes
 #              docs/fidelity.md.

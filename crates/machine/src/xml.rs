@@ -2,8 +2,8 @@
 //! Parser for hwloc's XML format, version 2.
 //!
 //! The parser reads the tree of objects, the distances between NUMA nodes, the CPU kinds and the
-//! processor's name. It checks that the types and CPU sets of objects allow the nesting of the
-//! objects. CPUs with an empty cpuset are offline and ignored. I/O devices and instruction caches
+//! processor's name. It checks that each object may contain its children: their types and CPU sets
+//! must fit. CPUs with an empty cpuset are offline and ignored. I/O devices and instruction caches
 //! are skipped.
 
 use crate::MAX_CPUS;

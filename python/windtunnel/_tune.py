@@ -44,8 +44,8 @@ _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric of `windtunnel compare`. `higher` says whether a higher value is better. It is None for
-    the score, because this depends on the workload there."""
+    """A metric of `windtunnel compare`. `higher` says whether a higher value is better. It is None
+    for the score, because the answer then depends on the workload."""
 
     metric: str
     higher: bool | None

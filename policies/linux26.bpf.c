@@ -20,9 +20,9 @@
  * do. If the chosen CPU is busy and another CPU is idle, the task goes to the idle CPU.
  * Enqueue: the task is added to its level of the active or expired array. The task preempts a
  * running task of a worse level, unless the running task is its waker and about to sleep.
- * Dispatch: the CPU takes the first task of the best level of the active array. If that array is
- * empty, the CPU swaps the arrays. Before that, the CPU pulls tasks from other CPUs if it is time
- * for balancing.
+ * Dispatch: if it is time for balancing, the CPU first pulls tasks from other CPUs. If the active
+ * array is empty, the CPU swaps the arrays. The CPU then takes the first task of the best level of
+ * the active array.
  * Tick: the running task is charged. At the end of its timeslice it loses the CPU. An interactive
  * task also loses the CPU at the end of its turn, which is a part of its timeslice, if other tasks
  * of its level wait.
@@ -43,9 +43,9 @@
  * tick, so they cannot look for tasks themselves. A timer wakes them while tasks wait. After exec,
  * a task moves when its CPU next reschedules, and only to an idle CPU. An exiting child does not
  * change the credit of its parent. The policy cannot always see whether a task or an interrupt
- * causes a wake-up. For every wake-up through a futex, it assumes a task. For a wake-up through a
- * pipe or socket, it assumes a task if the woken task may run on several CPUs. A sleep on a pipe is
- * credited in full.
+ * causes a wake-up. It assumes that a task causes every wake-up through a futex. It assumes that a
+ * task causes a wake-up through a pipe or socket if the woken task may run on several CPUs. A sleep
+ * on a pipe is credited in full.
  */
 #include "include/prio_domains.h"
 #include "include/timeslice.h"
@@ -101,7 +101,10 @@ s32 SCX_OP(linux26_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fla
 	return idle;
 }
 
-/* Adds a task to an array of its CPU, and preempts the running task if the new one is better. */
+/*
+ * Adds a task to an array of its CPU. Preempts the running task if the added task has a better
+ * level.
+ */
 void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p), idle;
@@ -171,8 +174,8 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 		charge(t, now);
 		place(prev, t, rq, now);
 		/*
-		 * Another CPU has requested that the running task moves to an idle CPU
-		 * (active_balance()).
+		 * If `push` is set, another CPU has requested that the running task moves to an
+		 * idle CPU (active_balance()).
 		 */
 		if (rq->push)
 			t->moves = true;
@@ -276,8 +279,9 @@ bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 }
 
 /*
- * Records whether the task on this CPU is waking others through a futex. Such a wake-up is by a
- * task and not by an interrupt, which its flags do not show.
+ * Records whether the task on this CPU is waking other tasks through a futex. The flags of a
+ * wake-up do not show whether a task or an interrupt causes the wake-up. A task causes every
+ * wake-up through a futex.
  */
 static __always_inline int task_wakes(bool waking)
 {

@@ -11,8 +11,8 @@
  * other CPUs may read: the highest goodness of its waiting tasks, without the affinity bonus, which
  * a task has only on the CPU on which it ran last (cpu_queue.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
- * no CPU is idle, the task preempts the running task with the lowest goodness, if this goodness is
- * lower than its own by more than 1 (queue_wakeup.h).
+ * no CPU is idle, the task is compared with the running task that has the lowest goodness. The
+ * woken task preempts that task if its own goodness is higher by more than 1 (queue_wakeup.h).
  * Enqueue: the task is put into the queue of the CPU that was chosen at the wake-up, or into the
  * queue of its last CPU if it must wait.
  * Dispatch: the CPU searches its own queue and then reads the published number of every other
@@ -86,7 +86,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 	 */
 	if (s.best == GOODNESS_IDLE)
 		return remote != LOCKED;
-	/* All runnable tasks have used up their quanta. */
+	/* If the best goodness is 0, all runnable tasks have used up their quanta. */
 	if (!s.best) {
 		recalculate();
 		return false;

@@ -82,7 +82,10 @@ s32 SCX_OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	return cpu;
 }
 
-/* Adds a task to an array of its CPU, and preempts the running task if the new one is better. */
+/*
+ * Adds a task to an array of its CPU. Preempts the running task if the added task has a better
+ * level.
+ */
 void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -99,8 +102,8 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (!t->placed) {
 		/*
-		 * The task used up its timeslice and fell asleep before the next tick, which would
-		 * have renewed the timeslice. It enters the active array, so it needs a new
+		 * A woken task without a timeslice fell asleep before the tick that would have
+		 * renewed its timeslice. The task enters the active array, so it needs a new
 		 * timeslice now.
 		 */
 		if (enq_flags & SCX_ENQ_WAKEUP && !t->left)
@@ -168,7 +171,7 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	/*
 	 * A running task whose timeslice has not ended competes as the first task of its level.
-	 * Only a new child of the task comes before it.
+	 * Only a new child of this task runs before it.
 	 */
 	next = prio_pick(rq, cpu, t != NULL, t ? t->array : 0, t ? t->level : 0, t && t->head && !rq->child);
 	rq->child = false;
@@ -182,7 +185,8 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Charges the running task and updates its level. Requests a pull if another queue is much longer.
+ * Charges the running task and updates its level. Requests a pull if another queue is much longer
+ * than the queue of this CPU.
  */
 void SCX_OP(o1_tick, struct task_struct *p)
 {

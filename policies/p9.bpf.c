@@ -102,7 +102,10 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 	plan9_account(t, false);
 	t->level = plan9_level(p, t, scx_bpf_nr_cpu_ids(), nr_runnable);
 	plan9_insert(p, t, QUEUE, enq_flags);
-	/* ops.select_cpu() chose an idle CPU, which is about to call ops.dispatch(). */
+	/*
+	 * If the CPU of a woken process runs no process, ops.select_cpu() has chosen this idle CPU.
+	 * The CPU is about to call ops.dispatch(), so it needs no kick.
+	 */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && at && !at->running)
 		return;
 	idle = first_to_see(p);

@@ -37,7 +37,9 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Number of levels. Goodness without affinity is at most 40 for the nice value plus 21 ticks. */
+/*
+ * Number of levels. Goodness without affinity is at most 61: 40 for the nice value, plus 21 ticks.
+ */
 #define NR_LEVELS 64
 
 /* Number of tasks that recalculations moved to another level. */

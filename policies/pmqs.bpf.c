@@ -11,8 +11,8 @@
  * Data structures: as in mqs, each CPU has one dispatch queue (DSQ) and publishes the highest
  * goodness of the tasks that wait there.
  * Wake-up: the task takes its last CPU if that is idle, else an idle CPU of the pool, else any idle
- * CPU. If no CPU is idle, the task preempts the running task of the pool with the lowest goodness,
- * if this goodness is lower than its own by more than 1.
+ * CPU. If no CPU is idle, the task is compared with the running task of the pool that has the
+ * lowest goodness. The woken task preempts that task if its own goodness is higher by more than 1.
  * Dispatch: the CPU searches its own queue and then compares the best task there with the goodness
  * that the other queues of its pool publish.
  * Tick: the running task's counter of ticks is decremented. At 0 the task loses the CPU. If another
@@ -204,8 +204,8 @@ static __always_inline void end_long_turn(struct task_struct *p)
 }
 
 /*
- * Charges a tick to the running task and publishes its goodness. Takes the CPU from it if it has
- * run for too long.
+ * Charges a tick to the running task and publishes the goodness of the task. Takes the CPU from the
+ * task if it has run for too long while an overdue task waits.
  */
 void SCX_OP(pmqs_tick, struct task_struct *p)
 {

@@ -13,7 +13,7 @@
  * (select_idle_sibling.h). A new task goes to an idle CPU or, if there is none, to the CPU with the
  * fewest tasks.
  * Enqueue: the task is inserted by its virtual time. A woken task preempts the running task if the
- * woken task's virtual time is lower than the CPU's by more than wakeup_granularity_ns.
+ * virtual time of the CPU is higher than that of the woken task by more than wakeup_granularity_ns.
  * Dispatch: the CPU takes the task with the lowest virtual time. If the CPU has no task, it first
  * pulls one from the busiest CPU, unless its idle periods are too short for the search
  * (idle_balance.h). If it pulled no task, it steals one: it visits the overloaded CPUs of its core,
@@ -158,8 +158,8 @@ s32 SCX_OP(steal_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 }
 
 /*
- * Inserts a task into its CPU's queue. Preempts the running task if the virtual time of the running
- * task is higher by more than wakeup_granularity_ns.
+ * Inserts a task into its CPU's queue. A woken task preempts the running task if the virtual time
+ * of the CPU is higher than that of the woken task by more than wakeup_granularity_ns.
  */
 void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -225,7 +225,7 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 		pass_on(cpu);
 }
 
-/* Raises the CPU's virtual time to that of the task that starts to run. */
+/* Raises the CPU's virtual time to the virtual time of the task that starts to run. */
 void SCX_OP(steal_running, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -267,7 +267,10 @@ void SCX_OP(steal_update_idle, s32 cpu, bool idle)
 		note_idle_core(cpu);
 }
 
-/* Sets the virtual time of a task that enters the policy to that of its CPU. */
+/*
+ * Called when a task enters the policy. Sets the virtual time of the task to the CPU's virtual
+ * time.
+ */
 void SCX_OP(steal_enable, struct task_struct *p)
 {
 	struct cfs_task *t = cfs_task_of(p);

@@ -121,7 +121,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	/*
-	 * The kernel did not call ops.select_cpu() for this thread, so no idle CPU was woken for it
+	 * If the kernel did not call ops.select_cpu() for this thread, no idle CPU was woken for it
 	 * yet.
 	 */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
@@ -196,9 +196,9 @@ void SCX_OP(windows_running, struct task_struct *p)
 	/*
 	 * Preempts the thread if a thread of a higher level arrived while a realtime task ran here.
 	 * The thread is not preempted while the local DSQ has other tasks. Those tasks skipped
-	 * ops.enqueue(), because they are exiting or cannot migrate now. The kernel runs the tasks
-	 * of the local DSQ without calling ops.dispatch(), so each of them would be preempted
-	 * before it makes progress.
+	 * ops.enqueue(), because they are exiting or cannot migrate now. The kernel runs them
+	 * before it calls ops.dispatch(). A kick would preempt each of them at once, so none of
+	 * them would make progress.
 	 */
 	if (c->ready >> (t->level & 15) >> 1 && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);

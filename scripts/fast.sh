@@ -51,8 +51,8 @@ if [ "$(sources)" != "$(cat "$profile.of" 2>/dev/null)" ]; then
   build_with -Cprofile-generate="$raw"
   rm -rf "$raw"
   train "$CARGO_TARGET_DIR/release/windtunnel" >/dev/null
-  # The format of raw profiles depends on the version of LLVM. The LLVM in rustc may be newer than
-  # llvm-profdata, which then cannot read them.
+  # The format of raw profiles depends on the version of LLVM. If the LLVM in rustc is newer than
+  # llvm-profdata, llvm-profdata cannot read the profiles.
   if ! "$profdata" merge -o "$profile" "$raw"; then
     echo "fast.sh: $("$profdata" --version | grep -m1 version) cannot read what $(rustc -V) wrote: install that version's llvm" >&2
     exit 1

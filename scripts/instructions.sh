@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# instructions.sh [COMMAND]: counts the instructions that the command needs for a context switch.
-# Fails if the number is over 3 % higher than in the last row for a release build in the table in
-# docs/speed.md. The default COMMAND is target/release/windtunnel.
+# instructions.sh [COMMAND]: counts the instructions that the host executes for a simulated context
+# switch. COMMAND is the simulator, by default target/release/windtunnel. Fails if the number is
+# over 3 % higher than in the last row for a release build in the table in docs/speed.md.
 #
 # Valgrind counts the instructions, so a busy host does not change the result. The figure is the
 # difference between two runs of different length, divided by the difference in context switches.

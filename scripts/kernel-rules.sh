@@ -33,7 +33,7 @@ if [ "$found" -ne "$lines" ]; then
   echo "  cargo clippy --manifest-path $dir/Cargo.toml -- -D clippy::disallowed_types -D clippy::disallowed_methods" >&2
   exit 1
 fi
-# The rules have an effect on the simulator's own source only if the source sets the levels of these
+# clippy applies the rules to crates/kernel only if lib.rs of this crate sets the levels of the
 # lints.
 grep -q 'clippy::float_arithmetic' crates/kernel/src/lib.rs || {
   echo "crates/kernel/src/lib.rs does not forbid clippy::float_arithmetic" >&2

@@ -8,8 +8,8 @@
 #   commands   4 CPUs: the commands of `windtunnel live`, profiles, workloads, refusals, recordings
 #   speed      messages and a ping-pong under several schedulers, in exact time
 #
-# Two guests run at the same time, because the length of a load does not depend on the host's speed.
-# Other parts run alone, and only when they are named:
+# Two guests run at the same time. A load lasts for a fixed time, so a slower host does not prolong
+# it. Other parts run alone, and only when they are named:
 #
 #   fidelity   Executes workloads in exact time, on one and on four CPUs, and simulates them. Writes
 #              docs/fidelity.md.
@@ -165,7 +165,7 @@ if [[ " ${parts[*]} " = *" speed "* ]]; then
   # or of the kernel.
   [ -z "${DOCS:-}" ] || scripts/live/speed.awk -v markdown=1 "${speed[@]}" | scripts/live/insert.sh docs/live-speed.md table
 fi
-# Checks that every counter moved in at least one load of the two guests.
+# Checks that every counter increased in at least one load of the two guests.
 if [ -z "$only" ] && [[ " ${parts[*]} " = *" policies "* && " ${parts[*]} " = *" numa "* ]]; then
   scripts/live/mechanisms.py >$dir/mechanisms
   scripts/live/counters.awk $dir/mechanisms $dir/policies.log $dir/numa.log || failed+=("counters")

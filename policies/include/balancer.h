@@ -223,8 +223,8 @@ static __always_inline s32 balancer_init(void)
 }
 
 /*
- * Runs IP (initial placement): at exec, moves the task to the CPU with the shortest queue. The
- * length of the task's own queue is taken without the task itself.
+ * Runs IP (initial placement): at exec, moves the task to the CPU with the shortest queue. The task
+ * itself does not count in the length of its own queue.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(initial_placement, struct task_struct *p)

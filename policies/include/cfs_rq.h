@@ -56,7 +56,7 @@ CPU_VARIABLES(cpu)
 
 /* State of one task. */
 struct cfs_task {
-	/* CPU with whose virtual time the task's virtual time is compared, or -1 if not set yet. */
+	/* CPU to whose virtual time the task's virtual time refers, or -1 if not set yet. */
 	s32 cpu;
 	/* A CPU on which the task ran recently, or -1. A search for an idle CPU tries it, too. */
 	s32 recent_cpu;
@@ -93,8 +93,8 @@ static __always_inline s32 cfs_task_init(struct task_struct *p)
 }
 
 /*
- * Returns the virtual time that the task would have on another CPU. On both CPUs, the difference
- * between the virtual time of the task and that of the CPU is the same.
+ * Returns the virtual time that the task would have on another CPU. The difference between the
+ * virtual times of the task and its CPU does not change.
  */
 static __always_inline u64 vtime_on(struct task_struct *p, struct cfs_task *t, s32 cpu)
 {

@@ -48,7 +48,7 @@ struct mq {
 	/* pmqs: time at which the CPU last chose the running task. */
 	u64 turn_since;
 	/*
-	 * pmqs: time since which the longest-waiting task has waited. The CPU updates it at each
+	 * pmqs: time at which the longest-waiting task began to wait. The CPU updates it at each
 	 * search.
 	 */
 	u64 oldest_since;

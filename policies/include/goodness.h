@@ -34,7 +34,7 @@
 #define GOODNESS_IDLE (-1000)
 /*
  * Highest number of missed recalculations that are applied to a task. After this many
- * recalculations without a tick, a counter no longer changes.
+ * recalculations without a tick, further recalculations do not change a counter.
  */
 #define MAX_MISSED 8
 

@@ -5,9 +5,9 @@
  * A CPU that is about to become idle searches for the busiest CPU and pulls a task from it. It
  * searches domain by domain: its core, its last-level cache (LLC), its node, the machine. The CPU
  * does not search at all if its average idle period is shorter than the cost of a migration
- * (migration_cost_ns). It leaves out a domain, and all larger ones, if the whole search would then
- * take longer than its average idle period. Independently, a timer moves one task from the busiest
- * to the least busy CPU every balance_ns.
+ * (migration_cost_ns). Before each domain, the CPU adds up the time of the search so far and the
+ * expected time for this domain. If the sum exceeds the CPU's average idle period, the search ends.
+ * Independently, a timer moves one task from the busiest to the least busy CPU every balance_ns.
  *
  * Simplified: this code compares single CPUs, but CFS compares groups of CPUs. The load of a CPU is
  * its number of tasks. A task that has just run may be pulled, although its data is still in the

@@ -32,9 +32,9 @@ struct load_history {
 };
 
 /*
- * Ends the periods that are over at time `now`. The entry of each such period gets the time for
- * which the task wanted the CPU and that is not counted yet. The entry of the next period is
- * cleared.
+ * Ends the periods that are over at time `now`. For each such period, adds the time that is not
+ * counted yet to the entry of the period, if the task wanted the CPU during that time. Then clears
+ * the entry of the next period.
  */
 __noinline int load_end_periods(struct load_history *h, u64 now)
 {
@@ -43,7 +43,7 @@ __noinline int load_end_periods(struct load_history *h, u64 now)
 
 	if (!h)
 		return 0;
-	/* More periods are over than the ring buffer has entries: skips the oldest of them. */
+	/* If more periods are over than the ring buffer has entries, skips the oldest of them. */
 	if (h->period + ring_entries < period) {
 		h->period = period - ring_entries;
 		h->known = h->period * ring_period_ns;

@@ -6,8 +6,8 @@
  * The level of a task is its nice value plus 20, plus a penalty. A task wants the CPU while it runs
  * or waits to run (load_history.h). It gets a penalty if it recently wanted the CPU for a larger
  * part of the time than its fair share. On a CPU with n tasks, the fair share is 1 / (n + 1), which
- * leaves a share for a task that wakes up. Tasks of nice batch_nice and above are batch tasks.
- * Their levels are worse by 24, and they get no penalty.
+ * leaves a share for a task that wakes up. Tasks of nice batch_nice and above are batch tasks. They
+ * get no penalty, but 24 is added to their levels (higher levels are worse).
  */
 #ifndef O1_TASK_H
 #define O1_TASK_H

@@ -3,9 +3,9 @@
  * A simple load balancer for priority arrays (prio_array.h), which treats all CPUs as equally near.
  *
  * A CPU pulls tasks from the priority arrays of a busier CPU. It takes tasks of the expired array
- * before tasks of the active array. Expired tasks have not run for longer, so less of their data is
- * still in the cache of the busier CPU. Within an array, the CPU takes tasks of the best level
- * first.
+ * before tasks of the active array. The last run of an expired task was earlier, so less of its
+ * data is still in the cache of the busier CPU. Within an array, the CPU takes tasks of the best
+ * level first.
  */
 #ifndef PRIO_BALANCE_H
 #define PRIO_BALANCE_H

@@ -3,8 +3,8 @@
  * Load balancing of priority arrays (prio_array.h) in two domains, as in Linux 2.6.22: the group of
  * a CPU, and the machine.
  *
- * A CPU has a current load, 128 for each runnable task, and a load average. When a busy CPU
- * compares itself with others, it uses the larger of the two values as its own load, and the
+ * A CPU has a current load, 128 for each runnable task, and a load average. When a CPU that is not
+ * idle compares itself with others, it uses the larger of the two values as its own load, and the
  * smaller of the two values as the load of each other CPU. A short peak of the load therefore
  * causes no move of a task. A task that ran recently is not pulled, because its data is in the
  * cache of its CPU. If balancing fails repeatedly because all tasks ran recently, they may be

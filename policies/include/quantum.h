@@ -3,9 +3,9 @@
  * Quanta that are counted in ticks, as in Linux 2.4: a running task loses the CPU when its counter
  * of ticks reaches 0.
  *
- * Linux 2.4 charged a whole tick to the task that was running at the timer interrupt. Its ticks had
- * the length tick_ns. The ticks of the kernel that runs the policy may be shorter. A policy
- * therefore adds up the lengths of these ticks, and decrements the counter each time the sum
+ * Linux 2.4 charged a whole tick to the task that was running at the timer interrupt. A tick of
+ * Linux 2.4 had the length tick_ns. The ticks of the kernel that runs the policy may be shorter. A
+ * policy therefore adds up the lengths of these ticks, and decrements the counter each time the sum
  * reaches tick_ns.
  */
 #ifndef QUANTUM_H

@@ -53,7 +53,7 @@ struct scan {
 	 * the highest.
 	 */
 	s32 first, second, first_pid;
-	/* Time since which the longest-waiting task has waited. */
+	/* Time at which the longest-waiting task began to wait. */
 	u64 oldest_since;
 	/* Time at which the best task began to wait, if that task is overdue, else ~0. */
 	u64 overdue_since;
@@ -92,8 +92,8 @@ __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 			s->oldest_since = t->waits_since;
 		/*
 		 * The overdue task that has waited longest runs first. The order of the queue would
-		 * be unfair: tasks that wake up often enter at the front and would always overtake
-		 * the others.
+		 * be unfair: a task that wakes up enters at the front. If it wakes up often, it
+		 * would always overtake the others.
 		 */
 		if (queue == cpu && overdue(t->waits_since)) {
 			if (t->waits_since < s->overdue_since && may_run(p, cpu)) {

@@ -6,9 +6,9 @@
  * is one second, gains five priority levels, and a task without credit loses five. The more credit
  * a task has, the more slowly it spends the credit. A task that repeatedly sleeps for at least an
  * eighth of its run time keeps its credit. A task that sleeps less loses all of its credit over
- * time. The wait for the CPU after a wake-up counts as sleep, too: in full if an interrupt woke the
- * task, and 30 % of the wait if another task woke it. After a sleep in which the task waited for a
- * disk, the wait for the CPU does not count.
+ * time. The wait for the CPU after a wake-up counts as sleep, too. If an interrupt woke the task,
+ * the whole wait counts. If another task woke the task, 30 % of the wait counts. After a sleep in
+ * which the task waited for a disk, the wait for the CPU does not count.
  */
 #ifndef SLEEP_AVG_H
 #define SLEEP_AVG_H
@@ -91,8 +91,8 @@ static __always_inline bool is_interactive(struct task_struct *p, u32 level)
 }
 
 /*
- * Returns for how long an interactive task runs at a time while others of its level wait. The more
- * credit, the shorter.
+ * Returns for how long an interactive task runs at a time while other tasks of its level wait. The
+ * more credit the task has, the shorter this time is.
  */
 static __always_inline u64 granularity(struct sleep_avg *s)
 {
@@ -161,8 +161,8 @@ static __always_inline void credit_wait(struct task_struct *p, struct sleep_avg 
 }
 
 /*
- * Computes the credit of a child from that of its parent. The result is rounded down to a whole
- * number of levels, so the credit decreases with each generation.
+ * Computes the credit of a child from the credit of its parent. The result is rounded down to a
+ * whole number of levels, so the credit decreases with each generation.
  */
 static __always_inline u64 child_credit(u64 parent)
 {

@@ -4,8 +4,8 @@
  * of priority levels by which a thread rises for some time after it wakes up (thread_levels.h).
  *
  * BPF programs are attached to the entry and exit of the kernel functions that wake threads. Each
- * of these functions stands for a cause. If a thread is woken on the CPU between entry and exit of
- * the function, its wait has this cause. Disk waits are an exception: they are recognised by the
+ * of these functions stands for a cause. If a CPU wakes a thread while it executes such a function,
+ * the wait of the thread has this cause. Disk waits are an exception: they are recognised by the
  * state of the sleeping thread.
  *
  * The programs for input devices (input_wakes and input_woke on input_event()) and sound

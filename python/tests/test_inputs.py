@@ -42,7 +42,7 @@ def test_a_machine_round_trips_to_toml(tmp_path):
     assert tomllib.loads(made.to_toml())["costs"]["cache_line"]["ns"]["remote"] == 120
     made.save(tmp_path / "mine.toml")
     assert package.Machine.load(tmp_path / "mine.toml") == made
-    # The object and its file give the same run.
+    # A machine object and the file that was written from it give the same run.
     runs = [package.run("fifo", **{**LOAD, "machine": one}) for one in (made, tmp_path / "mine.toml")]
     assert runs[0].trace_hash == runs[1].trace_hash and runs[0].machine == "mine"
 

@@ -58,7 +58,7 @@ def test_a_sweep_on_two_nodes_equals_a_local_one_although_a_worker_is_killed(clu
         for _ in range(600):
             found = worker()
             if found is not None:
-                # The worker has begun its batch, and takes its results down with it.
+                # The worker has begun its batch. Its death destroys the results of the batch.
                 os.kill(found, signal.SIGKILL)
                 killed.append(found)
                 return

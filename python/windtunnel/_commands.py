@@ -22,8 +22,8 @@ def execute(
 
     options: the command's options by name, without the dashes. `for_` is the option `--for`. The
     value True stands for an option without a value. With the value False or None, the option is
-    left out. With a mapping, the option is repeated with a value NAME=VALUE for each item. With a
-    list, it is repeated with each element.
+    left out. With a mapping, the option is repeated with NAME=VALUE for each item. With a list, the
+    option is repeated for each element.
 
     Raises windtunnel.Error if the command reports an error in its inputs (exit status 2).
     """

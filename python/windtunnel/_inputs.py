@@ -117,7 +117,7 @@ class Machine:
 
 
 class _Object(list[tuple[str, Any]]):
-    """A JSON object that may have several values for one key, in order."""
+    """A JSON object that keeps the order of its keys, and may have several values for one key."""
 
     def get(self, key: str) -> Any:
         return next((value for name, value in self if name == key), None)
@@ -172,14 +172,14 @@ class Events:
         return self
 
     def run(self, us: int) -> Events:
-        """Compute for this time on the machine's fastest CPU."""
+        """Compute for as long as the machine's fastest CPU needs for `us` microseconds of work."""
         return self.event("run", us)
 
     def sleep(self, us: int) -> Events:
         return self.event("sleep", us)
 
     def timer(self, ref: str, period: int) -> Events:
-        """Sleep until the next multiple of the period since the start of the task."""
+        """Sleep until the time since the start of the task is the next multiple of the period."""
         return self.event("timer", {"ref": ref, "period": period})
 
     def lock(self, mutex: str) -> Events:

@@ -27,7 +27,7 @@ class Answer(TypedDict):
     """The answer of a tool."""
 
     status: str
-    """`ok`; `failed` if a policy failed or a condition holds; or `error` if an input is wrong."""
+    """`ok`; `failed` if a policy failed or a condition holds (`fail_if`); `error` for wrong inputs."""
     text: str
     """The result in a few lines."""
     files: list[str]

@@ -66,7 +66,7 @@ def execute(text: str, store: str) -> None:
             except ray.exceptions.RayTaskError:
                 raise
             except ray.exceptions.RayError:
-                # The node is gone for good. Other nodes execute these runs.
+                # The node does not come back. Other nodes execute these runs.
                 waiting += reversed(indices)
                 continue
             _keep(root, {names[index] for index in indices}, files)

@@ -76,8 +76,8 @@ def sweep(
     with tempfile.TemporaryDirectory(prefix="windtunnel-") as folder:
         kept = folder if store is None else os.fspath(store)
         execute(text, kept)
-        # All results are in the store now. The table and the file are therefore those of a local
-        # sweep.
+        # All results are in the store now. This call only reads them, and makes the same table and
+        # file as a local sweep.
         return _windtunnel.sweep(text, output=output, store=kept, threads=threads)
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Searches for good parameters of a policy with Optuna.
 
-Every figure is compared with that of the default settings on the same machine, workload and seed
-(common random numbers). The logarithm of this ratio, with the sign chosen so that more is better,
-is called *gain*. An objective is the mean or the worst gain of all machines and workloads.
+Every figure is compared with the figure of the default settings on the same machine, workload and
+seed (common random numbers). The *gain* is the logarithm of the ratio of the two figures, with the
+sign chosen so that more is better. An objective is the mean or the worst gain of all machines and
+workloads.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Range = tuple[int, int] | Sequence[int]
 Settings = dict[str, int]
 
 _STUDY = "windtunnel"
-# Each stage of the successive halving keeps this share of the trials.
+# In each stage of the successive halving, one of this many trials continues to the next stage.
 _KEEP = 2
 # Ranges that span more than this factor are searched on a logarithmic scale.
 _LOGARITHMIC = 100
@@ -43,8 +44,8 @@ _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric of `windtunnel compare`. `higher` is None for the score, whose direction the workload
-    determines."""
+    """A metric of `windtunnel compare`. `higher` says whether a higher value is better. It is None
+    for the score, because the answer then depends on the workload."""
 
     metric: str
     higher: bool | None
@@ -61,7 +62,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A bound on the change of a metric from the default settings, as a ratio."""
+    """A bound on the ratio of a metric to its value with the default settings."""
 
     metric: str
     below: bool
@@ -112,7 +113,7 @@ class Tuned:
     """The chosen settings. Empty if no settings are better than the defaults."""
     objectives: list[str]
     gains: dict[str, Gain]
-    """The gain of each objective in the search: on the machines and seeds that chose the settings."""
+    """The gain of each objective on the machines and seeds that were used to choose the settings."""
     held_out_seeds: dict[str, Gain]
     """The gain on the same machines with other seeds."""
     held_out: dict[str, Gain]
@@ -329,7 +330,8 @@ def tune(
 
     stages = _stages(seeds, bench.for_ns is not None)
     while (number := len(complete())) < trials:
-        # A sampler of its own for each trial: an interrupted search continues as it would have.
+        # Each trial has a sampler of its own, which depends on the number of the trial. An
+        # interrupted search therefore continues as it would have without the interruption.
         study.sampler = _sampler(optuna, sampler, sampler_seed * 1_000_003 + number, trials)
         if number == 0 and _inside(defaults, space):
             study.enqueue_trial(defaults)
@@ -427,7 +429,8 @@ def _space(policy: Argument, params: Mapping[str, Range] | Iterable[str] | None)
                 raise ValueError(f"{os.fspath(policy)} declares no range for {name!r}: give one with params=")
         if isinstance(known, tuple) and (len(known) != 2 or known[0] > known[1]):
             raise ValueError(f"range of {name!r}: expected (LOW, HIGH)")
-        # JSON has no tuples, so both forms are named in the definition of the study.
+        # JSON has no tuples, so the key says whether these are the ends of a range or single
+        # values.
         space[name] = {"range": list(known)} if isinstance(known, tuple) else {"values": list(known)}
         defaults[name] = int(one["value"])
     return space, defaults
@@ -470,7 +473,7 @@ def _aggregate(gains: dict[tuple[str, int], float], robust: str) -> float:
 
 
 def _change(gains: dict[tuple[str, int], float], bound: Constraint, goals: Sequence[Objective], robust: str) -> float:
-    """Returns the logarithm of the change of a metric that a constraint bounds."""
+    """Returns the logarithm of the ratio that a constraint bounds."""
     lower_is_better = any(goal.metric == bound.metric and goal.higher is False for goal in goals)
     changes = [-gain if lower_is_better else gain for gain in _by_place(gains).values()]
     if robust == "worst":
@@ -479,7 +482,8 @@ def _change(gains: dict[tuple[str, int], float], bound: Constraint, goals: Seque
 
 
 def _over_seeds(gains: dict[tuple[str, int], float], seeds: Sequence[int], robust: str) -> Gain:
-    """Returns the gain of each seed over all places, with the interval over the seeds."""
+    """Computes a gain over all places for each seed. Returns the mean of these gains, with its
+    confidence interval."""
     pick = min if robust == "worst" else statistics.fmean
     return Gain.of([pick([gain for (_, own), gain in gains.items() if own == seed]) for seed in seeds])
 

@@ -140,8 +140,8 @@ def sarif(checks, policy):
     for check in checks:
         if check.holds:
             continue
-        # GitHub shows only results with a position. The object has line 1 if no source line is
-        # known.
+        # GitHub shows only results with a position. If no source line is known, the position is
+        # line 1 of the object.
         place = {"artifactLocation": {"uri": check.file or policy}, "region": {"startLine": check.line or 1}}
         results.append({"ruleId": check.rule, "level": "error", "message": {"text": f"{check.name}\n{check.text}"},
                         "locations": [{"physicalLocation": place}]})  # fmt: skip

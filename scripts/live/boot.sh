@@ -14,7 +14,8 @@
 #          is skipped. The same boot always gives the same figures, whatever else the host does. CPUs
 #          that are busy at the same time share the guest's time.
 #   slow   The same as exact, but an instruction takes 16 ns. All CPUs together execute 62.5 million
-#          instructions a second. In real time, two host CPUs emulate about four times as many.
+#          instructions in a second of guest time. With CLOCK=real, two host CPUs execute about four
+#          times as many.
 #
 # The other environment variables are
 #

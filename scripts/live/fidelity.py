@@ -44,8 +44,8 @@ def workloads():
 
 
 def machine(directory, cpus):
-    """Returns the machine file of the guest, with speeds for CPUs that share one stream of
-    instructions."""
+    """Returns the machine file of the guest. If the guest has several CPUs, adds the speed of a CPU
+    for each number of busy CPUs, because the CPUs take turns in one thread of QEMU."""
     path = directory / "guest.toml"
     if cpus > 1:
         text = path.read_text()
@@ -84,8 +84,7 @@ def error(simulated, live):
 
 
 def quantile(values, share):
-    """Returns a quantile: the smallest value such that this share of the values is not larger than
-    it."""
+    """Returns a quantile of the values. With share 0.5, this is the median."""
     values = sorted(values)
     return values[min(len(values) - 1, int(len(values) * share))]
 

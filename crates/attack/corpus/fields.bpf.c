@@ -4,9 +4,9 @@
  * data, but the kernel's verifier allows stores only to p->scx.slice, p->scx.dsq_vtime and
  * p->scx.disallow.
  *
- * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
- * every end. The text after "checked:" applies to runs with the sanitizer (--check). To compile an
- * attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
+ * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" means that
+ * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--check). To
+ * compile an attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK flags_zero ends; checked: ejected ""
  * ATTACK flags_queued ends; checked: ejected ""

@@ -3,9 +3,9 @@
  * Attacks on the loading and unloading of policies. Some policies have an invalid callback table
  * (struct sched_ext_ops). Others cause a fault or an exit in a callback.
  *
- * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
- * every end. The text after "checked:" applies to runs with the sanitizer (--check). To compile an
- * attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
+ * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" means that
+ * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--check). To
+ * compile an attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK name_empty refused "name"
  * ATTACK name_unterminated ends

@@ -3,9 +3,9 @@
  * Attacks that request more memory than the host has, and attacks whose code is expensive to
  * compile.
  *
- * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
- * every end. The text after "checked:" applies to runs with the sanitizer (--check). To compile an
- * attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
+ * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" means that
+ * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--check). To
+ * compile an attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK array_huge ends
  * ATTACK array_many ends

@@ -3,9 +3,9 @@
  * Attacks that call sched_ext's kfuncs with invalid DSQ ids, CPU numbers, slices, virtual times and
  * flags.
  *
- * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
- * every end. The text after "checked:" applies to runs with the sanitizer (--check). To compile an
- * attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
+ * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" means that
+ * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--check). To
+ * compile an attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK dsq_missing ejected "DSQ"
  * ATTACK dsq_invalid ends

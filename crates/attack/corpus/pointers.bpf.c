@@ -3,9 +3,9 @@
  * Attacks that use invalid or dangling pointers in loads, in stores and in calls of kernel
  * functions.
  *
- * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
- * every end. The text after "checked:" applies to runs with the sanitizer (--check). To compile an
- * attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
+ * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" means that
+ * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--check). To
+ * compile an attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK load_null runs; checked: ends
  * ATTACK store_null ejected "NULL"; checked: ejected "null-dereference"

@@ -2,9 +2,9 @@
 /*
  * The part that all attacks have in common: a FIFO policy with one queue for all CPUs.
  *
- * An attack includes this file last. For each callback that shall misbehave, it has defined a macro
- * before that. The macro contains the body of the callback. A callback without a macro is omitted,
- * except for ops.enqueue(), ops.dispatch() and ops.init(), which then behave correctly.
+ * An attack includes this file at its end. Before that, it defines a macro for each callback that
+ * shall misbehave. The macro contains the body of the callback. A callback without a macro is
+ * omitted, except for ops.enqueue(), ops.dispatch() and ops.init(), which then behave correctly.
  */
 #ifndef DSQ
 #define DSQ 1

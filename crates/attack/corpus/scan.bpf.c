@@ -4,10 +4,10 @@
  * iterate through the tasks of a DSQ or through cgroups. Each call is only one instruction of the
  * program, but causes much work for the host.
  *
- * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
- * every end. The text after "checked:" applies to runs with the sanitizer (--check). The number
- * after "cpus:" is the number of the machine's CPUs. To compile an attack, its name in upper case
- * is defined as a macro (see ../src/corpus.rs).
+ * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" means that
+ * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--check). The
+ * number after "cpus:" is the number of the machine's CPUs. To compile an attack, its name in upper
+ * case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK pick_idle_loop ejected "endless loop"; cpus: 8192
  * ATTACK pick_any_loop ejected "endless loop"; cpus: 8192

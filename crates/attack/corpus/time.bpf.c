@@ -3,9 +3,9 @@
  * Attacks that run for too long: with loops, recursion, trees of calls, timers, and helpers that
  * process many bytes.
  *
- * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" allows
- * every end. The text after "checked:" applies to runs with the sanitizer (--check). To compile an
- * attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
+ * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" means that
+ * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--check). To
+ * compile an attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK loop_endless ejected ""
  * ATTACK loop_in_init refused "endless loop"

@@ -87,8 +87,8 @@ pub fn run(
             .seek(SeekFrom::Start(0))
             .and_then(|_| stderr.read_to_string(&mut text));
         let text = if read.is_ok() { text } else { String::new() };
-        // A child checks its memory after it has reported an input. If it exits because of its
-        // memory, the input that it reported last is the harmful one.
+        // A child checks its memory after it has reported an input. If it exits because it used too
+        // much memory, the input that it reported last is the harmful one.
         let memory = status.code() == Some(EXIT_MEMORY);
         let index = if memory { next.saturating_sub(1) } else { next };
         tally.inputs += u64::from(!memory);

@@ -120,7 +120,8 @@ fn parse(source: &std::path::Path, line: &str) -> Result<Attack, String> {
         None => (expected, None),
     };
     let plain = Expectation::parse(plain)?;
-    // The sanitizer may reject a policy that runs without it, so any end is then allowed.
+    // The sanitizer may reject a policy that runs without the sanitizer, so any end is then
+    // allowed.
     let checked = match (checked, &plain) {
         (Some(checked), _) => Expectation::parse(checked)?,
         (None, Expectation::Runs) => Expectation::Ends,

@@ -145,8 +145,8 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     (end, sink.0.value())
 }
 
-/// Formats an exit record as the command does. This tests the code that prints messages with
-/// hostile messages.
+/// Formats an exit record as the command does. This tests that the formatting of messages
+/// withstands hostile messages.
 fn formatted(exit: &Exit) -> String {
     let text = exit.to_string();
     // A policy that ends itself may give no message.

@@ -477,7 +477,7 @@ pub(crate) fn suite(text: &str) -> String {
     format!("run: {}", ends.join("; "))
 }
 
-/// Harms this process in one of the ways in which a bug of the simulator would.
+/// Harms this process in one of the ways in which a bug of the simulator could harm it.
 fn harm(number: u64) -> String {
     match number {
         1 => panic!("harm: a panic"),

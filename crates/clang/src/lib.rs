@@ -90,8 +90,8 @@ fn command(source: &Path, options: &[&str]) -> Result<String, String> {
     Ok(format!("{compiler} {TARGET:?} {options:?} {}\n", source.display()))
 }
 
-/// Returns the path, the size and the modification time of the compiler, which differ between
-/// versions.
+/// Returns the path, the size and the modification time of the compiler. They are different for
+/// another version of the compiler.
 fn compiler() -> &'static Result<String, String> {
     static COMPILER_FILE: OnceLock<Result<String, String>> = OnceLock::new();
     COMPILER_FILE.get_or_init(|| {

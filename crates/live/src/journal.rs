@@ -71,8 +71,8 @@ impl Journal {
 }
 
 /// Returns the text of a log record `priority,sequence,time,flags;text` if sched_ext has written
-/// it. The warning that direct stores to some fields of tasks are deprecated is left out, because
-/// the kernel prints it at every load.
+/// it. Leaves out the warning about direct stores to fields of tasks, because the kernel prints it
+/// at every load.
 fn message(record: &str) -> Option<String> {
     let text = record.split_once(';')?.1.lines().next()?;
     let text = text.strip_prefix("sched_ext: ")?;

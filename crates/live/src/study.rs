@@ -217,7 +217,7 @@ fn usual_lengths(looks: &[LoadSample], at: u64) -> Option<Vec<u32>> {
 }
 
 /// Replaces the pids of the tasks by small numbers, in the order in which the tasks appear. Returns
-/// the numbers by pid. The pids must be small, because a
+/// the numbers by pid. The numbers must be small, because a
 /// [`Trail`](windtunnel::experiment::observe::Trail) has an entry for every pid up to the largest
 /// one.
 fn number(records: &mut [Record]) -> BTreeMap<u32, u32> {

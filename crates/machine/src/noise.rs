@@ -33,17 +33,16 @@ impl Noise {
     }
 }
 
-/// The part of a machine that has an activity once.
+/// Kind of a part of a machine. An activity exists once in each part of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// A task that may run only on its CPU, or an interrupt of each CPU. The rate is that of one
-    /// CPU.
+    /// A task that may run only on its CPU, or an interrupt of each CPU. The rate is for one CPU.
     Cpu,
-    /// A task that may run anywhere. The rate is that of one CPU, so the task of an LLC with 8 CPUs
-    /// has 8 times the rate.
+    /// A task that may run anywhere. The rate is for one CPU, so the task of an LLC with 8 CPUs has
+    /// 8 times the rate.
     Llc,
     /// A task that may run anywhere, or a device whose interrupts arrive at one CPU. The rate is
-    /// that of the machine.
+    /// for the whole machine.
     Machine,
 }
 
@@ -79,7 +78,7 @@ pub struct Activity {
 
 impl Activity {
     /// Returns the mean interval in ns between two occurrences on `cpus` CPUs, or `None` if the
-    /// level does not have this activity. `cpus` matters only for [`Scope::Llc`].
+    /// level `noise` does not have this activity. `cpus` matters only for [`Scope::Llc`].
     pub fn interval_ns(&self, noise: Noise, cpus: u64) -> Option<u64> {
         let rate = u64::from(self.per_1000s[noise as usize]);
         let rate = match self.scope {
@@ -91,8 +90,9 @@ impl Activity {
 }
 
 /// All kinds of background work. "Guest" is a virtual machine with 2 CPUs and Linux 6.18 that
-/// compiled and ran tests, on 24 November 2026. The rates are averages of its first 4.4 hours, the
-/// durations are /proc/PID/schedstat divided by the number of turns.
+/// compiled and ran tests, on 24 November 2026. The rates are averages of its first 4.4 hours. The
+/// durations are the run times in /proc/PID/schedstat, divided by the number of times that the
+/// thread got a CPU.
 pub const ACTIVITIES: [Activity; 12] = [
     Activity {
         name: "kworker/{cpu}:0",

@@ -89,7 +89,7 @@ impl MachineSpec {
     /// Multiplies one constant by a factor. Other constants keep their values. Does nothing if the
     /// machine has no such constant.
     ///
-    /// The rows of channels are scaled as a whole. Of [`SMT_THROUGHPUT`], the work that further
+    /// A row of a channel is scaled as a whole. For [`SMT_THROUGHPUT`], the work that further busy
     /// threads add to a core is scaled.
     pub fn scale(&mut self, name: &str, factor: Factor) {
         if let Some(constant) = CONSTANTS.iter().find(|constant| constant.name == name) {
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_work_that_a_second_thread_adds_is_scaled() {
-        // 0.62 of the full speed for each of two threads is 1.24 of the work of one.
+        // Two threads at 0.62 of the full speed do 1.24 times the work of one thread at full speed.
         let mut half = load("numa32", &[]).unwrap();
         half.scale(SMT_THROUGHPUT, Factor::Half);
         assert_eq!(half.smt_throughput, [1024, 573], "1.12 of the work of one");

@@ -328,8 +328,8 @@ fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) 
     if levels.iter().all(|level| level.attached == 0) {
         return Vec::new();
     }
-    // For each CPU, the size of the smallest object with a node so far, and the OS index of this
-    // node.
+    // For each CPU: of the objects visited so far that contain the CPU and have a node, the size of
+    // the smallest one, and the OS index of its node.
     let mut best = vec![(u32::MAX, 0); nr_cpus as usize];
     let mut next = 0;
     // As in hwloc, objects are visited in the order of their last CPU, and inner objects before

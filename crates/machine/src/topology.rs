@@ -60,8 +60,8 @@ pub enum Distance {
 #[derive(Clone, Debug)]
 pub struct Topology {
     pub cpus: Vec<Cpu>,
-    /// CPU ids of each core, in ascending order. The next three fields contain those of LLCs, nodes
-    /// and packages.
+    /// CPU ids of each core, in ascending order. The next three fields contain the CPU ids of LLCs,
+    /// nodes and packages.
     pub cores: Vec<Vec<u32>>,
     pub llcs: Vec<Vec<u32>>,
     pub nodes: Vec<Vec<u32>>,
@@ -126,8 +126,8 @@ impl Topology {
     }
 
     /// Checks that parts are nested as scheduling domains require, and returns a description of the
-    /// first violation. The threads of a core must share an LLC and a node. The CPUs of an LLC must
-    /// be within a node or be those of several whole nodes.
+    /// first violation. The threads of a core must share an LLC and a node. An LLC must be within
+    /// one node, or contain all CPUs of several nodes.
     pub(crate) fn nesting_error(&self) -> Option<String> {
         let infos = |cpus: &[u32]| cpus.iter().map(|&cpu| &self.cpus[cpu as usize]).collect::<Vec<_>>();
         for (core, cpus) in self.cores.iter().enumerate() {

@@ -2,8 +2,8 @@
 //! Parser for hwloc's XML format, version 2.
 //!
 //! The parser reads the tree of objects, the distances between NUMA nodes, the CPU kinds and the
-//! processor's name. It checks that the types and CPU sets of objects allow the nesting of the
-//! objects. CPUs with an empty cpuset are offline and ignored. I/O devices and instruction caches
+//! processor's name. It checks that each object may contain its children: their types and CPU sets
+//! must fit. CPUs with an empty cpuset are offline and ignored. I/O devices and instruction caches
 //! are skipped.
 
 use crate::MAX_CPUS;
@@ -163,9 +163,10 @@ impl<'a, 'input> Reader<'a, 'input> {
                 .iter()
                 .filter_map(|(&index, memory)| Some((index, memory.as_ref()?)));
             let local = nodes.filter(|(_, memory)| memory.cpuset.contains(cpu.os_index));
-            // A CPU belongs to the most local node, or to the one with the lowest index if there
-            // are several. For example, a socket can have a node of DRAM and a node of
-            // high-bandwidth memory, and Linux assigns no CPUs to the latter.
+            // A CPU belongs to the node that has the fewest CPUs, which is the most local one. If
+            // there are several such nodes, it belongs to the one with the lowest index. For
+            // example, a socket can have a node of DRAM and a node of high-bandwidth memory, and
+            // Linux assigns no CPUs to the latter.
             cpu.node = local
                 .map(|(index, memory)| (memory.cpus, index))
                 .min()

@@ -259,8 +259,8 @@ figures! {
 
     line_transfer_ns: u64, Known::Simulated, |run| run.run.line_transfer_ns => [];
 
-    /// CPU time that was idle while a task waited that was allowed to run there. Very short times
-    /// are not counted.
+    /// Sum over CPUs of the time during which a CPU was idle although a waiting task was allowed to
+    /// run there. Very short times are not counted.
     idle_while_waiting_ns: u64, Known::Simulated, |run| run.run.idle_while_waiting_ns => [
         Figure::new("CPU time idle while an allowed task waited", Unit::TotalTime, |r| {
                 Some(r.idle_while_waiting_ns as f64)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Detects tasks that a policy has probably lost. A lost task still waits for a CPU when the run
-//! ends. It has waited much longer than any task that got a CPU after its wait.
+//! ends. Its wait is much longer than every wait after which a task got a CPU.
 
 use crate::result::{LostTasks, Waiting};
 

@@ -21,8 +21,8 @@ pub struct Run {
     /// Time in ns at which the run ended. Runs begin at 0.
     pub simulated_ns: u64,
     pub wall_ns: u64,
-    /// CPU time that was idle while a task waited that was allowed to run there. Very short times
-    /// are not counted.
+    /// Sum over CPUs of the time during which a CPU was idle although a waiting task was allowed to
+    /// run there. Very short times are not counted.
     pub idle_while_waiting_ns: u64,
     /// Value of [`trace::Hash::value`].
     pub trace_hash: u64,
@@ -80,7 +80,7 @@ pub struct NoiseResult {
     pub tasks: u64,
     /// CPU time of these tasks. The busy time of the run does not contain it.
     pub cpu_ns: u64,
-    /// The same in percent of the time of all CPUs while they were online.
+    /// CPU time of these tasks in percent of the time of all CPUs while they were online.
     pub percent: f64,
     /// Number of switches to these tasks, and from them to idle.
     pub switches: u64,

@@ -35,13 +35,13 @@ struct Cpu {
     ran_ns: u64,
     waited_ns: u64,
     slices: u64,
-    /// The running task, and the time since when it runs.
+    /// The running task, and the time at which it began to run.
     running: (u32, u64),
 }
 
 #[derive(Clone, Copy, Default)]
 struct Task {
-    /// The CPU on which the task waits, and the time since when it waits.
+    /// The CPU on which the task waits, and the time at which the wait began.
     waits: Option<(u32, u64)>,
     /// CPU that is waking the task.
     waker: Option<u32>,

@@ -21,9 +21,9 @@ struct Cpu {
     position: CpuPosition,
     /// Pid of the running task. 0 means idle.
     pid: u32,
-    /// Time since when the task has been running.
+    /// Time at which the task began to run.
     since: u64,
-    /// Pid of the task that ran before, and time since when it ran.
+    /// The previous task of the CPU: its pid, and the time at which it began to run.
     before: (u32, u64),
     offline_since: Option<u64>,
 }
@@ -199,7 +199,7 @@ impl Summary {
                     true => self.noise.wakeups += 1,
                     false => self.wakeups += 1,
                 }
-                // The wake-up was already counted at its Waking record.
+                // If the pids are equal, the wake-up was already counted at its Waking record.
                 if self.woken != pid {
                     self.tasks.entry(pid).wake(time);
                 }

@@ -13,7 +13,7 @@ const BEGIN: usize = 12;
 /// body.
 const HEAD: usize = 12;
 
-/// Returns the byte ranges of the bodies: that of the header, and that of each block.
+/// Returns the byte ranges of the bodies: the body of the header, and the body of each block.
 fn bodies(file: &[u8]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = BEGIN;

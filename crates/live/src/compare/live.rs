@@ -174,8 +174,8 @@ fn record_run(
     Ok((counted, run))
 }
 
-/// Selects the events of the workload's tasks between the start and the end of the workload. When a
-/// CPU runs another program's task, it counts as idle.
+/// Selects the events of the workload's tasks between the start and the end of the workload. A CPU
+/// counts as idle while it runs a task of another program.
 fn own(records: &[Record], pids: &BTreeSet<u32>, from: u64, length: u64) -> Vec<Record> {
     let mine = |pid: u32| pids.contains(&pid);
     let records = records.iter().filter(|record| record.time >= from).cloned();

@@ -182,8 +182,8 @@ fn parse_program(words: &[String]) -> Result<Program, Error> {
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match workload::load(word, &folders) {
             Ok(workload) => return Ok(Program::Workload(Box::new(workload))),
-            // The word contains parameters, so it is probably meant as a workload, and the error in
-            // the workload is reported.
+            // A word with parameters is probably meant as a workload. The error in the workload is
+            // therefore reported.
             Err(error) if word.contains([':', '{']) => return Err(error),
             Err(_) => {}
         }
@@ -212,10 +212,10 @@ pub fn places() -> Result<(Vec<CpuPosition>, u32), Error> {
 /// `start` is the time at which the recording started, on the clock of the workload's records.
 ///
 /// The creation and the exit of each task are in the kernel's records. The workload's record of a
-/// new task therefore becomes a rename, and its record of an exit is dropped. The workload's record
-/// has the time that the parent read from the clock before the fork, which may be earlier than the
-/// kernel's record of the fork. The kernel's record contains the parent's name, so the rename must
-/// come after it. In this case the rename gets the time of the kernel's record.
+/// new task therefore becomes a rename, and its record of an exit is dropped. The parent reads the
+/// time of the workload's record before the fork, so this time may be earlier than the kernel's
+/// record of the fork. The kernel's record contains the parent's name, so the rename must come
+/// after it. An earlier rename therefore gets the time of the kernel's record.
 pub fn merged(mut records: Vec<Record>, start: u64, own: Vec<Record>) -> Vec<Record> {
     let forks: HashMap<u32, u64> = records
         .iter()

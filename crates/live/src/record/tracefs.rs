@@ -225,7 +225,7 @@ pub fn mount_point() -> Result<PathBuf, Error> {
     })
 }
 
-/// Removes the instances of processes that were killed and could not remove them.
+/// Removes tracefs instances that were left behind by killed processes.
 fn remove_orphans(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();

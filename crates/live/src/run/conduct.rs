@@ -26,7 +26,7 @@ use workload::Workload;
 /// Time limit for a workload that defines no length of its own.
 const DEFAULT_NS: u64 = 10_000_000_000;
 /// Time between two attempts to reap the last process of the workload. At the first attempt, the
-/// files of this process are already closed, but it may not be a zombie yet.
+/// files of the last process are already closed, but it may not be a zombie yet.
 const END_POLL: Duration = Duration::from_millis(1);
 /// Interval between two samples of the CPUs on which the tasks run or wait.
 const LOOK: Duration = Duration::from_millis(10);
@@ -46,8 +46,8 @@ pub struct Options {
 
 /// Work that the caller does while the workload runs.
 pub struct Meanwhile<'a> {
-    /// Files that show when there is work: it is done whenever one of them is readable. This
-    /// process then wakes up and delays the workload, so the files must not become readable often.
+    /// The work is done whenever one of these files is readable. Each time, the observing process
+    /// wakes up and delays the workload, so the files must not become readable often.
     pub files: Vec<RawFd>,
     pub work: &'a mut dyn FnMut(),
 }

@@ -46,8 +46,8 @@ pub fn can_read_again(workload: &Workload) -> bool {
 }
 
 impl Task<'_> {
-    /// Executes this program under the name `comm`, which then continues at operation `pc`. Returns
-    /// only if exec fails.
+    /// Executes windtunnel again, under the name `comm`. The new program continues the task at
+    /// operation `pc`. Returns only if exec fails.
     pub(super) fn exec(&mut self, comm: &str, pc: usize) {
         let world = self.world;
         let state = Continuation {

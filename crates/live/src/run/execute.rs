@@ -21,8 +21,8 @@ use workload::{Dist, Op, TaskSpec, Workload};
 /// Number of iterations of the compute loop between two readings of the CPU clock.
 const ROUNDS: u64 = 2_000;
 
-/// Lifetime in ns from which on a forked task reads its counters from /proc when it exits.
-/// Shorter-lived tasks skip this, because it takes about 50 us.
+/// Shortest lifetime in ns of a forked task that reads its counters from /proc when it exits. Tasks
+/// with a shorter life do not read them, because this takes about 50 us.
 const LONG_LIFE: u64 = 10_000_000;
 
 /// Size of the buffer that a task reads and writes, in bytes. This is rt-app's default
@@ -286,7 +286,7 @@ impl<'w> Task<'w> {
     /// Records that the task runs again after an operation. If the task had to wait, `woken` is the
     /// time of its wake-up.
     fn waited(&mut self, woken: Option<u64>) {
-        // The clock is read only if it is needed, because in a guest it takes half a microsecond.
+        // The clock is read only if it is needed, because this takes half a microsecond in a guest.
         self.woken = woken;
         if let Some(at) = woken {
             self.world.shared.woken(self.id, clock().saturating_sub(at));

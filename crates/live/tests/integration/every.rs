@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes every workload that the simulator accepts for 30 ms: each generator with its defaults,
-//! each file of the repository, and rt-app's own examples if they are installed.
+//! Executes many workloads for 30 ms each: each generator with its defaults, each file of the
+//! repository, and rt-app's own examples if they are installed. The simulator accepts all of these
+//! workloads.
 
 use crate::alone::run;
 use report::RunResult;

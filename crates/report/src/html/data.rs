@@ -13,8 +13,8 @@ use crate::jain;
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Maximum number of CPU shares for each priority on a page. If more tasks have a priority, the
-/// page shows every n-th of their shares in ascending order.
+/// Maximum number of CPU shares for each priority on a page. If more tasks have the same priority,
+/// the page shows every n-th of their shares in ascending order.
 const SHARES: usize = 400;
 
 /// The data of all runs on a page.

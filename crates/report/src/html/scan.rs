@@ -55,7 +55,7 @@ struct Live {
 /// less than the header's number of CPUs.
 pub struct Scan {
     pub(super) header: Header,
-    /// The running task of each CPU, and the time since when it runs.
+    /// The running task of each CPU, and the time at which it began to run.
     on: Vec<(u32, u64)>,
     live: ByNumber<Live>,
     pub(super) named: Vec<Named>,

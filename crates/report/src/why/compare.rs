@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compares what happened in a simulated run and in a live run (on a real machine): numbers of
-//! wake-ups and turns, lengths of steps, and the courses of tasks. The course of a task is the list
-//! of what the task did. A turn is the time from the switch to a task until the switch away from
-//! it.
+//! wake-ups and turns, lengths of steps, and the courses of tasks. A turn is the time from the
+//! switch to a task until the switch away from it. A step is a part of the time of a task or CPU,
+//! for example a turn or a sleep. The course of a task is the list of what the task did.
 
 use super::lengths::{LengthsOfSide, Step};
 use super::side::{Course, Did, Group, Overview, Placement, Reason, SharedPart, Side, Tally};
@@ -208,8 +208,8 @@ fn budget(simulated: &Side, live: &Side) -> Vec<Part> {
     parts
 }
 
-/// Returns the steps of a course from the first turn on. Before its first turn, a task of a live
-/// run waits for the start of the workload, so these steps are not compared.
+/// Returns the steps of a course from the first turn on. The steps before the first turn are not
+/// compared, because a task of a live run then waits for the start of the workload.
 fn from_first_turn(course: &Course) -> &[(u64, Did)] {
     let steps = &course.steps;
     let first = steps.iter().position(|(_, did)| matches!(did, Did::Run { .. }));

@@ -56,8 +56,9 @@ struct Task {
     /// The CPU whose events `since` counts.
     cpu: usize,
     course: Course,
-    /// Whether a task of another program has preempted this task. The other run, with
-    /// which this run is compared, does not have that program. The preemption and its end are therefore not steps of the course.
+    /// Whether a task of another program has preempted this task. The run with which this run is
+    /// compared does not contain the other program. The preemption and its end are therefore not
+    /// steps of the course.
     hidden: bool,
 }
 
@@ -296,7 +297,7 @@ impl Scan {
                 true => self.between(started, mark),
                 false => mark.time.saturating_sub(started.time),
             };
-            // The wait began before the run, so its length is unknown.
+            // If the wait began before the run, its length is unknown.
             let known = self.start.is_some_and(|start| started.time >= start);
             match before {
                 State::Woken if known => {

@@ -267,7 +267,8 @@ fn the_text_has_at_most_100_columns() {
         ] {
             assert!(text.contains(words), "no '{words}' in {text}");
         }
-        // A table that is wider than the page has a block of lines for each row. No table here is.
+        // A table that is wider than the page has a block of lines for each row. No table here is
+        // so wide.
         let rows = ["sender blocks, receiver next", "sender: turn until it blocks"];
         for row in rows {
             let boxed = |line: &str| line.starts_with(['|', '│']) && line.contains(row);

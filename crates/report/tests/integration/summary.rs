@@ -172,7 +172,7 @@ fn background_work_is_counted_apart_from_the_workload() {
         ],
     );
     assert_eq!(r.tasks.iter().map(|t| (t.pid, t.cpu_ns)).collect::<Vec<_>>(), [(5, 30)]);
-    // Switches to the task and from it to idle.
+    // The three counted switches are two to the task, and one from the task to idle.
     assert_eq!(
         (r.tasks_total, r.context_switches, r.wakeups, r.migrations),
         (1, 3, 1, 0)

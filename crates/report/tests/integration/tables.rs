@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the tables that have the formats of perf and of the kernel. Committed texts contain the
-//! expected tables. The run
-//! is so small that the numbers can be checked by hand.
+//! expected tables. The run is so small that the numbers can be checked by hand.
 
 use report::{Latency, Schedstat, Timehist};
 use trace::event::MigrateReason;

@@ -363,6 +363,33 @@ fn the_analysis_of_constants_can_be_shortened() {
     assert_eq!(run(&folder, &["--sensitivity", "--update"]).status, 2);
 }
 
+/// The last line of an experiment's README names the check value of the measured.csv that its text
+/// describes. A program cannot tell whether text is true, so a change of measured.csv asks for
+/// somebody who reads the text again.
+#[test]
+fn the_text_of_each_readme_was_read_against_its_measured_csv() {
+    let mut unread = String::new();
+    for (name, _) in experiment::list() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../experiments")
+            .join(&name);
+        let Ok(measured) = std::fs::read(folder.join("measured.csv")) else {
+            continue;
+        };
+        let readme = std::fs::read_to_string(folder.join("README.md")).expect("the README exists");
+        let mut check = flate2::Crc::new();
+        check.update(&measured);
+        let line = format!("<!-- The text was read against measured.csv {:08x}. -->", check.sum());
+        if !readme.contains(&line) {
+            unread += &format!("experiments/{name}/README.md: {line}\n");
+        }
+    }
+    assert!(
+        unread.is_empty(),
+        "measured.csv has changed. Read the text of these files, correct it, and write this as the last line:\n{unread}"
+    );
+}
+
 /// The README of each experiment states the agreement of measured.csv with published.csv, unless no
 /// figures are published. UPDATE_GOLDEN=1 rewrites the READMEs without running the experiments.
 #[test]

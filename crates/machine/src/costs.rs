@@ -195,7 +195,7 @@ impl Default for Costs {
     }
 }
 
-/// Function that accesses one constant in the table, by the constant's type.
+/// Function that returns one constant of the table. There is a variant for each type of constant.
 #[derive(Clone, Copy)]
 pub enum Slot {
     /// A constant in picoseconds.

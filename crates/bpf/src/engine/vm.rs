@@ -36,8 +36,8 @@ use crate::memory::{Region, Use};
 use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 
 /// Number of free bytes above the first frame. The host may compare or copy a map's key with vector
-/// loads, which read beyond the end of a short key. If the key lies at the end of the stack, a
-/// vector load must not reach the next page, which is inaccessible. The host would then use a
+/// loads, which read beyond the end of a short key. Without the free bytes, a load of a key at the end of
+/// the stack would reach the next page. That page is inaccessible, so the host would have to use a
 /// slower method.
 const SLACK: u64 = 64;
 

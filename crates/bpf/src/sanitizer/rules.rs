@@ -33,8 +33,8 @@ impl Rules {
         known.find(|(name, _)| *name == tag).map(|&(_, size)| size)
     }
 
-    /// Returns whether `tag` is the name of a kernel object's type, or of the type of a part that
-    /// functions accept in place of a kernel object.
+    /// Returns whether `tag` names the type of a kernel object or of a part of one. Functions accept
+    /// some parts in place of the object, for example `p->cpus_mask`.
     pub(super) fn is_object(&self, tag: &str) -> bool {
         let is = |object: &KernelObject| object.name == tag || object.parts.iter().any(|&(_, part)| part == tag);
         self.objects.iter().any(is)

@@ -140,8 +140,8 @@ impl Cursor {
         self.beside_reload(self.time)
     }
 
-    /// Returns the CPU time after which the task has had `ns` of CPU time for other work than the
-    /// reload that is in progress.
+    /// Returns the CPU time that the task needs for `ns` of its own work, in ns. A reload that is in
+    /// progress takes a share of the CPU time.
     #[inline]
     fn beside_reload(&self, ns: u64) -> u64 {
         match self.reload {

@@ -442,8 +442,8 @@ mod tests {
         let mut expected = std::collections::BTreeMap::new();
         let mut now = 0;
         for sequence in 0..200_000u32 {
-            // The distances include events in the current bucket, in an earlier bucket, in later
-            // buckets and in the heap.
+            // Near times are in the current bucket or in one of the next buckets, distant times in
+            // the heap.
             let ahead = [0, 300, 50_000, 3_000_000, 500_000_000, 30_000_000_000][rng.below(6) as usize];
             let time = now + rng.below(ahead + 1);
             queue.push(time, Event::Resched { cpu: cpu_id(sequence) });

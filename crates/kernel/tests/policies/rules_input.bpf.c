@@ -77,9 +77,10 @@ BREAKS_INPUT(needs_rcu_on_input, "rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock"
 }
 
 /*
- * The ends of kernel objects. The programs use the distance between two task_structs, which
- * `given[1]` contains, as an offset. They load it from the stack, because the sanitizer would
- * reject a variable offset that comes directly from memory. (The kernel's verifier rejects both.)
+ * The programs below access memory beyond the end of a kernel object. `given[1]` contains the
+ * distance between two task_structs in bytes. The programs use this number as an offset. They load
+ * it from the stack, because the sanitizer rejects a variable offset that comes directly from
+ * memory. (The kernel's verifier rejects variable offsets from memory and from the stack.)
  */
 static __always_inline u64 task_stride(void)
 {

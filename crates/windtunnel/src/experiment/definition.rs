@@ -107,7 +107,7 @@ pub struct Run {
 pub struct Calibrated {
     /// Keys of the rows with these values. A row matches if it has all of them.
     pub keys: Named,
-    /// Measured columns with these values. All of them by default.
+    /// Names of the measured columns whose published values were used. By default, all columns.
     #[serde(default)]
     pub values: Vec<String>,
     /// Text that names the constant and the arithmetic.

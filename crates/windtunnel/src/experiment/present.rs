@@ -168,7 +168,7 @@ pub fn agreement(c: &Comparison) -> String {
         format!("{}: {}{}\n", a.column, parts.join(", "), predicted.unwrap_or_default())
     };
     match c.agreement.is_empty() {
-        true => "Nothing to compare with was published.\n".into(),
+        true => "No published values are stored here, so nothing is compared.\n".into(),
         false => c.agreement.iter().map(line).collect(),
     }
 }

@@ -74,7 +74,8 @@ fn background_work_is_switched_on_by_option_or_machine_file() {
     assert!(off.get("noise").is_none());
     let server = run("smp4", &["--noise", "server"]);
     assert_ne!(server["trace_hash"], none["trace_hash"]);
-    // Each CPU has 3 kernel threads and its own LLC with 1, and the machine has 2.
+    // There are 3 kernel threads for each of the 4 CPUs, 1 for each of the 4 LLCs, and 2 for the
+    // machine.
     assert_eq!(
         (&server["tasks_total"], &server["noise"]["tasks"]),
         (&3.into(), &18.into())

@@ -29,8 +29,8 @@ pub(super) fn fields_compatible(local: &Btf, local_id: u32, target: &Btf, target
     }
 }
 
-/// Returns whether the caller of a function may declare an argument with one of the two types, and
-/// the function the same argument with the other type. Structs behind pointers are compatible even
+/// Returns whether an argument of a function may have one of the two types in the caller's
+/// declaration and the other type in the function's definition. Structs behind pointers are compatible even
 /// if their names differ.
 pub fn types_compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     compatible(local, local_id, target, target_id, 0)

@@ -175,7 +175,7 @@ pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec
     Ok(values)
 }
 
-/// The memory in which a global variable lies, or one of its elements or members.
+/// Location in memory of a global variable, or of an element or member of such a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableLocation {
     /// Address.

@@ -112,7 +112,7 @@ fn tasks_slow_each_other_only_if_their_footprints_exceed_the_llc() {
     let plain = |mib: u64| (mib * MIB, None);
     let spec = || memory_spec(1, 1, 4);
     assert_eq!(side_by_side(spec(), &[plain(8); 4]), [10 * MS; 4]);
-    // Each of four tasks has 8 of 16 MiB. Half of the bytes that it touches come from memory, which
+    // The LLC of 32 MiB holds 8 of the 16 MiB of each of the four tasks. Half of the bytes that it touches come from memory, which
     // takes 60 ps longer per byte than the LLC.
     let slowed = 10 * MS * 1024 / slowed(1024, 60_000);
     let ends = side_by_side(spec(), &[plain(16); 4]);

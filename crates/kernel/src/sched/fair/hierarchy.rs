@@ -51,8 +51,8 @@ impl Machine {
         }
     }
 
-    /// Returns the queue of `cpu` to which an entity belongs. If this is a group's queue, the
-    /// result is also the number of the group's entity.
+    /// Returns the queue of `cpu` to which an entity belongs. A group's queue
+    /// and the group's entity on the same CPU have the same number.
     #[inline]
     pub(super) fn cfs_rq_of(&self, cpu: CpuId, id: impl Into<EntityId>) -> CfsRqId {
         match self.se(id).group {

@@ -140,7 +140,7 @@ struct Statement {
     kind: Kind,
     column: usize,
     row: usize,
-    /// The row with which an order compares the first one.
+    /// For [`Kind::Order`]: the row that `row` is compared with.
     other: Option<usize>,
     difference: f64,
     text: String,

@@ -134,9 +134,9 @@ pub fn longest_wait(promise: Promise, ran: &Observed, nices: &[i32], own: usize)
             parameter("starved_ns") + parameter("lift_period_ns") + sum(&|_| lifted)
         }
         // Hogs with equal nice values have different levels only while one hog's CPU use is above
-        // the limit of a level and another's is below. A quantum takes the other hog above the
-        // limit, so it can overtake the first hog at most twice. With different nice values, the
-        // levels depend on the CPU use of the last half minute, and no bound is known.
+        // the limit of a level and another's is below. A hog below the limit runs first. One
+        // quantum takes it above the limit, so it runs before the waiting hog at most twice: once
+        // as its equal, and once below the limit. With different nice values, the levels depend on the CPU use of the last half minute, and no bound is known.
         Promise::LevelsByUse if equal => 2 * sum(&|_| parameter("quantum_ns")),
         Promise::LevelsByUse | Promise::Nothing => return None,
     };

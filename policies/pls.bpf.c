@@ -48,8 +48,8 @@ u64 nr_sorted;
 /* Bitmap of the levels that may have tasks. */
 static u64 levels;
 /*
- * For each CPU, 1 + the level into which the CPU has inserted a task since it last chose a task to
- * run, or 0. The inserted task becomes visible in the level after ops.enqueue() returns, and before
+ * For each CPU: 0 if the CPU has inserted no task into a level since it last chose a task to run.
+ * Otherwise 1 + the number of this level. The inserted task becomes visible in the level after ops.enqueue() returns, and before
  * the CPU next chooses a task.
  */
 static u8 arriving[MAX_CPUS] CPU_ALIGNED;

@@ -5,9 +5,9 @@
  * The kernel unloads a policy without ops.cpu_online() and ops.cpu_offline() when a CPU goes online
  * or offline. A policy with these callbacks stays loaded and must handle three situations:
  *
- * - Tasks in the queue of a CPU that goes offline. The CPU first runs the tasks in its queues, and
- *   when a task runs, the kernel moves it to another CPU (balance_push()). However, the CPU can no
- *   longer take a task that last ran on another CPU, so the policy must move such tasks away
+ * - Tasks in the queue of a CPU that goes offline. The kernel moves a task
+ *   that last ran on this CPU to another CPU as soon as it runs (balance_push()). But the CPU can
+ *   no longer run a task that last ran on another CPU, so the policy must move such tasks away
  *   (pass_on.h).
  * - A kick that never completes. The last action of a CPU that goes offline is to wake the task
  *   that waits for its shutdown. A call of scx_bpf_kick_cpu() for this wake-up would begin with an

@@ -142,7 +142,7 @@ static __always_inline s32 claim_idle_core(struct task_struct *p, s32 target, u3
 
 /*
  * Claims an idle CPU of the target's LLC, or returns -1. The shorter the average idle period of
- * this CPU, the fewer CPUs are examined.
+ * `this` (the CPU that executes the search), the fewer CPUs are examined.
  */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, struct cpu *this, s32 target, u32 nr_cpus, u32 size)
 {

@@ -20,8 +20,8 @@ default options. The last column lists the work of the program that is missing.
 The schedulers run on {machines}.
 
 If a task is stalled, the scheduler's watchdog notices this after at most one and a half times
-`timeout_ms`. Each run is longer than this time, so that it also finds stalls that begin later: by
-30 s on 8 CPUs, by 15 s on 20 and 32 CPUs, and by 1 s on 256 CPUs.
+`timeout_ms`. Each run is longer than this time, so that it also finds stalls that do not begin at the
+start. It is 30 s longer on 8 CPUs, 15 s longer on 20 and 32 CPUs, and 1 s longer on 256 CPUs.
 
 | workload | content |
 |---|---|

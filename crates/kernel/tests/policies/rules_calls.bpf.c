@@ -59,8 +59,8 @@ BREAKS(is_given_a_value_beyond_the_stack, "stack-out-of-bounds: load of")
 }
 
 /*
- * A bpf_cpumask contains only numbers, so it may lie in the program's own memory. Its size here is
- * that in a kernel for 8192 CPUs: 1024 bytes and one word.
+ * A bpf_cpumask contains only numbers, so it may lie in the program's own memory. Here it
+ * has the same size as in a kernel for 8192 CPUs: 1024 bytes and one word.
  */
 #define MASK_WORDS 129
 private(B) u64 masks[2 * MASK_WORDS];

@@ -260,7 +260,8 @@ void bpf_arena_free_pages(void *map, void __arena *at, u32 pages) __ksym;
 
 /*
  * Stores through two pointers into the arena: the pointer that bpf_arena_alloc_pages() has
- * returned, and a pointer that the program has cast.
+ * returned, and a pointer that the program has cast from
+ * the arena's address space to that of the program.
  */
 KEEPS(stores_to_its_pages)
 {

@@ -196,7 +196,7 @@ impl Counters {
         let alive = m.tasks.iter().filter(|task| m.find_task(task.pid).is_some());
         let used = alive.map(|task| {
             let running = if task.on_cpu { since(task.cpu.index()) } else { 0 };
-            (task.pid, task.sum_exec_runtime + running)
+            (task.pid, task.sum_exec_runtime() + running)
         });
         Counters {
             at: now,

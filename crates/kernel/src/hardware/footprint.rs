@@ -166,7 +166,7 @@ impl Machine {
     /// two cache lines of its task_struct.
     #[inline]
     pub(crate) fn write_task(&mut self, task: TaskId) {
-        let addr = self.tasks[task].addr;
+        let addr = self.tasks[task].addr();
         let ns = self.region.lines().store_two(self.this_cpu.nr(), addr);
         if ns > 0 {
             self.charge_here(ns);

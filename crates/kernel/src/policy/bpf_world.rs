@@ -94,7 +94,7 @@ impl World for Machine {
         let task = if curr == IDLE {
             self.layout.idle_struct(self.this_cpu)
         } else {
-            self.layout.task_struct(curr)
+            &self.tasks[curr].task_struct
         };
         task.comm.map(|byte| byte as u8)
     }

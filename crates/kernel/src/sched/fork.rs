@@ -6,12 +6,12 @@ use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout;
-use crate::policy::layout::mirror;
 use crate::sched::class::{Class, flags};
 use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
 use crate::sched::{ext, fair, rt, tracepoint};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::table::Id;
 use crate::simulation::timeline::LockId;
 use bpf::errno::EAGAIN;
 use bpf::memory::{RECORD, Use};
@@ -87,6 +87,26 @@ impl Machine {
         } else {
             (self.sync.new_process(), pid)
         };
+        let reused = self.free_tasks.pop();
+        let id = reused.unwrap_or_else(|| TaskId::new(self.tasks.len()));
+        let wake_generation = reused.map_or(0, |id| self.tasks[id].wake_generation.wrapping_add(1));
+        let leader = if tgid == pid {
+            id
+        } else {
+            self.find_task(tgid).unwrap_or(id)
+        };
+        let above = (parent != IDLE).then_some(parent);
+        let mut task_struct = self.layout.new_task_struct(&self.region, id, leader, above);
+        task_struct.pid = pid as i32;
+        task_struct.tgid = tgid as i32;
+        task_struct.flags = self.noise.flags(index, &spec.comm) | layout::PF_FORKNOEXEC;
+        if task_struct.flags & layout::PF_KTHREAD != 0 {
+            // Kernel threads have no address space.
+            task_struct.mm = std::ptr::null_mut();
+        }
+        task_struct.start_time = self.now;
+        task_struct.start_boottime = self.now;
+        task_struct.scx.tid = u64::from(pid);
         let nr_cpus_allowed = cpus.weight();
         let (affinity, cpus) = self.checks.group(cpus);
         let mut comm = spec.comm.clone();
@@ -96,7 +116,7 @@ impl Machine {
             tgid,
             parent: self.pid_of(parent),
             comm: comm.clone(),
-            addr: 0,
+            task_struct,
             state: State::Running,
             off_cpu_at: 0,
             class: Class::Fair,
@@ -113,14 +133,12 @@ impl Machine {
             process,
             cgroup: spec.cgroup,
             moving_from: None,
-            sum_exec_runtime: 0,
             waiting_since: self.now,
-            flags: self.noise.flags(index, &spec.comm),
             last_wakee: IDLE,
             wakee_flips: 0,
             wakee_flip_decay: 0,
             migration_disabled: 0,
-            wake_generation: 0,
+            wake_generation,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             program: crate::programs::cursor::Cursor::new(
@@ -138,14 +156,10 @@ impl Machine {
         set_policy_fields(&mut task, spec.policy);
         task.class = ext::class_for(self, &task);
         let prio = task.prio();
-        let id = match self.free_tasks.pop() {
-            Some(id) => {
-                task.wake_generation = self.tasks[id].wake_generation.wrapping_add(1);
-                self.tasks[id] = task;
-                id
-            }
-            None => self.tasks.push(task),
-        };
+        match reused {
+            Some(id) => self.tasks[id] = task,
+            None => assert_eq!(self.tasks.push(task), id),
+        }
         self.pids.push(id);
         self.threads.insert(self.tasks[id].sort_key(), id);
         let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
@@ -161,7 +175,7 @@ impl Machine {
             self.cancel_fork(id, parent, errno);
             return None;
         }
-        let parent_pid = match layout::is_kthread(self.tasks[id].flags) {
+        let parent_pid = match self.tasks[id].is_kthread() {
             true => trace::KTHREADD,
             false => self.pid_of(parent),
         };
@@ -274,8 +288,7 @@ impl Machine {
     /// Makes the running task exit (do_exit). schedule() then switches to another task and frees
     /// the exited task.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
-        self.tasks[task].flags |= layout::PF_EXITING;
-        mirror::mirror_flags(self, task);
+        self.tasks[task].task_struct.flags |= layout::PF_EXITING;
         let pid = self.tasks[task].pid;
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
@@ -288,7 +301,7 @@ impl Machine {
         let t = &self.tasks[task];
         self.pids[t.pid as usize] = IDLE;
         self.threads.remove(&t.sort_key());
-        let is_noise = layout::is_kthread(t.flags);
+        let is_noise = t.is_kthread();
         self.nr_alive -= 1;
         self.noise.nr_tasks -= u32::from(is_noise);
         self.free_if_gone(task);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated kernel's data about a task.
 //!
-//! BPF programs do not see this struct. They see a separate `task_struct` (`policy::layout`). Each
-//! field exists in only one of the two. The exceptions are the task's identity and affinity, which
-//! are copied to the `task_struct` whenever they change.
+//! A field that BPF programs can see is in the task's `task_struct` (`policy::layout`), all other
+//! fields are in [`Task`].
 
 use super::{ext, fair, rt};
 use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
+use crate::policy::layout::{PF_KTHREAD, task_struct};
 use crate::programs::cursor::Cursor;
 use crate::sched::class::Class;
 use crate::simulation::id::{CpuId, TaskId};
+use bpf::memory::Owned;
 use std::rc::Rc;
 use workload::Policy;
 
@@ -46,10 +47,8 @@ pub const ALL_CPUS: AffinityGroup = 0;
 /// access few cache lines of the computer that runs the simulation.
 #[repr(C, align(64))]
 pub struct Task {
-    /// Address at which BPF programs see the task's `task_struct`.
-    pub addr: u64,
-    /// CPU time that the task has used, ns.
-    pub sum_exec_runtime: u64,
+    /// The fields that BPF programs can read, and in part write.
+    pub task_struct: Owned<task_struct>,
     /// Time at which the task's wait for a CPU began, ns. The task either became runnable or was
     /// switched out while it was still runnable.
     pub waiting_since: u64,
@@ -61,8 +60,6 @@ pub struct Task {
     pub nr_cpus_allowed: u32,
     /// Nesting depth of migrate_disable(); migration is disabled while it is above 0.
     pub migration_disabled: u32,
-    /// PF_* flags such as PF_WQ_WORKER and PF_EXITING, as in task_struct.
-    pub flags: u32,
     /// Time at which the CPU that ran the task last finishes its switch to the next task, ns. In
     /// Linux, `p->on_cpu` is set until then.
     pub off_cpu_at: u64,
@@ -108,6 +105,36 @@ pub struct Task {
 }
 
 impl Task {
+    /// Returns the address at which BPF programs see the task's `task_struct`.
+    #[inline]
+    pub fn addr(&self) -> u64 {
+        self.task_struct.addr()
+    }
+
+    /// Returns the PF_* flags.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.task_struct.flags
+    }
+
+    pub fn is_kthread(&self) -> bool {
+        self.flags() & PF_KTHREAD != 0
+    }
+
+    /// Returns the CPU time that the task has used, ns.
+    #[inline]
+    pub fn sum_exec_runtime(&self) -> u64 {
+        self.task_struct.se.sum_exec_runtime
+    }
+
+    /// Adds `ns` to the CPU time that the task has used. All of it counts as user time.
+    #[inline]
+    pub(crate) fn add_exec_runtime(&mut self, ns: u64) {
+        let s = &mut *self.task_struct;
+        s.se.sum_exec_runtime += ns;
+        s.utime = s.se.sum_exec_runtime;
+    }
+
     /// Returns the key that orders live tasks: by process, then by pid.
     pub(crate) fn sort_key(&self) -> u64 {
         u64::from(self.tgid) << 32 | u64::from(self.pid)

@@ -225,7 +225,7 @@ fn slices_end_at_a_tick() {
         .machine
         .tasks
         .iter()
-        .map(|task| task.sum_exec_runtime / MS)
+        .map(|task| task.sum_exec_runtime() / MS)
         .collect();
     assert!(used[0].abs_diff(used[1]) <= 21, "{used:?}");
 }

@@ -516,7 +516,12 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
     run.run(25 * MS);
     run.assert_alive();
     let held = run.var("held_addr");
-    let reused = |run: &Run| run.machine.tasks.iter().any(|task| task.pid >= 4 && task.addr == held);
+    let reused = |run: &Run| {
+        run.machine
+            .tasks
+            .iter()
+            .any(|task| task.pid >= 4 && task.addr() == held)
+    };
     assert_eq!((run.var("held_pid"), run.var("released"), reused(&run)), (1, 0, false));
     run.run(45 * MS);
     run.assert_alive();

@@ -288,7 +288,7 @@ impl Running<'_> {
             .machine
             .tasks
             .iter()
-            .map(|task| (task.pid, task.sum_exec_runtime))
+            .map(|task| (task.pid, task.sum_exec_runtime()))
             .collect();
         Ok(())
     }
@@ -317,7 +317,7 @@ impl Running<'_> {
         };
         let live = self.machine.tasks.iter().filter(|task| task.state != State::Dead);
         live.filter(move |task| called(&task.comm))
-            .map(|task| (task.pid, task.sum_exec_runtime))
+            .map(|task| (task.pid, task.sum_exec_runtime()))
     }
 
     fn value(&self, text: &str) -> Result<i128, String> {

@@ -14,11 +14,6 @@ pub const PF_WQ_WORKER: u32 = 0x0000_0020;
 pub const PF_FORKNOEXEC: u32 = 0x0000_0040;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
 
-/// Returns whether a task with these flags is a kernel thread.
-pub fn is_kthread(flags: u32) -> bool {
-    flags & PF_KTHREAD != 0
-}
-
 kstruct! {
     /// A bitmap of CPUs with as many words as the machine needs. In the kernel, the array has a
     /// fixed size instead.

@@ -190,7 +190,11 @@ fn cancel(m: &mut Machine, set: &[TaskId], to: u32) {
 }
 
 fn move_args(m: &Machine, task: TaskId, from: u32, to: u32) -> [u64; 3] {
-    [m.tasks[task].addr, m.layout.cgroup_addr(from), m.layout.cgroup_addr(to)]
+    [
+        m.tasks[task].addr(),
+        m.layout.cgroup_addr(from),
+        m.layout.cgroup_addr(to),
+    ]
 }
 
 /// Calls ops.cgroup_move() for a task that has moved to another cgroup (scx_cgroup_move_task). The

@@ -120,7 +120,7 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
         return Verdict::None;
     }
     let local = m.ext.dsqs.local(cpu);
-    let prev_addr = if prev_on_ext { m.tasks[prev].addr } else { 0 };
+    let prev_addr = if prev_on_ext { m.tasks[prev].addr() } else { 0 };
     m.ext.dsp.cpu = cpu;
     let cpu_arg = m.ext.cids.arg(cpu);
     for round in 1..=SCX_DSP_MAX_LOOPS {
@@ -281,7 +281,7 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
             break;
         }
         let task_cpu = m.tasks[task].cpu;
-        m.read_line(m.tasks[task].addr);
+        m.read_line(m.tasks[task].addr());
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
             m.record_decision(|m| take_decision(m, task, dsq, cpu));
@@ -390,7 +390,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
         ops_dequeue(m, task, SCX_DEQ_CORE_SCHED_EXEC);
         dispatch_dequeue(m, cpu, task);
         if m.ext.has_op(Op::Running) {
-            let addr = m.tasks[task].addr;
+            let addr = m.tasks[task].addr();
             ops::call_task(m, Op::Running, task, &[addr]);
         }
     }
@@ -402,7 +402,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     kick::kick_sync(m, cpu);
     if m.scx_flag(task, SCX_TASK_QUEUED) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         if m.ext.has_op(Op::Stopping) {
             ops::call_task(m, Op::Stopping, task, &[addr, 1]);
         }
@@ -472,7 +472,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     }
     let bypassing = m.ext.bypassing();
     if m.ext.has_op(Op::SelectCpu) && !bypassing {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
         m.ext.direct = DirectDispatch::For(task);
         let frame = Frame::about(task, None);
@@ -505,7 +505,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
     if m.ext.has_op(Op::Yield) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::Yield, task, &[addr, 0]);
     } else {
         m.scx_entity_mut(task).slice = 0;
@@ -528,7 +528,7 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     if m.ext.bypassing() {
         m.scx_entity_mut(task).slice = 0;
     } else if m.ext.has_op(Op::Tick) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::Tick, task, &[addr]);
     }
     if m.scx_entity(task).slice == 0 {

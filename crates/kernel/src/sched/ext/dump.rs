@@ -212,7 +212,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
         mask(&t.cpus, m.rqs.len() as u32),
         t.migration_disabled,
     );
-    let addr = t.addr;
+    let addr = t.addr();
     m.ext.dump.text.push_str(&text);
     let context = m.ext.dump.context;
     let frame = Frame::locked(cpu);

@@ -325,7 +325,7 @@ fn select_idle_cpu(
         }
         let waker_node = node_of(m, waker);
         let curr = m.rqs[waker].curr;
-        let exiting = curr != IDLE && m.tasks[curr].flags & PF_EXITING != 0;
+        let exiting = curr != IDLE && m.tasks[curr].flags() & PF_EXITING != 0;
         if !exiting
             && m.ext.local_dsq_empty(waker)
             && (flags & SCX_PICK_IDLE_IN_NODE == 0 || waker_node == node)

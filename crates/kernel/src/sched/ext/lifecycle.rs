@@ -32,7 +32,7 @@ pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
         let at = offset_of!(scx_init_task_args, cgroup);
         let cgroup = m.layout.cgroup_addr(m.tasks[task].cgroup);
         args[at..at + 8].copy_from_slice(&cgroup.to_le_bytes());
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         let Some(result) = ops::call_with_struct(m, Op::InitTask, Frame::NONE, addr, &args) else {
             return -EFAULT;
         };
@@ -84,7 +84,7 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
     m.ext.nr_enabled += 1;
     let weight = cgroup_weight(&m.tasks[task]);
     m.scx_entity_mut(task).weight = weight;
-    let addr = m.tasks[task].addr;
+    let addr = m.tasks[task].addr();
     if m.ext.has_op(Op::Enable) {
         ops::call_task(m, Op::Enable, task, &[addr]);
     }
@@ -98,7 +98,7 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
 fn disable_task(m: &mut Machine, task: TaskId) {
     clear_direct_dispatch(m, task);
     if m.ext.has_op(Op::Disable) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::Disable, task, &[addr]);
     }
     m.scx_set_state(task, TaskState::Ready);
@@ -120,7 +120,7 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
             args[offset_of!(scx_exit_task_args, cancelled)] = u8::from(state == TaskState::Init);
             let t = &m.tasks[task];
             let frame = Frame::about(task, Some(t.cpu));
-            let addr = t.addr;
+            let addr = t.addr();
             ops::call_with_struct(m, Op::ExitTask, frame, addr, &args);
         }
     }
@@ -198,7 +198,7 @@ pub(super) fn switching_to(m: &mut Machine, task: TaskId) {
 /// Calls ops.set_cpumask() for a task.
 pub(super) fn set_cpumask(m: &mut Machine, task: TaskId) {
     if m.ext.has_op(Op::SetCpumask) {
-        let args = [m.tasks[task].addr, cid::mask_arg(m, task)];
+        let args = [m.tasks[task].addr(), cid::mask_arg(m, task)];
         ops::call_task(m, Op::SetCpumask, task, &args);
     }
 }
@@ -222,7 +222,7 @@ pub(super) fn reweight(m: &mut Machine, task: TaskId) {
     }
     m.scx_entity_mut(task).weight = weight;
     if m.ext.has_op(Op::SetWeight) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::SetWeight, task, &[addr, u64::from(weight)]);
     }
 }

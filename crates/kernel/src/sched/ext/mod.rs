@@ -171,7 +171,7 @@ pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
 
 /// Frees the BPF local storage of a task that has no references any more (__put_task_struct).
 pub(crate) fn free_task_storage(m: &mut Machine, task: TaskId) {
-    let addr = m.tasks[task].addr;
+    let addr = m.tasks[task].addr();
     lifecycle::free_local_storage(m, [addr]);
 }
 

@@ -16,7 +16,7 @@ fn cpus(nr: u32) -> MachineSpec {
 /// Returns the CPU time that all tasks of a cgroup have used, ns.
 fn used_in(m: &Machine, cgroup: u32) -> u64 {
     let tasks = m.tasks.iter().filter(|t| t.cgroup == cgroup);
-    tasks.map(|t| t.sum_exec_runtime).sum()
+    tasks.map(|t| t.sum_exec_runtime()).sum()
 }
 
 /// Adds `nr` hogs to a cgroup. They start on the CPUs 0 to `nr_cpus` - 1 in turn.
@@ -371,12 +371,12 @@ fn random(seed: u64) {
             t.comm
         );
     }
-    let ran = m.tasks.iter().map(|t| t.sum_exec_runtime).collect::<Vec<_>>();
+    let ran = m.tasks.iter().map(|t| t.sum_exec_runtime()).collect::<Vec<_>>();
     m.run(6 * SECOND, &mut Vec::new());
     for (t, before) in m.tasks.iter().zip(ran) {
         let low = t.policy == Policy::Idle || t.cgroup != 0;
         assert!(
-            low || t.sum_exec_runtime > before,
+            low || t.sum_exec_runtime() > before,
             "seed {seed}: {} must run after the last change of a cgroup",
             t.comm
         );

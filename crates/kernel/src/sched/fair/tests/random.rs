@@ -80,7 +80,7 @@ fn one(seed: u64) {
     }
     for (n, t) in m.tasks.iter().enumerate() {
         assert!(
-            t.sum_exec_runtime > 0,
+            t.sum_exec_runtime() > 0,
             "seed {seed}: task {n} with the policy {:?} never ran",
             t.policy
         );

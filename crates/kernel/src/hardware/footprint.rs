@@ -60,7 +60,7 @@ impl Machine {
     /// Sets the footprint of a new child. The child uses its parent's memory, which is shared or
     /// copied on write. This memory is in the caches of the CPU on which the parent runs.
     pub(crate) fn fork_footprint(&mut self, parent: TaskId, child: TaskId) {
-        if !self.caches.active || parent == IDLE || !self.tasks[parent].on_cpu {
+        if !self.caches.active || parent == IDLE || !self.tasks[parent].on_cpu() {
             return;
         }
         let from = &self.tasks[parent];

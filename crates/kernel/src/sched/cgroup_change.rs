@@ -131,7 +131,7 @@ impl Machine {
     /// In Linux, ops.cgroup_exit() is called later, when the kernel drops its last reference to the
     /// cgroup. Here it is called immediately.
     fn cgroup_rmdir(&mut self, cgroup: u32) -> Result<(), i32> {
-        let alive = |t: &Task| t.cgroup == cgroup && t.state != State::Dead;
+        let alive = |t: &Task| t.cgroup == cgroup && t.state() != State::Dead;
         if self.tasks.iter().any(alive) || self.online_children(cgroup).next().is_some() {
             return Err(EBUSY);
         }
@@ -174,11 +174,11 @@ impl Machine {
                 ext::cgroup::moved(m, task, to);
             });
             let (t, cpu) = (&self.tasks[task], self.tasks[task].cpu);
-            if t.on_cpu {
+            if t.on_cpu() {
                 // The new group may be throttled or have a smaller share, so another task may have
                 // to run now.
                 self.resched_curr(cpu);
-            } else if t.on_rq {
+            } else if t.on_rq() {
                 self.wakeup_preempt(cpu, task, 0);
             }
             if self.cgroups.cpusets {

@@ -117,7 +117,6 @@ impl Machine {
             parent: self.pid_of(parent),
             comm: comm.clone(),
             task_struct,
-            state: State::Running,
             off_cpu_at: 0,
             class: Class::Fair,
             policy: spec.policy,
@@ -128,8 +127,6 @@ impl Machine {
             nr_cpus_allowed,
             affinity,
             cpu,
-            on_rq: false,
-            on_cpu: false,
             process,
             cgroup: spec.cgroup,
             moving_from: None,
@@ -208,7 +205,7 @@ impl Machine {
             self.tasks[parent].children -= 1;
         }
         let t = &mut self.tasks[task];
-        t.state = State::Dead;
+        t.set_state(State::Dead);
         self.failed_forks.push((t.comm.clone(), errno));
         self.release_task(task);
     }
@@ -264,7 +261,7 @@ impl Machine {
     pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let cpu = self.tasks[task].cpu;
         self.update_rq_clock(cpu);
-        let queued = self.tasks[task].on_rq;
+        let queued = self.tasks[task].on_rq();
         if queued {
             self.deactivate_task(cpu, task, flags::NOCLOCK);
         }
@@ -331,7 +328,7 @@ impl Machine {
     /// acquired (`rcu_users` is 0).
     pub(crate) fn is_unreferenced(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.is_task_referenced(task)
+        t.state() == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.is_task_referenced(task)
     }
 
     /// Drops all references to tasks that the policy still holds when it ends.

@@ -32,7 +32,7 @@ impl Machine {
     #[inline]
     pub(crate) fn is_waiting(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        t.on_rq && !(self.task_groups.limited() && t.fair.throttled)
+        t.on_rq() && !(self.task_groups.limited() && t.fair.throttled)
     }
 
     /// Charges the running task, its class and the deadline servers with `ns` of CPU time.

@@ -29,9 +29,9 @@ impl Machine {
         }
         let to = self.select_fallback_rq(task, cpu);
         let t = &self.tasks[task];
-        if t.on_cpu {
+        if t.on_cpu() {
             self.migrate_running(task, to, MigrateReason::Affinity);
-        } else if t.on_rq {
+        } else if t.on_rq() {
             self.move_queued_task(task, to, MigrateReason::Affinity);
         } else {
             self.set_task_cpu(task, to, MigrateReason::Affinity);
@@ -97,8 +97,8 @@ impl Machine {
         self.class_switched_to(cpu, task);
         let t = &self.tasks[task];
         // If the new class is the real-time class, it may have pushed the task to another CPU.
-        if t.on_rq && t.cpu == cpu {
-            let demoted = t.on_cpu && t.class > from;
+        if t.on_rq() && t.cpu == cpu {
+            let demoted = t.on_cpu() && t.class > from;
             self.wakeup_preempt(cpu, task, 0);
             if demoted {
                 self.resched_curr(cpu);
@@ -114,7 +114,7 @@ impl Machine {
         if cpu != self.this_cpu {
             self.account(cpu);
         }
-        let (queued, running) = (self.tasks[task].on_rq, self.tasks[task].on_cpu);
+        let (queued, running) = (self.tasks[task].on_rq(), self.tasks[task].on_cpu());
         if queued {
             self.class_dequeue_task(cpu, task, flags::SAVE | flags::MOVE | flags::NOCLOCK);
         }

@@ -15,17 +15,23 @@ use bpf::memory::Owned;
 use std::rc::Rc;
 use workload::Policy;
 
-/// State of a task (`__state` of task_struct).
+/// State of a task (TASK_* in include/linux/sched.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum State {
-    Running,
-    /// The task is on the wake list of its CPU, which will queue it (TASK_WAKING).
-    Waking,
-    Interruptible,
-    Uninterruptible,
+    Running = 0x0,
+    Interruptible = 0x1,
+    Uninterruptible = 0x2,
     /// The task has exited.
-    Dead,
+    Dead = 0x80,
+    /// The task was woken but is not queued yet. It may be on the wake list of its CPU, which will
+    /// queue it.
+    Waking = 0x200,
 }
+
+/// Values of `on_rq` (TASK_ON_RQ_* in kernel/sched/sched.h).
+const ON_RQ_QUEUED: i32 = 1;
+const ON_RQ_MIGRATING: i32 = 2;
 
 /// Next action of the running task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +71,7 @@ pub struct Task {
     pub off_cpu_at: u64,
     /// Generation number of the pending Wake event. Wake events with other numbers are ignored.
     pub wake_generation: u32,
-    pub state: State,
     pub class: Class,
-    /// Whether the task is running or queued in its class.
-    pub on_rq: bool,
-    /// Whether the task is the current task of `cpu`.
-    pub on_cpu: bool,
     pub ext: ext::entity::Entity,
     pub program: Cursor,
     pub fair: fair::entity::Entity,
@@ -162,7 +163,79 @@ impl Task {
     }
 
     pub fn runnable(&self) -> bool {
-        self.state == State::Running
+        self.state() == State::Running
+    }
+
+    #[inline]
+    pub fn state(&self) -> State {
+        match self.task_struct.__state {
+            0x0 => State::Running,
+            0x1 => State::Interruptible,
+            0x2 => State::Uninterruptible,
+            0x200 => State::Waking,
+            _ => State::Dead,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_state(&mut self, state: State) {
+        self.task_struct.__state = state as u32;
+    }
+
+    /// Returns whether the task is running or queued in its class.
+    #[inline]
+    pub fn on_rq(&self) -> bool {
+        self.task_struct.on_rq == ON_RQ_QUEUED
+    }
+
+    #[inline]
+    pub(crate) fn set_queued(&mut self) {
+        self.task_struct.on_rq = ON_RQ_QUEUED;
+    }
+
+    /// Marks the task as not queued. A task that does not sleep will be queued again soon.
+    #[inline]
+    pub(crate) fn set_dequeued(&mut self, sleeps: bool) {
+        self.task_struct.on_rq = if sleeps { 0 } else { ON_RQ_MIGRATING };
+    }
+
+    /// Returns whether the task is the current task of `cpu`.
+    #[inline]
+    pub fn on_cpu(&self) -> bool {
+        self.task_struct.on_cpu != 0
+    }
+
+    /// Records the time at which the task begins to wait for a CPU (sched_info_enqueue).
+    #[inline]
+    pub(crate) fn sched_info_enqueue(&mut self, now: u64) {
+        if self.on_rq() && !self.on_cpu() && self.task_struct.sched_info.last_queued == 0 {
+            self.task_struct.sched_info.last_queued = now;
+        }
+    }
+
+    /// Updates the task's fields when the task stops running (finish_task, sched_info_depart).
+    #[inline]
+    pub(crate) fn depart(&mut self, now: u64) {
+        let runnable = self.runnable();
+        let s = &mut *self.task_struct;
+        s.on_cpu = 0;
+        s.nivcsw += u64::from(runnable);
+        s.nvcsw += u64::from(!runnable);
+        self.sched_info_enqueue(now);
+        self.waiting_since = now;
+    }
+
+    /// Updates the task's fields when the task begins to run (prepare_task, sched_info_arrive).
+    #[inline]
+    pub(crate) fn arrive(&mut self, now: u64) {
+        let s = &mut *self.task_struct;
+        s.on_cpu = 1;
+        let info = &mut s.sched_info;
+        if info.last_queued != 0 {
+            info.run_delay += now - info.last_queued;
+            info.last_queued = 0;
+        }
+        info.pcount += 1;
     }
 }
 

@@ -11,7 +11,6 @@
 
 use super::hook::*;
 use crate::machine::Machine;
-use crate::policy::layout;
 use crate::policy::layout::callbacks::kf;
 use crate::sched::ext::exit;
 use crate::sched::ext::ops::{self};
@@ -71,14 +70,14 @@ pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Task
         let state = if prev == IDLE {
             State::Running
         } else {
-            m.tasks[prev].state
+            m.tasks[prev].state()
         };
         let preempt = u64::from(prev != IDLE && state == State::Running);
         let args = [
             preempt,
             m.addr_of_task(prev, cpu),
             m.addr_of_task(next, cpu),
-            u64::from(layout::task_state(state)),
+            u64::from(state as u32),
         ];
         run(m, Hook::SchedSwitch, false, &args);
     }
@@ -154,7 +153,7 @@ pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
         let threads = m
             .tasks
             .iter()
-            .filter(|t| t.tgid == tgid && t.state != State::Dead)
+            .filter(|t| t.tgid == tgid && t.state() != State::Dead)
             .count();
         let alone = u64::from(threads <= 1);
         let addr = m.layout.task_addr(task);

@@ -26,7 +26,7 @@ impl Machine {
     /// Wakes a task. `waker` is the pid of the waking task, or 0 if an interrupt handler wakes it.
     fn wake(&mut self, task: TaskId, waker: u32, wake_flags: u32) -> bool {
         let t = &self.tasks[task];
-        if !matches!(t.state, State::Interruptible | State::Uninterruptible) {
+        if !matches!(t.state(), State::Interruptible | State::Uninterruptible) {
             return false;
         }
         let (waker_cpu, pid) = (self.this_cpu, t.pid);
@@ -35,7 +35,7 @@ impl Machine {
         self.charge_here(u64::from(self.spec.costs.wakeup_ns) - self.activation_ns());
         self.write_task(task);
         let t = &mut self.tasks[task];
-        t.state = State::Running;
+        t.set_state(State::Waking);
         t.wake_generation = t.wake_generation.wrapping_add(1);
         t.program.wake(self.now);
         let prev_cpu = t.cpu;
@@ -63,6 +63,7 @@ impl Machine {
         self.charge_here(self.activation_ns());
         self.lock(LockId::Rq(cpu));
         self.activate_task(cpu, task, enqueue);
+        self.tasks[task].set_state(State::Running);
         self.wakeup_preempt(cpu, task, wake_flags | flags::WF_TTWU);
         ext::task_woken(self, cpu, task);
         self.unlock(LockId::Rq(cpu));
@@ -153,12 +154,12 @@ impl Machine {
         }
         let now = self.now;
         let t = &mut self.tasks[task];
-        debug_assert!(!t.on_rq && t.runnable());
-        t.on_rq = true;
+        debug_assert!(!t.on_rq() && matches!(t.state(), State::Running | State::Waking));
         t.waiting_since = now;
         self.rqs[cpu].nr_running += 1;
         self.observe(Transition::Queued { task });
         self.class_enqueue_task(cpu, task, flags);
+        self.tasks[task].set_queued();
     }
 
     /// Removes a task from its queue on `cpu`. The task may be running.
@@ -166,12 +167,12 @@ impl Machine {
         if cpu != self.this_cpu {
             self.account(cpu);
         }
-        debug_assert!(self.tasks[task].on_rq);
+        debug_assert!(self.tasks[task].on_rq());
         self.class_dequeue_task(cpu, task, flags);
         self.rqs[cpu].nr_running -= 1;
         let t = &mut self.tasks[task];
-        t.on_rq = false;
-        if !t.on_cpu {
+        t.set_dequeued(flags & flags::SLEEP != 0);
+        if !t.on_cpu() {
             self.observe(Transition::Dequeued { task });
         }
     }
@@ -218,7 +219,7 @@ impl Machine {
     /// attach_task).
     pub(crate) fn move_queued_task(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let from = self.tasks[task].cpu;
-        debug_assert!(!self.tasks[task].on_cpu);
+        debug_assert!(!self.tasks[task].on_cpu());
         self.deactivate_task(from, task, flags::NOCLOCK);
         self.set_task_cpu(task, to, reason);
         self.lock(LockId::Rq(to));
@@ -231,7 +232,7 @@ impl Machine {
     /// wakes the task runs on the CPU on which the task went to sleep, if this CPU is online.
     pub(crate) fn timer_wake(&mut self, task: TaskId, generation: u32) {
         let t = &self.tasks[task];
-        if t.wake_generation != generation || t.state == State::Dead {
+        if t.wake_generation != generation || t.state() == State::Dead {
             return;
         }
         let cpu = if self.online_cpus.contains(t.cpu) {

@@ -15,7 +15,7 @@ impl Machine {
     pub(crate) fn waiting_tasks(&self) -> Vec<WaitingTask> {
         let ids = self.tasks.ids();
         let mut waiting: Vec<TaskId> = ids
-            .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu)
+            .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu())
             .collect();
         waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid));
         let described = |(rank, id): (usize, TaskId)| {

@@ -145,7 +145,7 @@ fn dequeue_is_called_once_for_each_enqueue() {
         .machine
         .tasks
         .iter()
-        .filter(|task| task.on_rq && !task.on_cpu)
+        .filter(|task| task.on_rq() && !task.on_cpu())
         .count() as u64;
     let (enqueued, dequeued) = (run.var("nr_enqueued"), run.var("nr_dequeued"));
     assert!(

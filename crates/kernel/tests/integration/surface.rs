@@ -56,6 +56,9 @@ fn every_field_has_the_kernels_value() {
         ("on_cpu_at_end", 1),
         ("curr_pid_at_end", 1),
         ("on_rq", 1),
+        // A task is in the state TASK_WAKING until it is queued.
+        ("state_at_wakeup", 0x200),
+        ("on_rq_at_wakeup", 0),
         ("exit_state", 0),
         ("stime", 0),
         ("parent_pid", 0),

@@ -48,7 +48,7 @@ impl Machine {
     #[inline]
     pub fn task_from_addr(&self, addr: u64) -> Option<TaskId> {
         let id = self.task_index(addr)?;
-        (self.tasks[id].state != State::Dead || self.tasks[id].on_cpu).then_some(id)
+        (self.tasks[id].state() != State::Dead || self.tasks[id].on_cpu()).then_some(id)
     }
 
     /// Returns the mask `p->cpus_ptr` of a task.
@@ -126,49 +126,13 @@ pub(crate) fn mirror_cgroup(m: &mut Machine, task: TaskId) {
     m.tasks[task].task_struct.cgroups = css_set as *mut css_set;
 }
 
-/// Updates `__state` and `on_rq` after a task was woken or went to sleep.
-#[inline]
-pub(crate) fn mirror_state(m: &mut Machine, task: TaskId) {
-    let t = &mut m.tasks[task];
-    let s = &mut t.task_struct;
-    s.__state = task_state(t.state);
-    s.on_rq = i32::from(t.on_rq);
-    // The task begins to wait for a CPU (sched_info_enqueue()).
-    if s.on_rq != 0 && s.on_cpu == 0 && s.sched_info.last_queued == 0 {
-        s.sched_info.last_queued = m.now;
-    }
-}
-
-/// Updates the current task and the statistics after `cpu` has switched from `prev` to `next`.
+/// Updates the `rq` of a CPU after the CPU has switched from `prev` to `next`.
 #[inline]
 pub(crate) fn mirror_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     let curr = m.addr_of_task(next, cpu);
     let rq = m.layout.rq_struct_mut(cpu);
     rq.curr = curr as *mut task_struct;
     rq.advance(m.now, m.rqs[cpu].capacity, prev == IDLE);
-    if prev != IDLE {
-        let t = &mut m.tasks[prev];
-        let runnable = t.runnable();
-        let s = &mut t.task_struct;
-        s.on_cpu = 0;
-        let counter = if runnable { &mut s.nivcsw } else { &mut s.nvcsw };
-        *counter = counter.wrapping_add(1);
-        mirror_state(m, prev);
-    }
-    if next != IDLE {
-        let s = &mut m.tasks[next].task_struct;
-        s.on_cpu = 1;
-        s.on_rq = 1;
-        s.__state = 0;
-        let info = &mut s.sched_info;
-        if info.last_queued != 0 {
-            // The calculation wraps around. The policy may have written any value to these fields,
-            // and no value may cause a panic.
-            info.run_delay = info.run_delay.wrapping_add(m.now.wrapping_sub(info.last_queued));
-            info.last_queued = 0;
-        }
-        info.pcount = info.pcount.wrapping_add(1);
-    }
 }
 
 /// Updates the masks of online CPUs and the cpusets after CPU hotplug.
@@ -185,7 +149,7 @@ pub(crate) fn mirror_reparent(m: &mut Machine, dead: TaskId) {
     let (dead_addr, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(CpuId::BOOT));
     let pid = m.tasks[dead].pid;
     for t in m.tasks.iter_mut().filter(|t| t.parent == pid) {
-        if t.state != State::Dead {
+        if t.state() != State::Dead {
             let s = &mut *t.task_struct;
             for parent in [&mut s.real_parent, &mut s.parent] {
                 if *parent as u64 == dead_addr {

@@ -17,7 +17,6 @@
 //! rely on this state, because programs can write only the fields in [`WRITABLE`].
 
 use crate::hardware::cpuset::CpuSet;
-use crate::sched::task::State;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use bpf::cache::Competitors;
@@ -309,17 +308,6 @@ impl Layout {
     pub fn idle_from_addr(&self, addr: u64) -> Option<CpuId> {
         // The slab contains one idle task for each CPU, in order.
         self.idle.index(addr).map(|cpu| CpuId::new(cpu as usize))
-    }
-}
-
-/// Returns the value of `__state` (TASK_*) that policies see.
-pub(crate) fn task_state(state: State) -> u32 {
-    match state {
-        State::Running => 0x0,
-        State::Waking => 0x200,
-        State::Interruptible => 0x1,
-        State::Uninterruptible => 0x2,
-        State::Dead => 0x80,
     }
 }
 

@@ -179,7 +179,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let jiffies = m.jiffies();
     let scx = *m.scx_entity(task);
     let t = &m.tasks[task];
-    let state = match t.state {
+    let state = match t.state() {
         State::Running | State::Waking => 'R',
         State::Interruptible => 'S',
         State::Uninterruptible => 'D',

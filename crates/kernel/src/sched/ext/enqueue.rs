@@ -8,9 +8,9 @@ use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
+use crate::policy::layout::PF_EXITING;
 use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
-use crate::policy::layout::{PF_EXITING, mirror};
 use crate::sched::class::{Class, flags};
 use crate::sched::deadline;
 use crate::sched::ext::core::DirectDispatch;
@@ -383,11 +383,6 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     }
     if !m.scx_flag(task, SCX_TASK_QUEUED) {
         return;
-    }
-    if deq_flags & SCX_DEQ_SLEEP != 0 {
-        // In the kernel, a task sets its sleep state before it calls schedule(). The state is
-        // therefore visible to the callbacks that are called here.
-        mirror::mirror_state(m, task);
     }
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task].addr();

@@ -122,7 +122,8 @@ pub(crate) fn irq_work(m: &mut Machine) {
 /// runqueue of `cpu` is locked.
 #[inline]
 pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    mirror::mirror_state(m, task);
+    let now = m.now;
+    m.tasks[task].sched_info_enqueue(now);
     if deferred::pending(m, cpu) {
         deferred::run_deferred(m, cpu);
     }

@@ -157,7 +157,7 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
         return false;
     }
     state.all_pinned = false;
-    if m.tasks[task].on_cpu || m.rqs[env.src_cpu].curr == task {
+    if m.tasks[task].on_cpu() || m.rqs[env.src_cpu].curr == task {
         return false;
     }
     !task_hot(m, env, task) || failed > env.span(m).cache_nice_tries
@@ -206,7 +206,7 @@ pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     if task == IDLE {
         return;
     }
-    if m.tasks[task].on_cpu {
+    if m.tasks[task].on_cpu() {
         m.migrate_running(task, dst, MigrateReason::Balance);
     } else if m.tasks[task].fair.delayed {
         detach_task(m, task, dst);

@@ -49,7 +49,7 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
     } else {
         (0, 0)
     };
-    let local = u32::from(here && t.on_rq);
+    let local = u32::from(here && t.on_rq());
     stats.load += m.cpu_load(cpu).saturating_sub(load);
     stats.util += if here {
         m.cpu_util_without(cpu, task)

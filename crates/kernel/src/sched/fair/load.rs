@@ -198,7 +198,7 @@ impl Machine {
     pub(super) fn cpu_util_without(&self, cpu: CpuId, task: TaskId) -> u64 {
         let (rq, t) = (&self.rqs[cpu].fair, &self.tasks[task]);
         let util = rq.cfs.avg.util_avg.saturating_sub(t.fair.avg.util_avg);
-        let queued = if t.on_rq { t.fair.util_est } else { 0 };
+        let queued = if t.on_rq() { t.fair.util_est } else { 0 };
         let util_est = rq.util_est.saturating_sub(queued);
         util.max(util_est).min(self.arch_capacity(cpu))
     }

@@ -421,9 +421,9 @@ pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
 }
 
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    if m.tasks[task].on_cpu {
+    if m.tasks[task].on_cpu() {
         m.resched_curr(cpu);
-    } else if m.tasks[task].on_rq {
+    } else if m.tasks[task].on_rq() {
         m.wakeup_preempt(cpu, task, 0);
     }
 }
@@ -433,9 +433,9 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
         return;
     }
-    if t.on_cpu {
+    if t.on_cpu() {
         m.resched_curr(cpu);
-    } else if t.on_rq {
+    } else if t.on_rq() {
         m.wakeup_preempt(cpu, task, 0);
     }
 }

@@ -182,7 +182,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
         return;
     }
     let sleep = flags & flags::SLEEP != 0;
-    let exits = m.tasks[task].state == State::Dead;
+    let exits = m.tasks[task].state() == State::Dead;
     let cfs_rq = m.task_cfs_rq(cpu, task);
     m.util_est_dequeue(cpu, task);
     m.update_load_avg(cfs_rq, task.into());

@@ -82,7 +82,7 @@ impl Machine {
         for &task in rq.runtime.limbo() {
             let t = &self.tasks[task];
             assert!(
-                t.fair.throttled && !t.fair.on_rq && t.on_rq && t.cpu == cpu && t.fair.group == number,
+                t.fair.throttled && !t.fair.on_rq && t.on_rq() && t.cpu == cpu && t.fair.group == number,
                 "{} is in the list of throttled tasks of a wrong queue, or is not throttled",
                 t.comm
             );

@@ -86,7 +86,7 @@ fn pushable(m: &Machine, cpu: CpuId) -> impl Iterator<Item = TaskId> + '_ {
     let rq = &m.rqs[cpu];
     rq.rt
         .iter(&m.tasks)
-        .filter(move |&task| task != rq.curr && !m.tasks[task].on_cpu && movable(m, task))
+        .filter(move |&task| task != rq.curr && !m.tasks[task].on_cpu() && movable(m, task))
 }
 
 /// Pushes waiting tasks of `cpu` to CPUs that run tasks of lower priority or are idle.

@@ -15,7 +15,7 @@ impl Machine {
     pub fn snapshot(&self, about: TaskId) -> Snapshot {
         let cpus = self.cpus().map(|cpu| self.cpu_state(cpu)).collect();
         let tasks = self.tasks.numbered();
-        let included = tasks.filter(|(id, task)| task.on_rq || (*id == about && about != IDLE));
+        let included = tasks.filter(|(id, task)| task.on_rq() || (*id == about && about != IDLE));
         Snapshot {
             time: self.now,
             cpus,
@@ -56,7 +56,7 @@ impl Machine {
             weight: task.weight,
             slice,
             vtime,
-            waiting_since: (task.on_rq && !task.on_cpu).then_some(task.waiting_since),
+            waiting_since: (task.on_rq() && !task.on_cpu()).then_some(task.waiting_since),
             cpus: (task.nr_cpus_allowed < self.nr_cpus()).then(|| CpuSet::clone(&task.cpus)),
         }
     }
@@ -69,7 +69,7 @@ impl Machine {
                 .tasks
                 .iter()
                 .filter(move |task| task.class == class && task.cpu == cpu);
-            tasks.filter(|task| task.on_rq && !task.on_cpu && !task.fair.throttled)
+            tasks.filter(|task| task.on_rq() && !task.on_cpu() && !task.fair.throttled)
         };
         for cpu in self.cpus() {
             let mut rt: Vec<_> = waiting(Class::Rt, cpu).collect();
@@ -106,7 +106,7 @@ impl Machine {
             });
         }
         let held = self.tasks.iter().filter(|task| {
-            let queued = task.class == Class::Ext && task.on_rq && !task.on_cpu;
+            let queued = task.class == Class::Ext && task.on_rq() && !task.on_cpu();
             queued && task.ext.ops_state == OpsState::Queued
         });
         queues.push(Queue {

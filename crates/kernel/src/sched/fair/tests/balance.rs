@@ -282,7 +282,7 @@ fn a_delayed_sleeper_is_moved_only_with_load() {
     assert!(moved == 1 && load > 0, "{moved} tasks with a load of {load} moved");
     m.leave();
     let t = &m.tasks[sleeper];
-    assert!(t.fair.delayed && t.fair.on_rq && !t.on_rq && t.cpu == 1);
+    assert!(t.fair.delayed && t.fair.on_rq && !t.on_rq() && t.cpu == 1);
     assert!(t.fair.vlag < 0, "the sleeper must keep its negative lag");
     let counts = |cpu: u32| {
         let rq = &m.rqs[cpu_id(cpu)];
@@ -293,7 +293,7 @@ fn a_delayed_sleeper_is_moved_only_with_load() {
     m.advance(until + 10 * MS, &mut records);
     assert!(!m.tasks[sleeper].fair.on_rq && m.tasks[sleeper].cpu == 1);
     m.advance(until + 25 * MS, &mut records);
-    assert!(m.tasks[sleeper].on_rq && m.tasks[sleeper].cpu == 1);
+    assert!(m.tasks[sleeper].on_rq() && m.tasks[sleeper].cpu == 1);
 }
 
 #[test]

@@ -365,8 +365,8 @@ fn random(seed: u64) {
             t.comm
         );
         assert_eq!(
-            t.on_rq,
-            t.state == State::Running,
+            t.on_rq(),
+            t.state() == State::Running,
             "seed {seed}: {} must be queued exactly while it is runnable",
             t.comm
         );

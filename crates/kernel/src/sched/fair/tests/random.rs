@@ -85,8 +85,8 @@ fn one(seed: u64) {
             t.policy
         );
         assert_eq!(
-            t.on_rq,
-            t.state == State::Running,
+            t.on_rq(),
+            t.state() == State::Running,
             "seed {seed}: task {n} must be queued exactly while it is runnable"
         );
     }
@@ -97,7 +97,7 @@ fn one(seed: u64) {
         records.iter().rev().find(ran).map_or(0, |r| r.time)
     };
     for t in &m.tasks {
-        let waits = t.on_rq && !t.on_cpu && t.policy != Policy::Idle;
+        let waits = t.on_rq() && !t.on_cpu() && t.policy != Policy::Idle;
         assert!(
             !waits || m.now - since(t.pid) < 1500 * MS,
             "seed {seed}: {} has waited for at least 1.5 s",
@@ -105,7 +105,7 @@ fn one(seed: u64) {
         );
     }
     for rq in &m.rqs {
-        let on: Vec<_> = m.tasks.iter().filter(|t| t.on_rq && t.cpu == rq.cpu).collect();
+        let on: Vec<_> = m.tasks.iter().filter(|t| t.on_rq() && t.cpu == rq.cpu).collect();
         assert_eq!(rq.nr_running as usize, on.len(), "seed {seed}: wrong nr_running");
         assert_eq!(
             rq.fair.cfs.h_nr_runnable as usize,

@@ -187,7 +187,7 @@ pub fn queued(m: &Machine) -> Vec<usize> {
     let on = |cpu| {
         m.tasks
             .iter()
-            .filter(|t| t.state() == State::Running && t.on_rq() && t.cpu == cpu)
+            .filter(|t| t.state() == State::Running && t.on_rq() && t.cpu() == cpu)
             .count()
     };
     m.cpus().map(on).collect()

@@ -146,7 +146,7 @@ impl Top {
             };
             tasks.push(Task {
                 name: format!("{}:{pid}", task.comm),
-                cpu: task.cpu.nr(),
+                cpu: task.cpu().nr(),
                 cpu_percent: share(used, before.tasks.get(pid).copied().unwrap_or(0)).min(100.0),
                 waits: (task.on_rq() && !task.on_cpu()).then(|| after.at.saturating_sub(task.waiting_since)),
             });
@@ -195,7 +195,7 @@ impl Counters {
             .map(|cpu| m.rqs[cpu].time.tasks_ns + m.rqs[cpu].time.overhead_ns + since(cpu));
         let alive = m.tasks.iter().filter(|task| m.find_task(task.pid).is_some());
         let used = alive.map(|task| {
-            let running = if task.on_cpu() { since(task.cpu.index()) } else { 0 };
+            let running = if task.on_cpu() { since(task.cpu().index()) } else { 0 };
             (task.pid, task.sum_exec_runtime() + running)
         });
         Counters {

@@ -64,7 +64,7 @@ impl Machine {
             return;
         }
         let from = &self.tasks[parent];
-        let (home, cpu, bytes) = (from.footprint.home, from.cpu, from.footprint.bytes);
+        let (home, cpu, bytes) = (from.footprint.home, from.cpu(), from.footprint.bytes);
         let cpu_info = &self.spec.topology.cpus[cpu.index()];
         let home = if home == NOWHERE { cpu_info.node } else { home };
         let left = |cache: &Cache, number: u32, bytes: u64| Left {

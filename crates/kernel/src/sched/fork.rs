@@ -7,7 +7,7 @@ use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout;
 use crate::sched::class::{Class, flags};
-use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
+use crate::sched::task::{State, Task};
 use crate::sched::{ext, fair, rt, tracepoint};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -16,7 +16,6 @@ use crate::simulation::timeline::LockId;
 use bpf::errno::EAGAIN;
 use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
-use workload::Policy;
 
 impl Machine {
     /// Creates the task that is described by `workload.tasks[index as usize]`. `parent` is the task
@@ -32,7 +31,7 @@ impl Machine {
         let allowed = self.initial_cpus(spec.cgroup, allowed);
         let cpu = match spec.start_cpu {
             Some(cpu) => self.named_cpu(cpu),
-            None if parent != IDLE => self.tasks[parent].cpu,
+            None if parent != IDLE => self.tasks[parent].cpu(),
             None => {
                 let nth = self.sync.next_start % allowed.weight().max(1);
                 self.sync.next_start += 1;
@@ -45,7 +44,7 @@ impl Machine {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
         // The kernel work of creating a task without a parent is done on the new task's CPU.
-        let from = if parent == IDLE { cpu } else { self.tasks[parent].cpu };
+        let from = if parent == IDLE { cpu } else { self.tasks[parent].cpu() };
         if parent == IDLE {
             self.enter(from);
         }
@@ -107,7 +106,7 @@ impl Machine {
         task_struct.start_time = self.now;
         task_struct.start_boottime = self.now;
         task_struct.scx.tid = u64::from(pid);
-        let nr_cpus_allowed = cpus.weight();
+        task_struct.nr_cpus_allowed = cpus.weight() as i32;
         let (affinity, cpus) = self.checks.group(cpus);
         let mut comm = spec.comm.clone();
         truncate_comm(&mut comm);
@@ -119,14 +118,8 @@ impl Machine {
             task_struct,
             off_cpu_at: 0,
             class: Class::Fair,
-            policy: spec.policy,
-            static_prio: 120,
-            rt_priority: 0,
-            weight: 1024,
             cpus,
-            nr_cpus_allowed,
             affinity,
-            cpu,
             process,
             cgroup: spec.cgroup,
             moving_from: None,
@@ -134,7 +127,6 @@ impl Machine {
             last_wakee: IDLE,
             wakee_flips: 0,
             wakee_flip_decay: 0,
-            migration_disabled: 0,
             wake_generation,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
@@ -150,7 +142,8 @@ impl Machine {
         if let Some(rng) = self.noise.rng(index) {
             task.program.set_rng(rng);
         }
-        set_policy_fields(&mut task, spec.policy);
+        task.set_cpu(cpu);
+        task.set_params(spec.policy);
         task.class = ext::class_for(self, &task);
         let prio = task.prio();
         match reused {
@@ -214,7 +207,7 @@ impl Machine {
     /// queued on the CPU in its field `cpu` instead.
     fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
         tracepoint::wake_up_new_task(self, task);
-        let prev_cpu = self.tasks[task].cpu;
+        let prev_cpu = self.tasks[task].cpu();
         let cpu = if forced {
             prev_cpu
         } else {
@@ -242,7 +235,7 @@ impl Machine {
     /// better CPU (sched_exec).
     pub(crate) fn exec(&mut self, task: TaskId, mut comm: String) {
         truncate_comm(&mut comm);
-        let cpu = self.tasks[task].cpu;
+        let cpu = self.tasks[task].cpu();
         self.exec_footprint(cpu, task);
         let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
         tracepoint::task_rename(self, task, &comm);
@@ -259,7 +252,7 @@ impl Machine {
 
     /// Moves the running task to another CPU. In Linux, the stopper thread does this.
     pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
-        let cpu = self.tasks[task].cpu;
+        let cpu = self.tasks[task].cpu();
         self.update_rq_clock(cpu);
         let queued = self.tasks[task].on_rq();
         if queued {
@@ -338,29 +331,6 @@ impl Machine {
                 self.free_tasks.push(task);
             }
         }
-    }
-}
-
-/// Value of `rt_priority` for SCHED_DEADLINE tasks. It is above all real-time priorities, so that
-/// `prio()` is -1.
-const DEADLINE: u32 = 100;
-
-/// Sets the fields `static_prio`, `weight` and `rt_priority` of a task according to its policy
-/// (__setscheduler_params).
-pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
-    task.policy = policy;
-    task.rt_priority = 0;
-    match policy {
-        Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
-            task.static_prio = 120 + nice;
-            task.weight = PRIO_TO_WEIGHT[(nice + 20) as usize];
-        }
-        Policy::Idle => {
-            task.static_prio = 120;
-            task.weight = WEIGHT_IDLEPRIO;
-        }
-        Policy::Deadline => task.rt_priority = DEADLINE,
-        Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => task.rt_priority = rt_priority,
     }
 }
 

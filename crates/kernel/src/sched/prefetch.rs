@@ -30,7 +30,7 @@ impl Machine {
         }
         // The task itself was already prefetched one event earlier.
         if let Some(Event::Wake { task, .. }) = next {
-            self.prefetch_rq(self.tasks[task].cpu);
+            self.prefetch_rq(self.tasks[task].cpu());
         }
     }
 

@@ -113,7 +113,7 @@ impl Machine {
         debug_assert_eq!(cpu, self.this_cpu);
         let prev = self.rqs[cpu].curr;
         // A task that has left its queue was charged with its CPU time before it left.
-        if prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu == cpu {
+        if prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu() == cpu {
             self.update_rq_clock(cpu);
         } else {
             self.account(cpu);
@@ -197,7 +197,8 @@ impl Machine {
         } else {
             let task = &mut self.tasks[next];
             debug_assert_eq!(
-                task.cpu, cpu,
+                task.cpu(),
+                cpu,
                 "{} was picked by a CPU that it does not belong to",
                 task.comm
             );

@@ -4,13 +4,15 @@
 //! A field that BPF programs can see is in the task's `task_struct` (`policy::layout`), all other
 //! fields are in [`Task`].
 
+use super::fair::entity::{scale_load, scale_load_down};
 use super::{ext, fair, rt};
 use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
-use crate::policy::layout::{PF_KTHREAD, task_struct};
+use crate::policy::layout::*;
 use crate::programs::cursor::Cursor;
 use crate::sched::class::Class;
 use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::table::Id;
 use bpf::memory::Owned;
 use std::rc::Rc;
 use workload::Policy;
@@ -59,13 +61,8 @@ pub struct Task {
     /// switched out while it was still runnable.
     pub waiting_since: u64,
     pub pid: u32,
-    /// CPU on which the task runs or ran last.
-    pub cpu: CpuId,
     /// Number by which `watch::check` identifies the set `cpus`.
     pub affinity: AffinityGroup,
-    pub nr_cpus_allowed: u32,
-    /// Nesting depth of migrate_disable(); migration is disabled while it is above 0.
-    pub migration_disabled: u32,
     /// Time at which the CPU that ran the task last finishes its switch to the next task, ns. In
     /// Linux, `p->on_cpu` is set until then.
     pub off_cpu_at: u64,
@@ -76,14 +73,6 @@ pub struct Task {
     pub program: Cursor,
     pub fair: fair::entity::Entity,
     pub rt: rt::queue::Entity,
-    pub policy: Policy,
-    /// Static priority: 120 plus the nice value.
-    pub static_prio: i32,
-    /// Real-time priority: 1 to 99 for SCHED_FIFO and SCHED_RR, 100 for SCHED_DEADLINE, 0 for all
-    /// other policies.
-    pub rt_priority: u32,
-    /// Load weight of the nice value (sched_prio_to_weight).
-    pub weight: u32,
     /// CPUs on which the task may run. Tasks with equal sets share one set ([`Checks::group`]).
     ///
     /// [`Checks::group`]: crate::watch::check::Checks::group
@@ -122,6 +111,31 @@ impl Task {
         self.flags() & PF_KTHREAD != 0
     }
 
+    /// Returns the CPU on which the task runs or ran last. BPF programs cannot write this number.
+    #[inline]
+    pub fn cpu(&self) -> CpuId {
+        CpuId::new(self.task_struct.thread_info.cpu as usize)
+    }
+
+    #[inline]
+    pub(crate) fn set_cpu(&mut self, cpu: CpuId) {
+        let s = &mut *self.task_struct;
+        s.recent_used_cpu = s.thread_info.cpu as i32;
+        s.thread_info.cpu = cpu.nr();
+        s.wake_cpu = cpu.nr() as i32;
+    }
+
+    #[inline]
+    pub fn nr_cpus_allowed(&self) -> u32 {
+        self.task_struct.nr_cpus_allowed as u32
+    }
+
+    /// Returns the nesting depth of migrate_disable(). Migration is disabled while it is above 0.
+    #[inline]
+    pub fn migration_disabled(&self) -> u16 {
+        self.task_struct.migration_disabled
+    }
+
     /// Returns the CPU time that the task has used, ns.
     #[inline]
     pub fn sum_exec_runtime(&self) -> u64 {
@@ -141,18 +155,55 @@ impl Task {
         u64::from(self.tgid) << 32 | u64::from(self.pid)
     }
 
-    /// Returns `p->prio` as the kernel calculates it: -1 for deadline tasks, 0 to 98 for real-time
-    /// tasks and 100 to 139 for normal tasks.
+    /// Returns the priority: -1 for deadline tasks, 0 to 98 for real-time tasks and 100 to 139 for
+    /// normal tasks.
+    #[inline]
     pub fn prio(&self) -> i32 {
-        if self.rt_priority > 0 {
-            99 - self.rt_priority as i32
-        } else {
-            self.static_prio
-        }
+        self.task_struct.prio
     }
 
-    pub fn nice(&self) -> i32 {
-        self.static_prio - 120
+    /// Returns the scheduling policy, SCHED_*.
+    #[inline]
+    pub fn policy(&self) -> u32 {
+        self.task_struct.policy
+    }
+
+    /// Returns the load weight of the nice value (sched_prio_to_weight).
+    pub fn weight(&self) -> u32 {
+        scale_load_down(self.task_struct.se.load.weight) as u32
+    }
+
+    /// Sets the fields of the task_struct that depend on the scheduling policy and the nice value
+    /// (__setscheduler_params).
+    pub(crate) fn set_params(&mut self, policy: Policy) {
+        let s = &mut *self.task_struct;
+        (s.policy, s.rt_priority) = match policy {
+            Policy::Normal { .. } => (SCHED_NORMAL, 0),
+            Policy::Fifo { rt_priority } => (SCHED_FIFO, rt_priority),
+            Policy::RoundRobin { rt_priority } => (SCHED_RR, rt_priority),
+            Policy::Batch { .. } => (SCHED_BATCH, 0),
+            Policy::Idle => (SCHED_IDLE, 0),
+            Policy::Deadline => (SCHED_DEADLINE, 0),
+            Policy::Ext { .. } => (SCHED_EXT, 0),
+        };
+        // The other policies keep the nice value, which has no effect on them.
+        let fair = match policy {
+            Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
+                Some((nice, PRIO_TO_WEIGHT[(nice + 20) as usize]))
+            }
+            Policy::Idle => Some((0, WEIGHT_IDLEPRIO)),
+            Policy::Deadline | Policy::Fifo { .. } | Policy::RoundRobin { .. } => None,
+        };
+        if let Some((nice, weight)) = fair {
+            s.static_prio = 120 + nice;
+            s.se.load.weight = scale_load(weight).into();
+        }
+        s.prio = match s.policy {
+            SCHED_DEADLINE => -1,
+            SCHED_FIFO | SCHED_RR => 99 - s.rt_priority as i32,
+            _ => s.static_prio,
+        };
+        s.normal_prio = s.prio;
     }
 
     /// Returns whether the task may run on `cpu`. Most tasks may run on all CPUs, so this case is

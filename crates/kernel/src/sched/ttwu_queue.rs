@@ -129,7 +129,7 @@ impl Machine {
     /// task.
     pub(crate) fn finish_wakeup(&mut self, task: TaskId) {
         if self.tasks[task].state() == State::Waking {
-            self.sched_ttwu_pending(self.tasks[task].cpu);
+            self.sched_ttwu_pending(self.tasks[task].cpu());
         }
     }
 

@@ -38,7 +38,7 @@ impl Machine {
         t.set_state(State::Waking);
         t.wake_generation = t.wake_generation.wrapping_add(1);
         t.program.wake(self.now);
-        let prev_cpu = t.cpu;
+        let prev_cpu = t.cpu();
         let delayed = t.fair.delayed;
         if self.tasks[task].off_cpu_at > self.local_time(waker_cpu) && !delayed && prev_cpu != waker_cpu {
             // The task's CPU has not finished the switch to its next task (p->on_cpu is set).
@@ -85,7 +85,7 @@ impl Machine {
         if !self.may_choose_cpu(task) {
             // A task with migration disabled stays on its CPU (migrate_disable_switch).
             let t = &self.tasks[task];
-            let pinned = t.cpus.first().filter(|_| t.migration_disabled == 0);
+            let pinned = t.cpus.first().filter(|_| t.migration_disabled() == 0);
             return self.allowed_cpu(task, pinned.unwrap_or(prev_cpu), prev_cpu);
         }
         self.note_decision_handler(Handler::SelectCpu, task);
@@ -121,7 +121,7 @@ impl Machine {
     /// Returns whether the task may use several CPUs. Only then, its class chooses the CPU.
     fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        t.nr_cpus_allowed > 1 && t.migration_disabled == 0
+        t.nr_cpus_allowed() > 1 && t.migration_disabled() == 0
     }
 
     /// Returns whether a CPU is online and in the task's affinity.
@@ -148,7 +148,7 @@ impl Machine {
 
     /// Makes a task runnable on `cpu`. The task's field `cpu` has already been set.
     pub(crate) fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
-        debug_assert_eq!(self.tasks[task].cpu, cpu);
+        debug_assert_eq!(self.tasks[task].cpu(), cpu);
         if cpu != self.this_cpu {
             self.account(cpu);
         }
@@ -194,14 +194,14 @@ impl Machine {
 
     /// Sets the CPU of a task that is not queued (set_task_cpu).
     pub(crate) fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId, reason: MigrateReason) {
-        let from = self.tasks[task].cpu;
+        let from = self.tasks[task].cpu();
         if from == cpu {
             return;
         }
         self.class_migrate_task_rq(task, cpu);
         let t = &mut self.tasks[task];
         debug_assert!(t.cpus.contains(cpu) || self.online_cpus.weight() < self.rqs.len() as u32);
-        t.cpu = cpu;
+        t.set_cpu(cpu);
         let pid = t.pid;
         ext::task_cpu_changed(self, task);
         self.trace(
@@ -218,7 +218,7 @@ impl Machine {
     /// Moves a task that is queued but not running to the CPU `to` (move_queued_task, detach_task,
     /// attach_task).
     pub(crate) fn move_queued_task(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
-        let from = self.tasks[task].cpu;
+        let from = self.tasks[task].cpu();
         debug_assert!(!self.tasks[task].on_cpu());
         self.deactivate_task(from, task, flags::NOCLOCK);
         self.set_task_cpu(task, to, reason);
@@ -235,8 +235,8 @@ impl Machine {
         if t.wake_generation != generation || t.state() == State::Dead {
             return;
         }
-        let cpu = if self.online_cpus.contains(t.cpu) {
-            t.cpu
+        let cpu = if self.online_cpus.contains(t.cpu()) {
+            t.cpu()
         } else {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
@@ -249,7 +249,7 @@ impl Machine {
         let t = &mut self.tasks[task];
         t.wake_generation = t.wake_generation.wrapping_add(1);
         let generation = t.wake_generation;
-        let (cpu, at) = (self.tasks[task].cpu, at.max(self.now));
+        let (cpu, at) = (self.tasks[task].cpu(), at.max(self.now));
         let event = Event::Wake { task, generation };
         self.events.push(at, event);
         self.note_timer(cpu, at, event);
@@ -268,7 +268,7 @@ mod tests {
         let (mut m, _) = bed.run(spec(1, 1, 4, 1), 50 * MS);
         let task = nth(0);
         let prev_cpu = cpu_id(2);
-        m.tasks[task].migration_disabled = 1;
+        m.tasks[task].task_struct.migration_disabled = 1;
         assert_eq!(m.select_task_rq(task, prev_cpu, WF_TTWU), prev_cpu);
     }
 }

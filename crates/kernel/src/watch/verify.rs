@@ -27,12 +27,12 @@ impl Machine {
                     self.verify_queued(id);
                 }
                 if self.is_waiting(id) {
-                    running[task.cpu.index()] += 1;
+                    running[task.cpu().index()] += 1;
                     waiting += u64::from(!task.on_cpu());
                 }
             }
             waking += usize::from(task.state() == State::Waking);
-            let curr = self.rqs[task.cpu].curr == id;
+            let curr = self.rqs[task.cpu()].curr == id;
             assert_eq!(curr, task.on_cpu(), "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
         }
         assert_eq!(
@@ -67,7 +67,7 @@ impl Machine {
         for rq in &self.rqs {
             for entry in &rq.wake_list {
                 let task = &self.tasks[entry.task];
-                let listed = task.state() == State::Waking && task.cpu == rq.cpu && !task.on_rq();
+                let listed = task.state() == State::Waking && task.cpu() == rq.cpu && !task.on_rq();
                 assert!(listed, "{} (pid {}) is on a wrong wake list", task.comm, task.pid);
             }
             waking -= rq.wake_list.len();

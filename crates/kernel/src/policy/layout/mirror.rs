@@ -6,7 +6,6 @@ use super::*;
 use crate::machine::Machine;
 use crate::sched::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use workload::Policy;
 
 impl Machine {
     /// Returns `p->scx` of a task.
@@ -61,9 +60,7 @@ impl Machine {
 /// Initializes those fields of a new task's task_struct that are copies of the machine's state.
 pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     mirror_comm(m, task);
-    mirror_params(m, task);
     mirror_cpus(m, task);
-    mirror_cpu(m, task);
     mirror_cgroup(m, task);
 }
 
@@ -79,44 +76,9 @@ pub(crate) fn mirror_exec(m: &mut Machine, task: TaskId) {
     mirror_comm(m, task);
 }
 
-/// Updates a task's scheduling policy, nice value, rt_priority and weight.
-pub(crate) fn mirror_params(m: &mut Machine, task: TaskId) {
-    let t = &mut m.tasks[task];
-    let prio = t.prio();
-    let s = &mut t.task_struct;
-    s.prio = prio;
-    s.normal_prio = prio;
-    s.static_prio = t.static_prio;
-    s.rt_priority = match t.policy {
-        Policy::Deadline => 0,
-        _ => t.rt_priority,
-    };
-    s.policy = match t.policy {
-        Policy::Normal { .. } => 0,
-        Policy::Fifo { .. } => 1,
-        Policy::Deadline => 6,
-        Policy::RoundRobin { .. } => 2,
-        Policy::Batch { .. } => 3,
-        Policy::Idle => 5,
-        Policy::Ext { .. } => 7,
-    };
-    s.se.load.weight = u64::from(t.weight) << 10;
-}
-
 /// Updates the allowed CPUs.
 pub(crate) fn mirror_cpus(m: &mut Machine, task: TaskId) {
     m.cpus_ptr(task).copy_from(m.tasks[task].cpus.words());
-    let t = &mut m.tasks[task];
-    t.task_struct.nr_cpus_allowed = t.nr_cpus_allowed as i32;
-}
-
-/// Updates the task's CPU.
-pub(crate) fn mirror_cpu(m: &mut Machine, task: TaskId) {
-    let cpu = m.tasks[task].cpu;
-    let s = &mut m.tasks[task].task_struct;
-    s.recent_used_cpu = s.thread_info.cpu as i32;
-    s.thread_info.cpu = cpu.nr();
-    s.wake_cpu = cpu.nr() as i32;
 }
 
 /// Updates the task's cgroup.

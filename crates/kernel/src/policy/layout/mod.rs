@@ -215,6 +215,8 @@ impl Layout {
         };
         let parent = parent.map_or(self.idle_addr(CpuId::BOOT), |parent| self.task_addr(parent));
         s.cpus_ptr = cpus_mask(addr) as *mut cpumask;
+        s.static_prio = 120;
+        s.se.load.weight = 1024 << 10;
         s.numa_preferred_nid = -1;
         s.real_parent = parent as *mut task_struct;
         s.parent = parent as *mut task_struct;

@@ -14,6 +14,15 @@ pub const PF_WQ_WORKER: u32 = 0x0000_0020;
 pub const PF_FORKNOEXEC: u32 = 0x0000_0040;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
 
+/// Scheduling policies from include/uapi/linux/sched.h.
+pub const SCHED_NORMAL: u32 = 0;
+pub const SCHED_FIFO: u32 = 1;
+pub const SCHED_RR: u32 = 2;
+pub const SCHED_BATCH: u32 = 3;
+pub const SCHED_IDLE: u32 = 5;
+pub const SCHED_DEADLINE: u32 = 6;
+pub const SCHED_EXT: u32 = 7;
+
 kstruct! {
     /// A bitmap of CPUs with as many words as the machine needs. In the kernel, the array has a
     /// fixed size instead.

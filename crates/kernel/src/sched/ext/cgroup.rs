@@ -205,7 +205,7 @@ pub(crate) fn moved(m: &mut Machine, task: TaskId, to: u32) {
     };
     if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupMove) {
         let args = move_args(m, task, from, to);
-        let frame = Frame::about(task, Some(m.tasks[task].cpu));
+        let frame = Frame::about(task, Some(m.tasks[task].cpu()));
         ops::call_framed(m, Op::CgroupMove, frame, &args);
     }
 }

@@ -15,7 +15,7 @@ use super::{cid, deferred, exit, idle, kick};
 use crate::machine::Machine;
 use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
-use crate::policy::layout::scx_cpu_release_args;
+use crate::policy::layout::{SCHED_DEADLINE, scx_cpu_release_args};
 use crate::sched::class::{Class, flags};
 use crate::sched::deadline;
 use crate::sched::ext::core::{DirectDispatch, Pending};
@@ -26,7 +26,6 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
-use workload::Policy;
 
 /// Source of the next task of a CPU (enum scx_dsp_verdict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +176,7 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     if !queued || entity.ops_state != OpsState::Queued || entity.qseq != qseq {
         return;
     }
-    let task_cpu = m.tasks[task].cpu;
+    let task_cpu = m.tasks[task].cpu();
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, task_cpu, Some(task));
     m.tasks[task].ext.ops_state = OpsState::None;
     if m.ext.dsqs.local_cpu(dsq).is_some() {
@@ -190,7 +189,7 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
 /// Inserts a task that is on no DSQ into `dsq`, which must be a local DSQ but may belong to another
 /// CPU. The runqueue of `cpu` is locked before and after the call.
 pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
-    let src_cpu = m.tasks[task].cpu;
+    let src_cpu = m.tasks[task].cpu();
     let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("the DSQ must be a local DSQ");
     if cpu == src_cpu && cpu == dst_cpu {
         dispatch_enqueue(m, cpu, dsq, task, enq_flags | SCX_ENQ_CLEAR_OPSS);
@@ -230,11 +229,13 @@ fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
 /// move to an offline CPU is only counted.
 pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, enforce: bool) -> bool {
     let t = &m.tasks[task];
-    if t.migration_disabled > 0 {
+    if t.migration_disabled() > 0 {
         if enforce {
             let message = format!(
                 "SCX_DSQ_LOCAL[_ON] cannot move migration disabled {}[{}] from CPU {} to {cpu}",
-                t.comm, t.pid, t.cpu
+                t.comm,
+                t.pid,
+                t.cpu()
             );
             exit::insertion_error(m, message, Some(task));
         }
@@ -280,7 +281,7 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
         if m.ext.exit.is_some() && m.ext.dsqs.id(dsq) != SCX_DSQ_BYPASS {
             break;
         }
-        let task_cpu = m.tasks[task].cpu;
+        let task_cpu = m.tasks[task].cpu();
         m.read_line(m.tasks[task].addr());
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
@@ -355,7 +356,7 @@ pub(super) fn move_task_between_dsqs(
     mut dst: DsqRef,
 ) -> CpuId {
     debug_assert_ne!(src, NO_DSQ);
-    let src_cpu = m.tasks[task].cpu;
+    let src_cpu = m.tasks[task].cpu();
     let mut dst_cpu = m.ext.dsqs.local_cpu(dst);
     if let Some(cpu) = dst_cpu
         && cpu != src_cpu
@@ -451,8 +452,8 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
             offset_of!(scx_cpu_release_args, reason),
             offset_of!(scx_cpu_release_args, task),
         );
-        let why = match (m.class_of(next), m.tasks[next].policy) {
-            (Class::Rt, Policy::Deadline) => SCX_CPU_PREEMPT_DL,
+        let why = match (m.class_of(next), m.tasks[next].policy()) {
+            (Class::Rt, SCHED_DEADLINE) => SCX_CPU_PREEMPT_DL,
             (Class::Rt, _) => SCX_CPU_PREEMPT_RT,
             // Linux has no SCX_CPU_PREEMPT_* reason for the fair class (preempt_reason_from_class).
             _ => SCX_CPU_PREEMPT_UNKNOWN,

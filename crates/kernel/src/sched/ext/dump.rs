@@ -210,7 +210,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
         scx.slice,
         scx.weight,
         mask(&t.cpus, m.rqs.len() as u32),
-        t.migration_disabled,
+        t.migration_disabled(),
     );
     let addr = t.addr();
     m.ext.dump.text.push_str(&text);

@@ -200,7 +200,7 @@ fn set_class(m: &mut Machine, task: TaskId, class: Class) {
     if old == class {
         return;
     }
-    let cpu = m.tasks[task].cpu;
+    let cpu = m.tasks[task].cpu();
     m.change_queued(task, |m| {
         m.class_switched_from(old, cpu, task);
         m.tasks[task].class = class;

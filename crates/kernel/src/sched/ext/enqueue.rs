@@ -75,7 +75,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
         enqueue_with_default_slice(m, cpu, local, task, enq_flags);
         return;
     }
-    if ops_flags & SCX_OPS_ENQ_MIGRATION_DISABLED == 0 && t.migration_disabled > 0 {
+    if ops_flags & SCX_OPS_ENQ_MIGRATION_DISABLED == 0 && t.migration_disabled() > 0 {
         m.ext.stats.enq_skip_migration_disabled += 1;
         enqueue_with_default_slice(m, cpu, local, task, enq_flags);
         return;

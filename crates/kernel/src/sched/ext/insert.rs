@@ -94,7 +94,7 @@ fn insert_decision(
     let home = match m.ext.frame.op {
         Some(Op::Dispatch) => m.ext.dsp.cpu.nr(),
         Some(Op::SelectCpu) => u32::MAX,
-        _ => m.tasks[task].cpu.nr(),
+        _ => m.tasks[task].cpu().nr(),
     };
     DecisionKind::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)
 }
@@ -457,7 +457,7 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     if m.ext.exit.is_some() {
         return Ok(false);
     }
-    let (src_cpu, locked) = (m.tasks[task].cpu, m.ext.frame.locked_cpu);
+    let (src_cpu, locked) = (m.tasks[task].cpu(), m.ext.frame.locked_cpu);
     if locked != Some(src_cpu) {
         ops::settle(m);
         if let Some(cpu) = locked {

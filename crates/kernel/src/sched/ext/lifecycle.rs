@@ -12,7 +12,7 @@ use super::ops::{self};
 use super::{cid, exit};
 use crate::machine::Machine;
 use crate::policy::layout::callbacks::Op;
-use crate::policy::layout::{mirror, scx_exit_task_args, scx_init_task_args};
+use crate::policy::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL, scx_exit_task_args, scx_init_task_args};
 use crate::sched::class::Class;
 use crate::sched::ext::core::EnableState;
 use crate::sched::ext::ops_table::Frame;
@@ -21,7 +21,6 @@ use crate::simulation::id::TaskId;
 use bpf::engine::Vm;
 use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
-use workload::Policy;
 
 /// Calls ops.init_task(). Returns 0 or a negative errno (__scx_init_task).
 pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
@@ -55,10 +54,9 @@ fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
     } else if m.ext.state != EnableState::Enabling {
         "outside the enable path"
     } else {
-        if matches!(t.policy, Policy::Ext { .. }) {
-            t.policy = Policy::Normal { nice: t.nice() };
+        if t.policy() == SCHED_EXT {
+            t.task_struct.policy = SCHED_NORMAL;
             m.ext.nr_rejected += 1;
-            mirror::mirror_params(m, task);
         }
         return;
     };
@@ -72,9 +70,9 @@ fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
 /// Returns a task's weight on the scale that sched_ext uses: from 1 to 10000, with 100 for nice 0
 /// (sched_weight_to_cgroup).
 fn cgroup_weight(task: &Task) -> u32 {
-    let weight = match task.policy {
-        Policy::Idle => WEIGHT_IDLEPRIO,
-        _ => PRIO_TO_WEIGHT[(task.static_prio - 100) as usize],
+    let weight = match task.policy() {
+        SCHED_IDLE => WEIGHT_IDLEPRIO,
+        _ => PRIO_TO_WEIGHT[(task.task_struct.static_prio - 100) as usize],
     };
     ((weight * 100 + 512) / 1024).clamp(1, 10000)
 }
@@ -119,7 +117,7 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
             let mut args = [0; size_of::<scx_exit_task_args>()];
             args[offset_of!(scx_exit_task_args, cancelled)] = u8::from(state == TaskState::Init);
             let t = &m.tasks[task];
-            let frame = Frame::about(task, Some(t.cpu));
+            let frame = Frame::about(task, Some(t.cpu()));
             let addr = t.addr();
             ops::call_with_struct(m, Op::ExitTask, frame, addr, &args);
         }

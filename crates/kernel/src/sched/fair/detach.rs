@@ -29,7 +29,7 @@ pub(super) struct Detach {
 /// Returns whether a task may migrate to `cpu`: its affinity contains `cpu`, the CPU is online, and
 /// migration of the task is not disabled.
 pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
-    task != IDLE && m.tasks[task].migration_disabled == 0 && m.is_cpu_allowed(task, cpu)
+    task != IDLE && m.tasks[task].migration_disabled() == 0 && m.is_cpu_allowed(task, cpu)
 }
 
 /// Moves tasks from the source CPU to the destination CPU until `env.imbalance` is removed. Returns
@@ -90,7 +90,7 @@ fn nr_queued(m: &Machine, cpu: CpuId) -> u32 {
 /// Removes a task from its queue and assigns it to the CPU `to`. Returns whether the task is a
 /// delayed sleeper (a sleeping task that is still queued).
 fn detach_task(m: &mut Machine, task: TaskId, to: CpuId) -> bool {
-    let from = m.tasks[task].cpu;
+    let from = m.tasks[task].cpu();
     let delayed = m.tasks[task].fair.delayed;
     if delayed {
         queue::detach_delayed(m, from, task);

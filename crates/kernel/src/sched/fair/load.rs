@@ -229,7 +229,7 @@ impl Machine {
         let mut load = 0;
         if task != IDLE {
             let t = &self.tasks[task];
-            let fits = t.nr_cpus_allowed == 1
+            let fits = t.nr_cpus_allowed() == 1
                 || self.arch_capacity(cpu) == self.max_allowed_capacity(task)
                 || self.task_fits_cpu(task, cpu);
             load = if fits { 0 } else { self.task_h_load(task).max(1) };

@@ -295,7 +295,7 @@ pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: 
 /// Dequeues a delayed sleeper because its class, CPU or cgroup is about to change.
 pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
     if m.tasks[task].fair.delayed {
-        let cpu = m.tasks[task].cpu;
+        let cpu = m.tasks[task].cpu();
         dequeue_entities(m, cpu, task, true, true);
     }
 }

@@ -28,12 +28,12 @@ pub use cpupri::RootDomain;
 pub use queue::{Entity, RtRq};
 
 use crate::machine::Machine;
+use crate::policy::layout::SCHED_RR;
 use crate::sched::class::{Class, flags};
 use crate::sched::fair;
 use crate::sched::fair::pelt::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use balance::{curr_prio, find_lowest_rq, movable, prio};
-use workload::Policy;
 
 /// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.
 const RR_TIMESLICE_MS: u32 = 100;
@@ -190,7 +190,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, _ns: u64) {
 /// of its list (task_tick_rt).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let curr = m.rqs[cpu].curr;
-    if !matches!(m.tasks[curr].policy, Policy::RoundRobin { .. }) {
+    if m.tasks[curr].policy() != SCHED_RR {
         return;
     }
     let slice = rr_timeslice(m);

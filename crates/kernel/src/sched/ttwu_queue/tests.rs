@@ -75,7 +75,7 @@ fn waking(records: &mut Vec<Record>) -> (Machine, TaskId) {
     m.advance(10 * MS, records);
     let task = nth(0);
     assert_eq!(
-        (m.tasks[task].cpu, m.tasks[task].state()),
+        (m.tasks[task].cpu(), m.tasks[task].state()),
         (cpu_id(1), State::Interruptible)
     );
     m.enter(cpu_id(0));
@@ -119,7 +119,7 @@ fn a_cpu_that_goes_offline_empties_its_wake_list() {
     let (mut m, task) = waking(&mut records);
     m.hotplug(cpu_id(1), false);
     m.verify();
-    assert!(m.tasks[task].on_rq() && m.tasks[task].cpu == 0);
+    assert!(m.tasks[task].on_rq() && m.tasks[task].cpu() == 0);
     m.leave();
     assert_completes(m, &mut records);
 }
@@ -130,7 +130,7 @@ fn a_change_of_affinity_reaches_a_task_on_a_wake_list() {
     let (mut m, task) = waking(&mut records);
     m.sched_setaffinity(task, CpuSet::from_cpus(2, &[0]));
     m.verify();
-    assert!(m.tasks[task].on_rq() && m.tasks[task].cpu == 0);
+    assert!(m.tasks[task].on_rq() && m.tasks[task].cpu() == 0);
     assert_completes(m, &mut records);
     let wrong = |r: &&Record| r.cpu == 1 && matches!(r.event, Event::Switch { next: 1, .. }) && r.time > 10 * MS;
     assert_eq!(records.iter().filter(wrong).count(), 0);
@@ -180,6 +180,6 @@ fn a_task_whose_cpu_is_still_switching_away_from_it_goes_to_the_wake_list() {
     // CPU 1 is about to become idle. The waker puts the task on the wake list of CPU 1 without
     // calling select_task_rq(), and does not wait until CPU 1 has finished its switch.
     let (state, debt) = wake(&mut m);
-    assert_eq!((state, m.tasks[task].cpu), (State::Waking, cpu_id(1)));
+    assert_eq!((state, m.tasks[task].cpu()), (State::Waking, cpu_id(1)));
     assert!(debt < 500, "the waker must not wait, but its wake-up costs {debt} ns");
 }

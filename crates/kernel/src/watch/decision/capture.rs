@@ -52,12 +52,12 @@ impl Machine {
         };
         TaskState {
             comm: task.comm.clone(),
-            cpu: task.cpu.nr(),
-            weight: task.weight,
+            cpu: task.cpu().nr(),
+            weight: task.weight(),
             slice,
             vtime,
             waiting_since: (task.on_rq() && !task.on_cpu()).then_some(task.waiting_since),
-            cpus: (task.nr_cpus_allowed < self.nr_cpus()).then(|| CpuSet::clone(&task.cpus)),
+            cpus: (task.nr_cpus_allowed() < self.nr_cpus()).then(|| CpuSet::clone(&task.cpus)),
         }
     }
 
@@ -68,7 +68,7 @@ impl Machine {
             let tasks = self
                 .tasks
                 .iter()
-                .filter(move |task| task.class == class && task.cpu == cpu);
+                .filter(move |task| task.class == class && task.cpu() == cpu);
             tasks.filter(|task| task.on_rq() && !task.on_cpu() && !task.fair.throttled)
         };
         for cpu in self.cpus() {

@@ -213,7 +213,7 @@ impl Run {
         }
         for task in 0..machine.tasks.len() {
             if self.migration_disabled.contains(&machine.tasks[task].comm) {
-                machine.tasks[task].migration_disabled = 1;
+                machine.tasks[task].task_struct.migration_disabled = 1;
             }
         }
         let image = policy

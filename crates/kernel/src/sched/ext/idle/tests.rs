@@ -80,7 +80,7 @@ fn check(case: Case) {
     }
     if !case.allowed.is_empty() {
         m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed)).into();
-        m.tasks[0].nr_cpus_allowed = m.tasks[0].cpus.weight();
+        m.tasks[0].task_struct.nr_cpus_allowed = m.tasks[0].cpus.weight() as i32;
         mirror::mirror_cpus(&mut m, nth(0));
     }
     m.this_cpu = cpu_id(case.waker);

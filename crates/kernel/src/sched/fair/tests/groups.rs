@@ -3,6 +3,7 @@
 //! of groups while the machine runs. A "hog" is a task that never sleeps.
 
 use crate::machine::Machine;
+use crate::policy::layout::SCHED_IDLE;
 use crate::sched::task::State;
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
@@ -374,7 +375,7 @@ fn random(seed: u64) {
     let ran = m.tasks.iter().map(|t| t.sum_exec_runtime()).collect::<Vec<_>>();
     m.run(6 * SECOND, &mut Vec::new());
     for (t, before) in m.tasks.iter().zip(ran) {
-        let low = t.policy == Policy::Idle || t.cgroup != 0;
+        let low = t.policy() == SCHED_IDLE || t.cgroup != 0;
         assert!(
             low || t.sum_exec_runtime() > before,
             "seed {seed}: {} must run after the last change of a cgroup",

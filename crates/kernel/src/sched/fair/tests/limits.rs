@@ -195,7 +195,7 @@ fn a_throttled_task_may_leave_the_group_or_the_cpu() {
     m.advance(649 * MS, &mut Vec::new());
     assert!(!m.tasks[0].fair.throttled && m.tasks[1].fair.throttled);
     m.advance(700 * MS - 1, &mut Vec::new());
-    assert!(m.tasks.iter().all(|t| t.cpu == 0));
+    assert!(m.tasks.iter().all(|t| t.cpu() == 0));
     let before = used_in(&m, a);
     m.run(2700 * MS, &mut Vec::new());
     is_near(used_in(&m, a) - before, 100 * MS, 6);
@@ -219,7 +219,7 @@ fn unused_runtime_is_available_to_other_cpus() {
     bed.disturb(0, max(a, Some(52), 0));
     let mut m = bed.machine(cpus(8));
     let hog = |m: &Machine| {
-        let hog = m.tasks.iter().find(|t| t.cpu == 7).expect("CPU 7 must have a task");
+        let hog = m.tasks.iter().find(|t| t.cpu() == 7).expect("CPU 7 must have a task");
         (hog.sum_exec_runtime(), hog.fair.throttled)
     };
     for ms in [13, 18] {

@@ -22,7 +22,7 @@ fn last(m: &Machine) -> TaskId {
 fn wake(m: &mut Machine, waker_cpu: u32, wake_flags: u32) -> u32 {
     let task = last(m);
     assert!(!m.tasks[task].on_rq());
-    let prev = m.tasks[task].cpu;
+    let prev = m.tasks[task].cpu();
     m.enter(cpu_id(waker_cpu));
     select_task_rq(m, task, prev, flags::WF_TTWU | wake_flags).nr()
 }

@@ -269,7 +269,7 @@ impl Machine {
             .iter()
             .filter(|task| task.state() != State::Dead && !task.is_kthread());
         Ended::Deadlock {
-            waiting: alive.map(|task| task.pid).collect(),
+            waiting: alive.map(|task| task.pid()).collect(),
         }
     }
 }

@@ -84,7 +84,7 @@ impl World for Machine {
             IDLE => 0,
             curr => {
                 let t = &self.tasks[curr];
-                u64::from(t.tgid) << 32 | u64::from(t.pid)
+                u64::from(t.tgid()) << 32 | u64::from(t.pid())
             }
         }
     }

@@ -82,7 +82,7 @@ impl Machine {
         let (process, tgid) = if parent == IDLE {
             (spec.process, self.sync.process_leader(spec.process, pid))
         } else if thread {
-            (self.tasks[parent].process, self.tasks[parent].tgid)
+            (self.tasks[parent].process, self.tasks[parent].tgid())
         } else {
             (self.sync.new_process(), pid)
         };
@@ -106,22 +106,20 @@ impl Machine {
         task_struct.start_time = self.now;
         task_struct.start_boottime = self.now;
         task_struct.scx.tid = u64::from(pid);
+        task_struct.cgroups = self.layout.css_set_addr(spec.cgroup) as *mut layout::css_set;
         task_struct.nr_cpus_allowed = cpus.weight() as i32;
+        self.cpus_ptr(id).copy_from(cpus.words());
         let (affinity, cpus) = self.checks.group(cpus);
         let mut comm = spec.comm.clone();
         truncate_comm(&mut comm);
+        layout::set_comm(&mut task_struct.comm, &comm);
         let mut task = Task {
-            pid,
-            tgid,
-            parent: self.pid_of(parent),
-            comm: comm.clone(),
             task_struct,
             off_cpu_at: 0,
             class: Class::Fair,
             cpus,
             affinity,
             process,
-            cgroup: spec.cgroup,
             moving_from: None,
             waiting_since: self.now,
             last_wakee: IDLE,
@@ -199,7 +197,7 @@ impl Machine {
         }
         let t = &mut self.tasks[task];
         t.set_state(State::Dead);
-        self.failed_forks.push((t.comm.clone(), errno));
+        self.failed_forks.push((t.comm(), errno));
         self.release_task(task);
     }
 
@@ -216,7 +214,7 @@ impl Machine {
         self.set_task_cpu(task, cpu, MigrateReason::Fork);
         self.lock(LockId::Rq(cpu));
         self.activate_task(cpu, task, flags::INITIAL);
-        let pid = self.tasks[task].pid;
+        let pid = self.tasks[task].pid();
         self.trace(
             self.this_cpu,
             trace::Event::Wakeup {
@@ -240,9 +238,9 @@ impl Machine {
         let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
         tracepoint::task_rename(self, task, &comm);
         let t = &mut self.tasks[task];
-        t.comm.clone_from(&comm);
-        let pid = t.pid;
-        ext::task_renamed(self, task);
+        t.task_struct.flags &= !layout::PF_FORKNOEXEC;
+        layout::set_comm(&mut t.task_struct.comm, &comm);
+        let pid = t.pid();
         self.trace_text(cpu, trace::Event::TaskRename { pid, comm });
         tracepoint::sched_process_exec(self, task);
         if target != cpu {
@@ -279,7 +277,7 @@ impl Machine {
     /// the exited task.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
         self.tasks[task].task_struct.flags |= layout::PF_EXITING;
-        let pid = self.tasks[task].pid;
+        let pid = self.tasks[task].pid();
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
     }
@@ -289,7 +287,7 @@ impl Machine {
     pub(crate) fn release_task(&mut self, task: TaskId) {
         ext::task_dead(self, task);
         let t = &self.tasks[task];
-        self.pids[t.pid as usize] = IDLE;
+        self.pids[t.pid() as usize] = IDLE;
         self.threads.remove(&t.sort_key());
         let is_noise = t.is_kthread();
         self.nr_alive -= 1;
@@ -321,7 +319,7 @@ impl Machine {
     /// acquired (`rcu_users` is 0).
     pub(crate) fn is_unreferenced(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        t.state() == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.is_task_referenced(task)
+        t.state() == State::Dead && self.pids[t.pid() as usize] == IDLE && !self.layout.is_task_referenced(task)
     }
 
     /// Drops all references to tasks that the policy still holds when it ends.

@@ -200,7 +200,7 @@ impl Machine {
                 task.cpu(),
                 cpu,
                 "{} was picked by a CPU that it does not belong to",
-                task.comm
+                task.comm()
             );
             task.arrive(now);
             if prev == IDLE {

@@ -3,7 +3,6 @@
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::policy::layout::mirror;
 use crate::sched::class::{Class, flags};
 use crate::sched::observed::Transition;
 use crate::sched::{ext, fair};
@@ -52,7 +51,7 @@ impl Machine {
             t.affinity = group;
             t.task_struct.nr_cpus_allowed = cpus.weight() as i32;
             t.cpus = cpus;
-            mirror::mirror_cpus(m, task);
+            m.cpus_ptr(task).copy_from(m.tasks[task].cpus.words());
             m.class_set_cpus_allowed(task);
         });
     }
@@ -83,7 +82,7 @@ impl Machine {
         } else {
             self.class_changed(task, old_class);
         }
-        let (pid, prio) = (self.tasks[task].pid, self.tasks[task].prio());
+        let (pid, prio) = (self.tasks[task].pid(), self.tasks[task].prio());
         if prio != old_prio {
             self.trace(self.this_cpu, trace::Event::Prio { pid, prio });
         }

@@ -60,7 +60,6 @@ pub struct Task {
     /// Time at which the task's wait for a CPU began, ns. The task either became runnable or was
     /// switched out while it was still runnable.
     pub waiting_since: u64,
-    pub pid: u32,
     /// Number by which `watch::check` identifies the set `cpus`.
     pub affinity: AffinityGroup,
     /// Time at which the CPU that ran the task last finishes its switch to the next task, ns. In
@@ -73,7 +72,8 @@ pub struct Task {
     pub program: Cursor,
     pub fair: fair::entity::Entity,
     pub rt: rt::queue::Entity,
-    /// CPUs on which the task may run. Tasks with equal sets share one set ([`Checks::group`]).
+    /// CPUs on which the task may run. Tasks with equal sets share one set ([`Checks::group`]). The
+    /// task_struct contains a copy, because BPF programs see a separate mask in each task.
     ///
     /// [`Checks::group`]: crate::watch::check::Checks::group
     pub cpus: Rc<CpuSet>,
@@ -82,16 +82,11 @@ pub struct Task {
     pub wakee_flips: u32,
     pub wakee_flip_decay: u64,
     pub footprint: Footprint,
-    pub tgid: u32,
-    /// Pid of the parent, which may have exited. It is 0 if the workload itself started the task.
-    pub parent: u32,
     pub children: u32,
     /// Number of the task's process in the simulator. Tasks of a process share an address space.
     pub process: u32,
-    pub cgroup: u32,
     /// Cgroup that the task is about to leave (cgrp_moving_from).
     pub moving_from: Option<u32>,
-    pub comm: String,
 }
 
 impl Task {
@@ -99,6 +94,28 @@ impl Task {
     #[inline]
     pub fn addr(&self) -> u64 {
         self.task_struct.addr()
+    }
+
+    #[inline]
+    pub fn pid(&self) -> u32 {
+        self.task_struct.pid as u32
+    }
+
+    #[inline]
+    pub fn tgid(&self) -> u32 {
+        self.task_struct.tgid as u32
+    }
+
+    /// Returns the task's name.
+    pub fn comm(&self) -> String {
+        let comm = self.task_struct.comm.iter().map(|&byte| byte as u8);
+        let comm: Vec<u8> = comm.take_while(|&byte| byte != 0).collect();
+        String::from_utf8_lossy(&comm).into_owned()
+    }
+
+    /// Returns the cgroup of the task.
+    pub fn cgroup(&self) -> u32 {
+        self.fair.group
     }
 
     /// Returns the PF_* flags.
@@ -152,7 +169,7 @@ impl Task {
 
     /// Returns the key that orders live tasks: by process, then by pid.
     pub(crate) fn sort_key(&self) -> u64 {
-        u64::from(self.tgid) << 32 | u64::from(self.pid)
+        u64::from(self.tgid()) << 32 | u64::from(self.pid())
     }
 
     /// Returns the priority: -1 for deadline tasks, 0 to 98 for real-time tasks and 100 to 139 for

@@ -126,7 +126,7 @@ pub(crate) fn sched_process_exec(m: &mut Machine, task: TaskId) {
         m,
         SchedProcessExec,
         m.layout.task_addr(task),
-        u64::from(m.tasks[task].pid),
+        u64::from(m.tasks[task].pid()),
         0
     );
 }
@@ -149,11 +149,11 @@ pub(crate) fn task_rename(m: &mut Machine, task: TaskId, comm: &str) {
 pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
     at!(m, DoExit, 0);
     if m.ext.hooked_at_entry(Hook::SchedProcessExit) {
-        let tgid = m.tasks[task].tgid;
+        let tgid = m.tasks[task].tgid();
         let threads = m
             .tasks
             .iter()
-            .filter(|t| t.tgid == tgid && t.state() != State::Dead)
+            .filter(|t| t.tgid() == tgid && t.state() != State::Dead)
             .count();
         let alone = u64::from(threads <= 1);
         let addr = m.layout.task_addr(task);

@@ -111,7 +111,7 @@ impl Machine {
         self.tasks[task].set_state(State::Running);
         self.wakeup_preempt(cpu, task, wake);
         ext::task_woken(self, cpu, task);
-        let (pid, target) = (self.tasks[task].pid, cpu.nr());
+        let (pid, target) = (self.tasks[task].pid(), cpu.nr());
         let new = false;
         self.trace(self.this_cpu, trace::Event::Wakeup { pid, target, new });
         tracepoint::sched_wakeup(self, task, false);

@@ -29,7 +29,7 @@ impl Machine {
         if !matches!(t.state(), State::Interruptible | State::Uninterruptible) {
             return false;
         }
-        let (waker_cpu, pid) = (self.this_cpu, t.pid);
+        let (waker_cpu, pid) = (self.this_cpu, t.pid());
         self.trace(waker_cpu, trace::Event::Waking { pid, waker });
         tracepoint::sched_waking(self, task);
         self.charge_here(u64::from(self.spec.costs.wakeup_ns) - self.activation_ns());
@@ -91,7 +91,7 @@ impl Machine {
         self.note_decision_handler(Handler::SelectCpu, task);
         let cpu = self.class_select_task_rq(task, prev_cpu, wake_flags);
         let cpu = self.allowed_cpu(task, cpu, prev_cpu);
-        let pid = self.tasks[task].pid;
+        let pid = self.tasks[task].pid();
         if self.decisions.on {
             self.record_decision_by(self.select_cpu_op(task), |_| DecisionKind::Cpu {
                 pid,
@@ -202,7 +202,7 @@ impl Machine {
         let t = &mut self.tasks[task];
         debug_assert!(t.cpus.contains(cpu) || self.online_cpus.weight() < self.rqs.len() as u32);
         t.set_cpu(cpu);
-        let pid = t.pid;
+        let pid = t.pid();
         ext::task_cpu_changed(self, task);
         self.trace(
             self.this_cpu,

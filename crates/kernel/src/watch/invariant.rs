@@ -77,8 +77,8 @@ fn violation(m: &Machine, task: TaskId, from: u64, cpu: Option<CpuId>) -> Violat
     Violation {
         from,
         until: m.now,
-        pid: t.pid,
-        comm: t.comm.clone(),
+        pid: t.pid(),
+        comm: t.comm(),
         cpu: cpu.map(CpuId::nr),
     }
 }

@@ -17,12 +17,12 @@ impl Machine {
         let mut waiting: Vec<TaskId> = ids
             .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu())
             .collect();
-        waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid));
+        waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid()));
         let described = |(rank, id): (usize, TaskId)| {
             let task = &self.tasks[id];
             WaitingTask {
-                pid: task.pid,
-                comm: task.comm.clone(),
+                pid: task.pid(),
+                comm: task.comm(),
                 since_ns: task.waiting_since,
                 kept: (rank < DESCRIBED).then(|| self.describe_queue(id)),
             }

@@ -22,7 +22,12 @@ impl Machine {
                 continue;
             }
             if task.on_rq() {
-                assert!(task.runnable(), "{} (pid {}) is queued but sleeps", task.comm, task.pid);
+                assert!(
+                    task.runnable(),
+                    "{} (pid {}) is queued but sleeps",
+                    task.comm(),
+                    task.pid()
+                );
                 if !task.on_cpu() {
                     self.verify_queued(id);
                 }
@@ -33,7 +38,13 @@ impl Machine {
             }
             waking += usize::from(task.state() == State::Waking);
             let curr = self.rqs[task.cpu()].curr == id;
-            assert_eq!(curr, task.on_cpu(), "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
+            assert_eq!(
+                curr,
+                task.on_cpu(),
+                "{} (pid {}): on_cpu is wrong",
+                task.comm(),
+                task.pid()
+            );
         }
         assert_eq!(
             waiting,
@@ -68,7 +79,7 @@ impl Machine {
             for entry in &rq.wake_list {
                 let task = &self.tasks[entry.task];
                 let listed = task.state() == State::Waking && task.cpu() == rq.cpu && !task.on_rq();
-                assert!(listed, "{} (pid {}) is on a wrong wake list", task.comm, task.pid);
+                assert!(listed, "{} (pid {}) is on a wrong wake list", task.comm(), task.pid());
             }
             waking -= rq.wake_list.len();
         }
@@ -95,8 +106,8 @@ impl Machine {
             found,
             [task.class],
             "{} (pid {}) waits, but not on one queue of its class",
-            task.comm,
-            task.pid
+            task.comm(),
+            task.pid()
         );
     }
 }

@@ -186,7 +186,7 @@ fn a_rejected_move_is_cancelled_for_the_whole_process() {
         run.machine.cgroups.refused,
         ["cgroup /a: attaching 'lead' at 5000 us failed (-22)"]
     );
-    assert!(run.machine.tasks.iter().all(|task| task.cgroup == 0));
+    assert!(run.machine.tasks.iter().all(|task| task.cgroup() == 0));
 }
 
 #[test]

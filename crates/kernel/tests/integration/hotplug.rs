@@ -34,7 +34,7 @@ fn a_task_whose_cpus_are_all_offline_may_run_anywhere_from_then_on() {
         let bound = machine
             .tasks
             .iter()
-            .find(|task| task.comm == "bound")
+            .find(|task| task.comm() == "bound")
             .expect("the task is alive");
         assert_eq!(*bound.cpus, CpuSet::all(2));
         machine.run(100 * MS, &mut records);

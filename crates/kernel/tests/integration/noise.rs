@@ -90,9 +90,9 @@ fn wakes(machine: &Machine, records: &[Record], comm: &str) -> Vec<u64> {
     let task = machine
         .tasks
         .iter()
-        .find(|task| task.comm == comm)
+        .find(|task| task.comm() == comm)
         .expect("the task exists");
-    let wake = |r: &&Record| matches!(r.event, Event::Wakeup { pid, .. } if pid == task.pid);
+    let wake = |r: &&Record| matches!(r.event, Event::Wakeup { pid, .. } if pid == task.pid());
     records.iter().filter(wake).skip(1).map(|r| r.time).collect()
 }
 
@@ -154,7 +154,7 @@ fn background_work_repairs_a_lost_kick() {
             &["SILENT"],
         );
         run.run(SECOND).assert_alive();
-        let hog = run.machine.tasks.iter().find(|task| task.comm == "hog");
+        let hog = run.machine.tasks.iter().find(|task| task.comm() == "hog");
         hog.expect("the task exists").sum_exec_runtime()
     };
     // The slice is 1 ms.

@@ -523,7 +523,7 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
         run.machine
             .tasks
             .iter()
-            .any(|task| task.pid >= 4 && task.addr() == held)
+            .any(|task| task.pid() >= 4 && task.addr() == held)
     };
     assert_eq!((run.var("held_pid"), run.var("released"), reused(&run)), (1, 0, false));
     run.run(45 * MS);

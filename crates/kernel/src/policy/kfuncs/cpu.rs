@@ -101,7 +101,7 @@ fn or_errno(cpu: Option<CpuId>) -> i32 {
 #[cold]
 fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
     let t = &m.tasks[p];
-    let message = format!("select_cpu kfunc called cross-task on {}[{}]", t.comm, t.pid);
+    let message = format!("select_cpu kfunc called cross-task on {}[{}]", t.comm(), t.pid());
     exit::error(m, message);
     -EINVAL
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Updates kernel objects when the state of the machine changes: task_struct, rq and masks. These
-//! objects are in the region, the memory that BPF programs can read.
+//! Access to kernel objects in the region, the memory that BPF programs can read. The functions
+//! `mirror_*` copy changes of the machine's state to `rq` and to masks.
 
 use super::*;
 use crate::machine::Machine;
@@ -57,37 +57,6 @@ impl Machine {
     }
 }
 
-/// Initializes those fields of a new task's task_struct that are copies of the machine's state.
-pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
-    mirror_comm(m, task);
-    mirror_cpus(m, task);
-    mirror_cgroup(m, task);
-}
-
-/// Updates the task's name.
-pub(crate) fn mirror_comm(m: &mut Machine, task: TaskId) {
-    let t = &mut m.tasks[task];
-    set_comm(&mut t.task_struct.comm, &t.comm);
-}
-
-/// Updates the task's name and flags after exec.
-pub(crate) fn mirror_exec(m: &mut Machine, task: TaskId) {
-    m.tasks[task].task_struct.flags &= !PF_FORKNOEXEC;
-    mirror_comm(m, task);
-}
-
-/// Updates the allowed CPUs.
-pub(crate) fn mirror_cpus(m: &mut Machine, task: TaskId) {
-    m.cpus_ptr(task).copy_from(m.tasks[task].cpus.words());
-}
-
-/// Updates the task's cgroup.
-pub(crate) fn mirror_cgroup(m: &mut Machine, task: TaskId) {
-    let cgroup = m.tasks[task].cgroup;
-    let css_set = m.layout.css_set_addr(cgroup);
-    m.tasks[task].task_struct.cgroups = css_set as *mut css_set;
-}
-
 /// Updates the `rq` of a CPU after the CPU has switched from `prev` to `next`.
 #[inline]
 pub(crate) fn mirror_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
@@ -107,17 +76,15 @@ pub(crate) fn mirror_online(m: &mut Machine) {
 }
 
 /// Makes init_task the parent of the children of a dead task.
-pub(crate) fn mirror_reparent(m: &mut Machine, dead: TaskId) {
-    let (dead_addr, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(CpuId::BOOT));
-    let pid = m.tasks[dead].pid;
-    for t in m.tasks.iter_mut().filter(|t| t.parent == pid) {
-        if t.state() != State::Dead {
-            let s = &mut *t.task_struct;
-            for parent in [&mut s.real_parent, &mut s.parent] {
-                if *parent as u64 == dead_addr {
-                    *parent = swapper as *mut task_struct;
-                }
-            }
+pub(crate) fn reparent_children(m: &mut Machine, dead: TaskId) {
+    if m.tasks[dead].children == 0 {
+        return;
+    }
+    let (dead, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(CpuId::BOOT));
+    for t in &mut m.tasks {
+        if t.task_struct.real_parent as u64 == dead {
+            t.task_struct.real_parent = swapper as *mut task_struct;
+            t.task_struct.parent = swapper as *mut task_struct;
         }
     }
 }

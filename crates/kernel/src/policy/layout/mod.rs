@@ -317,7 +317,8 @@ fn cpus_mask(task: u64) -> u64 {
     task + std::mem::offset_of!(task_struct, cpus_mask) as u64
 }
 
-fn set_comm(to: &mut [i8; 16], comm: &str) {
+/// Sets the name of a task.
+pub(crate) fn set_comm(to: &mut [i8; 16], comm: &str) {
     *to = [0; 16];
     for (to, byte) in to.iter_mut().zip(comm.bytes().take(15)) {
         *to = byte as i8;

@@ -160,7 +160,7 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
         return Ok(());
     }
     for &task in set {
-        let from = m.tasks[task].cgroup;
+        let from = m.tasks[task].cgroup();
         if from == to {
             continue;
         }

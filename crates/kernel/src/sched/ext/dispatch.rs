@@ -233,8 +233,8 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, en
         if enforce {
             let message = format!(
                 "SCX_DSQ_LOCAL[_ON] cannot move migration disabled {}[{}] from CPU {} to {cpu}",
-                t.comm,
-                t.pid,
+                t.comm(),
+                t.pid(),
                 t.cpu()
             );
             exit::insertion_error(m, message, Some(task));
@@ -245,7 +245,8 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, en
         if enforce {
             let message = format!(
                 "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}[{}]",
-                t.comm, t.pid
+                t.comm(),
+                t.pid()
             );
             exit::insertion_error(m, message, Some(task));
         }

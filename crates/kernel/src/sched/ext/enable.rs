@@ -163,7 +163,7 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
         if errno != 0 {
             m.scx_set_state(task, TaskState::None);
             let t = &m.tasks[task];
-            let message = format!("ops.init_task() failed ({errno}) for {}[{}]", t.comm, t.pid);
+            let message = format!("ops.init_task() failed ({errno}) for {}[{}]", t.comm(), t.pid());
             exit::error(m, message);
             return Err(errno);
         }

@@ -181,7 +181,7 @@ fn mark_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId,
 fn refuse_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId) {
     let named = |task: TaskId| {
         let t = &m.tasks[task];
-        format!("{}[{}]", t.comm, t.pid)
+        format!("{}[{}]", t.comm(), t.pid())
     };
     let message = match expected {
         DirectDispatch::For(other) => {

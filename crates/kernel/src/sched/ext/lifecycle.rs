@@ -29,7 +29,7 @@ pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
         let mut args = [0; size_of::<scx_init_task_args>()];
         args[offset_of!(scx_init_task_args, fork)] = u8::from(fork);
         let at = offset_of!(scx_init_task_args, cgroup);
-        let cgroup = m.layout.cgroup_addr(m.tasks[task].cgroup);
+        let cgroup = m.layout.cgroup_addr(m.tasks[task].cgroup());
         args[at..at + 8].copy_from_slice(&cgroup.to_le_bytes());
         let addr = m.tasks[task].addr();
         let Some(result) = ops::call_with_struct(m, Op::InitTask, Frame::NONE, addr, &args) else {
@@ -62,7 +62,8 @@ fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
     };
     let message = format!(
         "ops.init_task() set task->scx.disallow for {}[{}] {wrong}",
-        t.comm, t.pid
+        t.comm(),
+        t.pid()
     );
     exit::error(m, message);
 }
@@ -143,7 +144,8 @@ pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
             let t = &m.tasks[task];
             let message = format!(
                 "ops.init_task() failed ({result}) for {}[{}], the first task",
-                t.comm, t.pid
+                t.comm(),
+                t.pid()
             );
             exit::error(m, message);
         }

@@ -146,9 +146,8 @@ pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     enable::advance_ending(m);
 }
 
-/// Sets up the `task_struct` of a new task.
+/// Sets up the sched_ext state of a new task.
 pub(crate) fn task_created(m: &mut Machine, task: TaskId) {
-    mirror::mirror_task(m, task);
     m.scx_init_entity(task);
 }
 
@@ -160,14 +159,10 @@ pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     lifecycle::forked(m, task)
 }
 
-pub(crate) fn task_renamed(m: &mut Machine, task: TaskId) {
-    mirror::mirror_exec(m, task);
-}
-
 /// Calls ops.disable() and ops.exit_task() for a dead task (sched_ext_dead).
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     lifecycle::dead(m, task);
-    mirror::mirror_reparent(m, task);
+    mirror::reparent_children(m, task);
 }
 
 /// Frees the BPF local storage of a task that has no references any more (__put_task_struct).

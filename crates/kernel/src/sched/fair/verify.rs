@@ -28,9 +28,10 @@ impl Machine {
         for (task, t) in self.tasks.iter().enumerate() {
             if t.fair.on_rq {
                 assert_eq!(
-                    t.fair.group, t.cgroup,
+                    self.layout.css_set_addr(t.fair.group),
+                    t.task_struct.cgroups as u64,
                     "{} is queued in a group that is not its cgroup",
-                    t.comm
+                    t.comm()
                 );
                 let sums = &mut all[t.cpu().index() * nr_groups + t.fair.group as usize];
                 self.add(sums, t.cpu(), task as EntityId);
@@ -84,7 +85,7 @@ impl Machine {
             assert!(
                 t.fair.throttled && !t.fair.on_rq && t.on_rq() && t.cpu() == cpu && t.fair.group == number,
                 "{} is in the list of throttled tasks of a wrong queue, or is not throttled",
-                t.comm
+                t.comm()
             );
         }
         let above = &mut sums[e.group as usize];

@@ -20,7 +20,7 @@ impl Machine {
             time: self.now,
             cpus,
             queues: self.queues(),
-            tasks: included.map(|(id, task)| (task.pid, self.task_state(id))).collect(),
+            tasks: included.map(|(id, task)| (task.pid(), self.task_state(id))).collect(),
         }
     }
 
@@ -51,7 +51,7 @@ impl Machine {
             (scx.slice, scx.dsq_vtime as i64)
         };
         TaskState {
-            comm: task.comm.clone(),
+            comm: task.comm(),
             cpu: task.cpu().nr(),
             weight: task.weight(),
             slice,
@@ -75,12 +75,12 @@ impl Machine {
             let mut rt: Vec<_> = waiting(Class::Rt, cpu).collect();
             rt.sort_by_key(|task| (task.prio(), task.waiting_since));
             let mut fair: Vec<_> = waiting(Class::Fair, cpu).collect();
-            fair.sort_by_key(|task| (task.fair.deadline, task.pid));
+            fair.sort_by_key(|task| (task.fair.deadline, task.pid()));
             for (name, tasks) in [("realtime", rt), ("fair", fair)] {
                 queues.push(Queue {
                     name: format!("{name} queue of CPU {cpu}"),
                     cpu: Some(cpu.nr()),
-                    tasks: tasks.iter().map(|task| task.pid).collect(),
+                    tasks: tasks.iter().map(|task| task.pid()).collect(),
                 });
             }
         }
@@ -112,7 +112,7 @@ impl Machine {
         queues.push(Queue {
             name: "held by the policy in its own queues".to_owned(),
             cpu: None,
-            tasks: held.map(|task| task.pid).collect(),
+            tasks: held.map(|task| task.pid()).collect(),
         });
         queues.retain(|queue| !queue.tasks.is_empty());
         queues

@@ -38,7 +38,7 @@ fn max_of_a_second(cgroup: u32, quota_ms: u64) -> Action {
 
 /// Returns the CPU time that all tasks of a cgroup have used, ns.
 fn used_in(m: &Machine, cgroup: u32) -> u64 {
-    let tasks = m.tasks.iter().filter(|t| t.cgroup == cgroup);
+    let tasks = m.tasks.iter().filter(|t| t.cgroup() == cgroup);
     tasks.map(|t| t.sum_exec_runtime()).sum()
 }
 

@@ -100,9 +100,9 @@ fn one(seed: u64) {
     for t in &m.tasks {
         let waits = t.on_rq() && !t.on_cpu() && t.policy() != SCHED_IDLE;
         assert!(
-            !waits || m.now - since(t.pid) < 1500 * MS,
+            !waits || m.now - since(t.pid()) < 1500 * MS,
             "seed {seed}: {} has waited for at least 1.5 s",
-            t.comm
+            t.comm()
         );
     }
     for rq in &m.rqs {

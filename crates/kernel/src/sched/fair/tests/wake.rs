@@ -13,7 +13,7 @@ fn last(m: &Machine) -> TaskId {
     let comm = format!("t{}", m.workload.tasks.len() - 1);
     m.tasks
         .ids()
-        .find(|&t| m.tasks[t].comm == comm)
+        .find(|&t| m.tasks[t].comm() == comm)
         .expect("the task must be alive")
 }
 

@@ -141,6 +141,7 @@ impl Machine {
             task.program.set_rng(rng);
         }
         task.set_cpu(cpu);
+        task.replace_recent_used_cpu(cpu);
         task.set_params(spec.policy);
         task.class = ext::class_for(self, &task);
         let prio = task.prio();

@@ -137,9 +137,16 @@ impl Task {
     #[inline]
     pub(crate) fn set_cpu(&mut self, cpu: CpuId) {
         let s = &mut *self.task_struct;
-        s.recent_used_cpu = s.thread_info.cpu as i32;
         s.thread_info.cpu = cpu.nr();
         s.wake_cpu = cpu.nr() as i32;
+    }
+
+    /// Sets the CPU on which the task ran before its last CPU, and returns the previous value. The
+    /// fair class also tests this CPU when it searches for an idle CPU.
+    #[inline]
+    pub(crate) fn replace_recent_used_cpu(&mut self, cpu: CpuId) -> CpuId {
+        let recent = std::mem::replace(&mut self.task_struct.recent_used_cpu, cpu.nr() as i32);
+        CpuId::new(recent as usize)
     }
 
     #[inline]

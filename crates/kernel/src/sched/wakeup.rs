@@ -258,7 +258,8 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use crate::sched::class::flags::WF_TTWU;
+    use crate::machine::Machine;
+    use crate::sched::class::flags::{MIGRATED, NOCLOCK, WF_TTWU};
     use crate::testbed::*;
 
     #[test]
@@ -270,5 +271,22 @@ mod tests {
         let prev_cpu = cpu_id(2);
         m.tasks[task].task_struct.migration_disabled = 1;
         assert_eq!(m.select_task_rq(task, prev_cpu, WF_TTWU), prev_cpu);
+    }
+    #[test]
+    fn the_task_struct_has_the_kernels_values_while_a_task_moves() {
+        let mut bed = Bed::default();
+        bed.pinned(2, hog());
+        bed.pinned(2, hog());
+        let (mut m, _) = bed.run(spec(1, 1, 4, 1), 50 * MS);
+        let cpu = cpu_id(2);
+        let mut tasks = [nth(0), nth(1)].into_iter();
+        let task = tasks.find(|&task| !m.tasks[task].on_cpu()).expect("one task waits");
+        let on_rq = |m: &Machine| (m.tasks[task].on_rq(), m.tasks[task].task_struct.on_rq);
+        assert_eq!(m.tasks[task].task_struct.recent_used_cpu, 2);
+        assert_eq!(on_rq(&m), (true, 1));
+        m.deactivate_task(cpu, task, NOCLOCK);
+        assert_eq!(on_rq(&m), (false, 2), "TASK_ON_RQ_MIGRATING");
+        m.activate_task(cpu, task, MIGRATED);
+        assert_eq!(on_rq(&m), (true, 1));
     }
 }

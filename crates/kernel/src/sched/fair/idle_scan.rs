@@ -72,8 +72,7 @@ pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, ta
     if prev != target && m.domains.share_cache(prev, target) && good(m, prev) {
         return prev;
     }
-    let e = &mut m.tasks[task].fair;
-    let recent = std::mem::replace(&mut e.recent_used_cpu, prev);
+    let recent = m.tasks[task].replace_recent_used_cpu(prev);
     if recent != prev
         && recent != target
         && m.domains.share_cache(recent, target)

@@ -405,7 +405,6 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
 pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     let t = &mut m.tasks[task];
     t.fair.load = t.task_struct.se.load.weight as u32;
-    t.fair.recent_used_cpu = t.cpu();
 }
 
 /// Updates a task's load after a change of its weight. The task is not queued.

@@ -12,9 +12,10 @@
 //! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, data of
 //! cpufreq and PSI, and sub-schedulers.
 //!
-//! The simulated core copies changes of its own state to these objects (functions `mirror_*`). Some
-//! state exists only in the region: `scx.slice`, `scx.dsq_vtime` and the idle masks. The core can
-//! rely on this state, because programs can write only the fields in [`WRITABLE`].
+//! The state of tasks and the idle masks exist only in these objects. The simulated core can rely
+//! on this state, because programs can write only the fields in [`WRITABLE`]. The core copies
+//! changes of other state, such as the current task of a CPU, to these objects (functions
+//! `mirror_*`).
 
 use crate::hardware::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
@@ -192,8 +193,8 @@ impl Layout {
         self.tasks.addr(1) - self.tasks.addr(0)
     }
 
-    /// Creates the task_struct of a new task, and sets all fields that do not depend on the state of
-    /// the task. `leader` is the first task of the task's process. `parent` is `None` if the
+    /// Creates the task_struct of a new task, and sets all fields that do not depend on the state
+    /// of the task. `leader` is the first task of the task's process. `parent` is `None` if the
     /// workload itself starts the task.
     pub(crate) fn new_task_struct(
         &mut self,
@@ -233,8 +234,8 @@ impl Layout {
 
     /// Returns the task_struct of a CPU's idle task.
     pub(crate) fn idle_struct(&self, cpu: CpuId) -> &task_struct {
-        // SAFETY: the task_struct was initialized when the machine was created. Writes need exclusive
-        // access to `self`.
+        // SAFETY: the task_struct was initialized when the machine was created. Writes need
+        // exclusive access to `self`.
         unsafe { &*self.idle.host(cpu.into()) }
     }
 

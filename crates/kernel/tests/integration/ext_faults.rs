@@ -226,8 +226,11 @@ fn dsqs_are_created_once_and_destroyed_when_empty() {
 
 #[test]
 fn disallow_can_be_set_only_while_enabling() {
-    let message = error("faulty", &["DISALLOW"]);
-    assert_eq!(message, "ops.init_task() set task->scx.disallow for t0[1] during fork");
+    // A policy can store any byte. As in C, every value except 0 is true.
+    for value in ["DISALLOW=1", "DISALLOW=2", "DISALLOW=255"] {
+        let message = error("faulty", &[value]);
+        assert_eq!(message, "ops.init_task() set task->scx.disallow for t0[1] during fork");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! of the kernel that are missing here are not modelled.
 
 use bpf::kstruct;
+use bpf::kstruct::Bool;
 
 /// PF_* flags from include/linux/sched.h.
 pub const PF_IDLE: u32 = 0x0000_0002;
@@ -51,7 +52,7 @@ kstruct! {
         pub sticky_cpu: i32,
         pub holding_cpu: i32,
         pub selected_cpu: i32,
-        pub disallow: bool,
+        pub disallow: Bool,
     }
 
     pub struct load_weight {

@@ -24,7 +24,7 @@ use std::mem::{offset_of, size_of};
 
 /// Calls ops.init_task(). Returns 0 or a negative errno (__scx_init_task).
 pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
-    m.scx_entity_mut(task).disallow = false;
+    m.scx_entity_mut(task).disallow = Default::default();
     if m.ext.has_op(Op::InitTask) {
         let mut args = [0; size_of::<scx_init_task_args>()];
         args[offset_of!(scx_init_task_args, fork)] = u8::from(fork);
@@ -39,7 +39,7 @@ pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
             return exit::sanitize(m, "init_task", result as i32);
         }
     }
-    if m.scx_entity(task).disallow {
+    if m.scx_entity(task).disallow.is_set() {
         disallow(m, task, fork);
     }
     0

@@ -81,7 +81,7 @@ pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
 /// to SCHED_EXT is refused if ops.init_task() has set `disallow` for the task.
 pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: TaskPolicy) -> bool {
     let wants = matches!(policy, TaskPolicy::Ext { .. });
-    !(m.ext.enabled && wants && m.tasks[task].policy() != layout::SCHED_EXT && m.scx_entity(task).disallow)
+    !(m.ext.enabled && wants && m.tasks[task].policy() != layout::SCHED_EXT && m.scx_entity(task).disallow.is_set())
 }
 
 /// Updates the idle masks and calls ops.update_idle() when a CPU becomes idle or busy.

@@ -322,7 +322,7 @@ impl Machine {
     }
 
     pub fn pid_of(&self, task: TaskId) -> u32 {
-        if task == IDLE { 0 } else { self.tasks[task].pid }
+        if task == IDLE { 0 } else { self.tasks[task].pid() }
     }
 
     /// Returns the live task with a pid (find_task_by_pid_ns()).

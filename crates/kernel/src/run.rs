@@ -3,7 +3,6 @@
 
 use crate::machine::*;
 use crate::policy::bpf_world;
-use crate::policy::layout::is_kthread;
 use crate::sched::observed::Transition;
 use crate::sched::task::State;
 use crate::sched::{deadline, ext, fair};
@@ -268,9 +267,9 @@ impl Machine {
         let alive = self
             .tasks
             .iter()
-            .filter(|task| task.state != State::Dead && !is_kthread(task.flags));
+            .filter(|task| task.state() != State::Dead && !task.is_kthread());
         Ended::Deadlock {
-            waiting: alive.map(|task| task.pid).collect(),
+            waiting: alive.map(|task| task.pid()).collect(),
         }
     }
 }

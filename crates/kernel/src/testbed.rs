@@ -147,7 +147,7 @@ pub fn nth(n: u32) -> TaskId {
 
 /// Returns the CPU time that task number `n` of the workload has used, in ns.
 pub fn used(m: &Machine, n: u32) -> u64 {
-    m.tasks[nth(n)].sum_exec_runtime
+    m.tasks[nth(n)].sum_exec_runtime()
 }
 
 /// Returns the wake-up latencies of a task: the times from each wake-up until the task runs, in ns.
@@ -187,7 +187,7 @@ pub fn queued(m: &Machine) -> Vec<usize> {
     let on = |cpu| {
         m.tasks
             .iter()
-            .filter(|t| t.state == State::Running && t.on_rq && t.cpu == cpu)
+            .filter(|t| t.state() == State::Running && t.on_rq() && t.cpu() == cpu)
             .count()
     };
     m.cpus().map(on).collect()

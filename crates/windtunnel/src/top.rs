@@ -145,10 +145,10 @@ impl Top {
                 continue;
             };
             tasks.push(Task {
-                name: format!("{}:{pid}", task.comm),
-                cpu: task.cpu.nr(),
+                name: format!("{}:{pid}", task.comm()),
+                cpu: task.cpu().nr(),
                 cpu_percent: share(used, before.tasks.get(pid).copied().unwrap_or(0)).min(100.0),
-                waits: (task.on_rq && !task.on_cpu).then(|| after.at.saturating_sub(task.waiting_since)),
+                waits: (task.on_rq() && !task.on_cpu()).then(|| after.at.saturating_sub(task.waiting_since)),
             });
         }
         tasks.sort_by(|a, b| {
@@ -193,10 +193,10 @@ impl Counters {
         let busy = cpus
             .clone()
             .map(|cpu| m.rqs[cpu].time.tasks_ns + m.rqs[cpu].time.overhead_ns + since(cpu));
-        let alive = m.tasks.iter().filter(|task| m.find_task(task.pid).is_some());
+        let alive = m.tasks.iter().filter(|task| m.find_task(task.pid()).is_some());
         let used = alive.map(|task| {
-            let running = if task.on_cpu { since(task.cpu.index()) } else { 0 };
-            (task.pid, task.sum_exec_runtime + running)
+            let running = if task.on_cpu() { since(task.cpu().index()) } else { 0 };
+            (task.pid(), task.sum_exec_runtime() + running)
         });
         Counters {
             at: now,

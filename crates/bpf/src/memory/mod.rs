@@ -42,6 +42,7 @@ mod host_maps;
 pub(crate) mod layout;
 mod limit;
 mod objects;
+mod owned;
 mod pages;
 mod region;
 mod slab;
@@ -51,6 +52,7 @@ pub use host::want_huge_pages;
 pub use host_maps::OutOfMaps;
 pub use layout::{ARENA_SIZE, NULL_LIMIT, OWN_SHIFT, PAGE, REACH, SHIFT, SIZE};
 pub use limit::{DEFAULT_LIMIT, Memory, OutOfMemory, RECORD, Use};
+pub use owned::Owned;
 pub use region::Region;
 pub use slab::{ObjectType, Slab};
 

@@ -185,7 +185,9 @@ impl Region {
 
     /// Checks whether a helper or kfunc may write to these bytes if a policy passed their address.
     /// The rules are those of [`Region::check`], and the kernel's own structures are refused, too.
-    /// The simulator itself writes to these structures through [`Region::at`].
+    /// The simulator itself writes to these structures through [`Region::host`] and [`Owned`].
+    ///
+    /// [`Owned`]: super::Owned
     #[inline]
     pub fn check_writable(&self, addr: u64, len: u64) -> Result<(), Fault> {
         self.check(addr, len, true)?;
@@ -242,18 +244,6 @@ impl Region {
             unsafe { std::ptr::copy(self.host::<u8>(from), self.host::<u8>(to), len as usize) };
         }
         Ok(())
-    }
-
-    /// Returns the kernel object at an address that the simulator allocated. The address is checked
-    /// only in debug builds.
-    ///
-    /// # Safety
-    /// `addr` holds a `T` of this region, and no other reference to it is in use.
-    #[inline]
-    #[allow(clippy::mut_from_ref)]
-    pub unsafe fn at<T>(&self, addr: u64) -> &mut T {
-        debug_assert!(self.contains(addr), "{addr:#x} is not in the region");
-        unsafe { &mut *self.host(addr) }
     }
 }
 

@@ -60,11 +60,11 @@ impl Machine {
     /// Sets the footprint of a new child. The child uses its parent's memory, which is shared or
     /// copied on write. This memory is in the caches of the CPU on which the parent runs.
     pub(crate) fn fork_footprint(&mut self, parent: TaskId, child: TaskId) {
-        if !self.caches.active || parent == IDLE || !self.tasks[parent].on_cpu {
+        if !self.caches.active || parent == IDLE || !self.tasks[parent].on_cpu() {
             return;
         }
         let from = &self.tasks[parent];
-        let (home, cpu, bytes) = (from.footprint.home, from.cpu, from.footprint.bytes);
+        let (home, cpu, bytes) = (from.footprint.home, from.cpu(), from.footprint.bytes);
         let cpu_info = &self.spec.topology.cpus[cpu.index()];
         let home = if home == NOWHERE { cpu_info.node } else { home };
         let left = |cache: &Cache, number: u32, bytes: u64| Left {
@@ -166,7 +166,7 @@ impl Machine {
     /// two cache lines of its task_struct.
     #[inline]
     pub(crate) fn write_task(&mut self, task: TaskId) {
-        let addr = self.tasks[task].addr;
+        let addr = self.tasks[task].addr();
         let ns = self.region.lines().store_two(self.this_cpu.nr(), addr);
         if ns > 0 {
             self.charge_here(ns);

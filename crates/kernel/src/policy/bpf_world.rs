@@ -84,7 +84,7 @@ impl World for Machine {
             IDLE => 0,
             curr => {
                 let t = &self.tasks[curr];
-                u64::from(t.tgid) << 32 | u64::from(t.pid)
+                u64::from(t.tgid()) << 32 | u64::from(t.pid())
             }
         }
     }
@@ -94,7 +94,7 @@ impl World for Machine {
         let task = if curr == IDLE {
             self.layout.idle_struct(self.this_cpu)
         } else {
-            self.layout.task_struct(curr)
+            &self.tasks[curr].task_struct
         };
         task.comm.map(|byte| byte as u8)
     }

@@ -76,7 +76,8 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
     let t = &m.tasks[task];
     let ended = format!(
         "task '{}' (pid {}) was ended because its program loops without using CPU time or blocking: add a run or sleep step to the loop",
-        t.comm, t.pid
+        t.comm(),
+        t.pid()
     );
     m.ended_tasks.push(ended);
     // Moves the task to the end of its program, so that it exits.
@@ -204,7 +205,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
                 None => CpuSet::all(nr_cpus),
             };
             m.tasks[task].program.done();
-            let cgroup = m.tasks[task].cgroup;
+            let cgroup = m.tasks[task].cgroup();
             if let Some(cpus) = m.request_cpus(task, cgroup, cpus) {
                 m.set_cpus_allowed(task, cpus);
             }
@@ -225,7 +226,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
                 let _ = m.attach(&[task], cgroup);
                 return None;
             }
-            if m.tasks[task].cgroup != cgroup {
+            if m.tasks[task].cgroup() != cgroup {
                 let _ = m.attach(&[task], cgroup);
             }
             true
@@ -253,7 +254,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             let began = std::mem::replace(&mut t.program.began, NEVER);
             // If no request was started, the response time is 0.
             let response_ns = (local + t.program.time_before_work()).saturating_sub(began);
-            let pid = t.pid;
+            let pid = t.pid();
             t.program.done();
             m.trace(
                 cpu,
@@ -266,7 +267,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             return None;
         }
         Op::Phase(phase) => {
-            let pid = m.tasks[task].pid;
+            let pid = m.tasks[task].pid();
             m.tasks[task].program.done();
             m.trace(cpu, trace::Event::Phase { pid, phase });
             return None;
@@ -335,7 +336,7 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
         cursor.time += u64::from(m.spec.costs.exit_ns);
         return Next::Work;
     }
-    let parent = m.find_task(m.tasks[task].parent);
+    let parent = m.task_from_addr(m.tasks[task].task_struct.real_parent as u64);
     m.exit_task(task);
     if let Some(parent) = parent {
         m.tasks[parent].children -= 1;

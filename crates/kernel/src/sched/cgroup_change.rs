@@ -5,7 +5,7 @@
 use super::cgroup::*;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::policy::layout::mirror;
+use crate::policy::layout::{css_set, mirror};
 use crate::sched::task::{State, Task};
 use crate::sched::tracepoint;
 use crate::sched::{ext, fair};
@@ -131,7 +131,7 @@ impl Machine {
     /// In Linux, ops.cgroup_exit() is called later, when the kernel drops its last reference to the
     /// cgroup. Here it is called immediately.
     fn cgroup_rmdir(&mut self, cgroup: u32) -> Result<(), i32> {
-        let alive = |t: &Task| t.cgroup == cgroup && t.state != State::Dead;
+        let alive = |t: &Task| t.cgroup() == cgroup && t.state() != State::Dead;
         if self.tasks.iter().any(alive) || self.online_children(cgroup).next().is_some() {
             return Err(EBUSY);
         }
@@ -148,12 +148,14 @@ impl Machine {
     /// returns all threads of the processes of these tasks.
     fn tasks_named(&self, comm: &str, process: bool) -> Vec<TaskId> {
         let live = || self.pids.iter().copied().filter(|&task| task != IDLE);
-        let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm == comm).collect();
+        let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm() == comm).collect();
         if !process {
             return named;
         }
-        let tgids: Vec<u32> = named.iter().map(|&task| self.tasks[task].tgid).collect();
-        live().filter(|&task| tgids.contains(&self.tasks[task].tgid)).collect()
+        let tgids: Vec<u32> = named.iter().map(|&task| self.tasks[task].tgid()).collect();
+        live()
+            .filter(|&task| tgids.contains(&self.tasks[task].tgid()))
+            .collect()
     }
 
     /// Moves a set of tasks to a cgroup (cgroup_migrate). Either all tasks move or none does.
@@ -163,22 +165,21 @@ impl Machine {
         }
         ext::cgroup::can_attach(self, set, to)?;
         for &task in set {
-            if self.tasks[task].cgroup == to {
+            if self.tasks[task].cgroup() == to {
                 continue;
             }
             // This part corresponds to sched_move_task().
             self.change_queued(task, |m| {
-                m.tasks[task].cgroup = to;
-                mirror::mirror_cgroup(m, task);
+                m.tasks[task].task_struct.cgroups = m.layout.css_set_addr(to) as *mut css_set;
                 fair::change_group(m, task, to);
                 ext::cgroup::moved(m, task, to);
             });
-            let (t, cpu) = (&self.tasks[task], self.tasks[task].cpu);
-            if t.on_cpu {
+            let (t, cpu) = (&self.tasks[task], self.tasks[task].cpu());
+            if t.on_cpu() {
                 // The new group may be throttled or have a smaller share, so another task may have
                 // to run now.
                 self.resched_curr(cpu);
-            } else if t.on_rq {
+            } else if t.on_rq() {
                 self.wakeup_preempt(cpu, task, 0);
             }
             if self.cgroups.cpusets {
@@ -198,7 +199,7 @@ impl Machine {
         // This part corresponds to update_tasks_cpumask().
         let tasks: Vec<TaskId> = self.pids.iter().copied().filter(|&task| task != IDLE).collect();
         for task in tasks {
-            let mut at = Some(self.tasks[task].cgroup);
+            let mut at = Some(self.tasks[task].cgroup());
             while let Some(above) = at.filter(|&above| above != cgroup) {
                 at = self.parent_cgroup(above);
             }
@@ -246,7 +247,7 @@ impl Machine {
 
     /// Sets a task's affinity according to the cpuset of its cgroup and its own request.
     fn update_cpus(&mut self, task: TaskId) {
-        let cpus = self.allowed_cpus(task, self.tasks[task].cgroup);
+        let cpus = self.allowed_cpus(task, self.tasks[task].cgroup());
         if cpus != *self.tasks[task].cpus {
             self.set_cpus_allowed(task, cpus);
         }

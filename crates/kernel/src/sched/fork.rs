@@ -6,17 +6,16 @@ use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout;
-use crate::policy::layout::mirror;
 use crate::sched::class::{Class, flags};
-use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
+use crate::sched::task::{State, Task};
 use crate::sched::{ext, fair, rt, tracepoint};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::table::Id;
 use crate::simulation::timeline::LockId;
 use bpf::errno::EAGAIN;
 use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
-use workload::Policy;
 
 impl Machine {
     /// Creates the task that is described by `workload.tasks[index as usize]`. `parent` is the task
@@ -32,7 +31,7 @@ impl Machine {
         let allowed = self.initial_cpus(spec.cgroup, allowed);
         let cpu = match spec.start_cpu {
             Some(cpu) => self.named_cpu(cpu),
-            None if parent != IDLE => self.tasks[parent].cpu,
+            None if parent != IDLE => self.tasks[parent].cpu(),
             None => {
                 let nth = self.sync.next_start % allowed.weight().max(1);
                 self.sync.next_start += 1;
@@ -45,7 +44,7 @@ impl Machine {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
         // The kernel work of creating a task without a parent is done on the new task's CPU.
-        let from = if parent == IDLE { cpu } else { self.tasks[parent].cpu };
+        let from = if parent == IDLE { cpu } else { self.tasks[parent].cpu() };
         if parent == IDLE {
             self.enter(from);
         }
@@ -83,44 +82,50 @@ impl Machine {
         let (process, tgid) = if parent == IDLE {
             (spec.process, self.sync.process_leader(spec.process, pid))
         } else if thread {
-            (self.tasks[parent].process, self.tasks[parent].tgid)
+            (self.tasks[parent].process, self.tasks[parent].tgid())
         } else {
             (self.sync.new_process(), pid)
         };
-        let nr_cpus_allowed = cpus.weight();
+        let reused = self.free_tasks.pop();
+        let id = reused.unwrap_or_else(|| TaskId::new(self.tasks.len()));
+        let wake_generation = reused.map_or(0, |id| self.tasks[id].wake_generation.wrapping_add(1));
+        let leader = if tgid == pid {
+            id
+        } else {
+            self.find_task(tgid).unwrap_or(id)
+        };
+        let above = (parent != IDLE).then_some(parent);
+        let mut task_struct = self.layout.new_task_struct(&self.region, id, leader, above);
+        task_struct.pid = pid as i32;
+        task_struct.tgid = tgid as i32;
+        task_struct.flags = self.noise.flags(index, &spec.comm) | layout::PF_FORKNOEXEC;
+        if task_struct.flags & layout::PF_KTHREAD != 0 {
+            // Kernel threads have no address space.
+            task_struct.mm = std::ptr::null_mut();
+        }
+        task_struct.start_time = self.now;
+        task_struct.start_boottime = self.now;
+        task_struct.scx.tid = u64::from(pid);
+        task_struct.cgroups = self.layout.css_set_addr(spec.cgroup) as *mut layout::css_set;
+        task_struct.nr_cpus_allowed = cpus.weight() as i32;
+        self.cpus_ptr(id).copy_from(cpus.words());
         let (affinity, cpus) = self.checks.group(cpus);
         let mut comm = spec.comm.clone();
         truncate_comm(&mut comm);
+        layout::set_comm(&mut task_struct.comm, &comm);
         let mut task = Task {
-            pid,
-            tgid,
-            parent: self.pid_of(parent),
-            comm: comm.clone(),
-            addr: 0,
-            state: State::Running,
+            task_struct,
             off_cpu_at: 0,
             class: Class::Fair,
-            policy: spec.policy,
-            static_prio: 120,
-            rt_priority: 0,
-            weight: 1024,
             cpus,
-            nr_cpus_allowed,
             affinity,
-            cpu,
-            on_rq: false,
-            on_cpu: false,
             process,
-            cgroup: spec.cgroup,
             moving_from: None,
-            sum_exec_runtime: 0,
             waiting_since: self.now,
-            flags: self.noise.flags(index, &spec.comm),
             last_wakee: IDLE,
             wakee_flips: 0,
             wakee_flip_decay: 0,
-            migration_disabled: 0,
-            wake_generation: 0,
+            wake_generation,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             program: crate::programs::cursor::Cursor::new(
@@ -135,17 +140,15 @@ impl Machine {
         if let Some(rng) = self.noise.rng(index) {
             task.program.set_rng(rng);
         }
-        set_policy_fields(&mut task, spec.policy);
+        task.set_cpu(cpu);
+        task.replace_recent_used_cpu(cpu);
+        task.set_params(spec.policy);
         task.class = ext::class_for(self, &task);
         let prio = task.prio();
-        let id = match self.free_tasks.pop() {
-            Some(id) => {
-                task.wake_generation = self.tasks[id].wake_generation.wrapping_add(1);
-                self.tasks[id] = task;
-                id
-            }
-            None => self.tasks.push(task),
-        };
+        match reused {
+            Some(id) => self.tasks[id] = task,
+            None => assert_eq!(self.tasks.push(task), id),
+        }
         self.pids.push(id);
         self.threads.insert(self.tasks[id].sort_key(), id);
         let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
@@ -161,7 +164,7 @@ impl Machine {
             self.cancel_fork(id, parent, errno);
             return None;
         }
-        let parent_pid = match layout::is_kthread(self.tasks[id].flags) {
+        let parent_pid = match self.tasks[id].is_kthread() {
             true => trace::KTHREADD,
             false => self.pid_of(parent),
         };
@@ -194,8 +197,8 @@ impl Machine {
             self.tasks[parent].children -= 1;
         }
         let t = &mut self.tasks[task];
-        t.state = State::Dead;
-        self.failed_forks.push((t.comm.clone(), errno));
+        t.set_state(State::Dead);
+        self.failed_forks.push((t.comm(), errno));
         self.release_task(task);
     }
 
@@ -203,7 +206,7 @@ impl Machine {
     /// queued on the CPU in its field `cpu` instead.
     fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
         tracepoint::wake_up_new_task(self, task);
-        let prev_cpu = self.tasks[task].cpu;
+        let prev_cpu = self.tasks[task].cpu();
         let cpu = if forced {
             prev_cpu
         } else {
@@ -212,7 +215,7 @@ impl Machine {
         self.set_task_cpu(task, cpu, MigrateReason::Fork);
         self.lock(LockId::Rq(cpu));
         self.activate_task(cpu, task, flags::INITIAL);
-        let pid = self.tasks[task].pid;
+        let pid = self.tasks[task].pid();
         self.trace(
             self.this_cpu,
             trace::Event::Wakeup {
@@ -231,14 +234,14 @@ impl Machine {
     /// better CPU (sched_exec).
     pub(crate) fn exec(&mut self, task: TaskId, mut comm: String) {
         truncate_comm(&mut comm);
-        let cpu = self.tasks[task].cpu;
+        let cpu = self.tasks[task].cpu();
         self.exec_footprint(cpu, task);
         let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
         tracepoint::task_rename(self, task, &comm);
         let t = &mut self.tasks[task];
-        t.comm.clone_from(&comm);
-        let pid = t.pid;
-        ext::task_renamed(self, task);
+        t.task_struct.flags &= !layout::PF_FORKNOEXEC;
+        layout::set_comm(&mut t.task_struct.comm, &comm);
+        let pid = t.pid();
         self.trace_text(cpu, trace::Event::TaskRename { pid, comm });
         tracepoint::sched_process_exec(self, task);
         if target != cpu {
@@ -248,9 +251,9 @@ impl Machine {
 
     /// Moves the running task to another CPU. In Linux, the stopper thread does this.
     pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
-        let cpu = self.tasks[task].cpu;
+        let cpu = self.tasks[task].cpu();
         self.update_rq_clock(cpu);
-        let queued = self.tasks[task].on_rq;
+        let queued = self.tasks[task].on_rq();
         if queued {
             self.deactivate_task(cpu, task, flags::NOCLOCK);
         }
@@ -274,9 +277,8 @@ impl Machine {
     /// Makes the running task exit (do_exit). schedule() then switches to another task and frees
     /// the exited task.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
-        self.tasks[task].flags |= layout::PF_EXITING;
-        mirror::mirror_flags(self, task);
-        let pid = self.tasks[task].pid;
+        self.tasks[task].task_struct.flags |= layout::PF_EXITING;
+        let pid = self.tasks[task].pid();
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
     }
@@ -286,9 +288,9 @@ impl Machine {
     pub(crate) fn release_task(&mut self, task: TaskId) {
         ext::task_dead(self, task);
         let t = &self.tasks[task];
-        self.pids[t.pid as usize] = IDLE;
+        self.pids[t.pid() as usize] = IDLE;
         self.threads.remove(&t.sort_key());
-        let is_noise = layout::is_kthread(t.flags);
+        let is_noise = t.is_kthread();
         self.nr_alive -= 1;
         self.noise.nr_tasks -= u32::from(is_noise);
         self.free_if_gone(task);
@@ -318,7 +320,7 @@ impl Machine {
     /// acquired (`rcu_users` is 0).
     pub(crate) fn is_unreferenced(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.is_task_referenced(task)
+        t.state() == State::Dead && self.pids[t.pid() as usize] == IDLE && !self.layout.is_task_referenced(task)
     }
 
     /// Drops all references to tasks that the policy still holds when it ends.
@@ -328,29 +330,6 @@ impl Machine {
                 self.free_tasks.push(task);
             }
         }
-    }
-}
-
-/// Value of `rt_priority` for SCHED_DEADLINE tasks. It is above all real-time priorities, so that
-/// `prio()` is -1.
-const DEADLINE: u32 = 100;
-
-/// Sets the fields `static_prio`, `weight` and `rt_priority` of a task according to its policy
-/// (__setscheduler_params).
-pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
-    task.policy = policy;
-    task.rt_priority = 0;
-    match policy {
-        Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
-            task.static_prio = 120 + nice;
-            task.weight = PRIO_TO_WEIGHT[(nice + 20) as usize];
-        }
-        Policy::Idle => {
-            task.static_prio = 120;
-            task.weight = WEIGHT_IDLEPRIO;
-        }
-        Policy::Deadline => task.rt_priority = DEADLINE,
-        Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => task.rt_priority = rt_priority,
     }
 }
 

@@ -42,7 +42,7 @@ impl Machine {
         let curr = self.rqs[cpu].curr;
         for task in self.tasks.ids() {
             let t = &self.tasks[task];
-            if !t.on_rq || t.cpu != cpu || task == curr {
+            if !t.on_rq() || t.cpu() != cpu || task == curr {
                 continue;
             }
             let to = self.select_fallback_rq(task, cpu);

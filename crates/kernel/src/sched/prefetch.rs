@@ -30,7 +30,7 @@ impl Machine {
         }
         // The task itself was already prefetched one event earlier.
         if let Some(Event::Wake { task, .. }) = next {
-            self.prefetch_rq(self.tasks[task].cpu);
+            self.prefetch_rq(self.tasks[task].cpu());
         }
     }
 
@@ -45,8 +45,8 @@ impl Machine {
     /// Prefetches the host memory that a wake-up of `task` and a switch to it will access.
     #[inline]
     pub(crate) fn prefetch_task(&self, task: TaskId) {
-        let task_struct = std::ptr::from_ref(self.layout.task_struct(task)).cast::<u8>();
         let addr = self.layout.task_addr(task);
+        let task_struct = self.region.host::<u8>(addr);
         let task = (&raw const self.tasks[task]).cast::<u8>();
         for line in [0, 64] {
             prefetch(task.wrapping_add(line));

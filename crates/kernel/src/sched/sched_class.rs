@@ -4,7 +4,6 @@
 use super::class::Class;
 use super::{deadline, ext, fair, idle, rt};
 use crate::machine::Machine;
-use crate::policy::layout::mirror;
 use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
 
 /// Calls the function `$name` of the module that implements class `$class`.
@@ -33,7 +32,7 @@ impl Machine {
     #[inline]
     pub(crate) fn is_waiting(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        t.on_rq && !(self.task_groups.limited() && t.fair.throttled)
+        t.on_rq() && !(self.task_groups.limited() && t.fair.throttled)
     }
 
     /// Charges the running task, its class and the deadline servers with `ns` of CPU time.
@@ -48,9 +47,8 @@ impl Machine {
             return;
         }
         let task = &mut self.tasks[curr];
-        task.sum_exec_runtime += ns;
+        task.add_exec_runtime(ns);
         let class = task.class;
-        mirror::mirror_runtime(self, curr);
         self.class_update_curr(class, cpu, ns);
         match class {
             Class::Fair => deadline::update(self, cpu, Server::Fair, ns),

@@ -113,7 +113,7 @@ impl Machine {
         debug_assert_eq!(cpu, self.this_cpu);
         let prev = self.rqs[cpu].curr;
         // A task that has left its queue was charged with its CPU time before it left.
-        if prev == IDLE || self.tasks[prev].on_rq && self.tasks[prev].cpu == cpu {
+        if prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu() == cpu {
             self.update_rq_clock(cpu);
         } else {
             self.account(cpu);
@@ -146,7 +146,7 @@ impl Machine {
             execute::prepare(self, next);
             self.arm_step(cpu);
         }
-        if prev != IDLE && self.tasks[prev].state == State::Dead {
+        if prev != IDLE && self.tasks[prev].state() == State::Dead {
             self.release_task(prev);
         }
     }
@@ -183,9 +183,8 @@ impl Machine {
             self.rqs[cpu].charged += idle_exit;
         } else {
             let task = &mut self.tasks[prev];
-            task.on_cpu = false;
-            task.waiting_since = now;
-            prev_state = match task.state {
+            task.depart(now);
+            prev_state = match task.state() {
                 State::Running | State::Waking => TaskState::Running,
                 State::Interruptible => TaskState::Interruptible,
                 State::Uninterruptible => TaskState::Uninterruptible,
@@ -198,11 +197,12 @@ impl Machine {
         } else {
             let task = &mut self.tasks[next];
             debug_assert_eq!(
-                task.cpu, cpu,
+                task.cpu(),
+                cpu,
                 "{} was picked by a CPU that it does not belong to",
-                task.comm
+                task.comm()
             );
-            task.on_cpu = true;
+            task.arrive(now);
             if prev == IDLE {
                 self.set_busy(cpu, true);
             }
@@ -271,7 +271,7 @@ impl Machine {
                 self.rqs[cpu].need_resched = true;
             }
             Next::Block(state) => {
-                self.tasks[curr].state = state;
+                self.tasks[curr].set_state(state);
                 self.update_rq_clock(cpu);
                 self.deactivate_task(cpu, curr, flags::SLEEP);
                 self.rqs[cpu].need_resched = true;

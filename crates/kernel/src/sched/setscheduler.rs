@@ -3,9 +3,7 @@
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::policy::layout::mirror;
 use crate::sched::class::{Class, flags};
-use crate::sched::fork::set_policy_fields;
 use crate::sched::observed::Transition;
 use crate::sched::{ext, fair};
 use crate::simulation::id::TaskId;
@@ -23,15 +21,15 @@ impl Machine {
         }
         self.finish_wakeup(task);
         self.set_cpus_mask(task, cpus);
-        let cpu = self.tasks[task].cpu;
+        let cpu = self.tasks[task].cpu();
         if self.is_cpu_allowed(task, cpu) {
             return;
         }
         let to = self.select_fallback_rq(task, cpu);
         let t = &self.tasks[task];
-        if t.on_cpu {
+        if t.on_cpu() {
             self.migrate_running(task, to, MigrateReason::Affinity);
-        } else if t.on_rq {
+        } else if t.on_rq() {
             self.move_queued_task(task, to, MigrateReason::Affinity);
         } else {
             self.set_task_cpu(task, to, MigrateReason::Affinity);
@@ -51,9 +49,9 @@ impl Machine {
             m.observe(Transition::AffinityChanges { task, group });
             let t = &mut m.tasks[task];
             t.affinity = group;
-            t.nr_cpus_allowed = cpus.weight();
+            t.task_struct.nr_cpus_allowed = cpus.weight() as i32;
             t.cpus = cpus;
-            mirror::mirror_cpus(m, task);
+            m.cpus_ptr(task).copy_from(m.tasks[task].cpus.words());
             m.class_set_cpus_allowed(task);
         });
     }
@@ -63,11 +61,11 @@ impl Machine {
         if !ext::check_setscheduler(self, task, policy) {
             return;
         }
-        let cpu = self.tasks[task].cpu;
+        let cpu = self.tasks[task].cpu();
         let old_class = self.tasks[task].class;
         let old_prio = self.tasks[task].prio();
         self.change_queued(task, |m| {
-            set_policy_fields(&mut m.tasks[task], policy);
+            m.tasks[task].set_params(policy);
             let class = ext::class_for(m, &m.tasks[task]);
             if class != old_class {
                 m.class_switched_from(old_class, cpu, task);
@@ -84,7 +82,7 @@ impl Machine {
         } else {
             self.class_changed(task, old_class);
         }
-        let (pid, prio) = (self.tasks[task].pid, self.tasks[task].prio());
+        let (pid, prio) = (self.tasks[task].pid(), self.tasks[task].prio());
         if prio != old_prio {
             self.trace(self.this_cpu, trace::Event::Prio { pid, prio });
         }
@@ -93,12 +91,12 @@ impl Machine {
     /// Tells a task's new class that the task has come from the class `from`, and reschedules if
     /// necessary (sched_change_end).
     pub(crate) fn class_changed(&mut self, task: TaskId, from: Class) {
-        let cpu = self.tasks[task].cpu;
+        let cpu = self.tasks[task].cpu();
         self.class_switched_to(cpu, task);
         let t = &self.tasks[task];
         // If the new class is the real-time class, it may have pushed the task to another CPU.
-        if t.on_rq && t.cpu == cpu {
-            let demoted = t.on_cpu && t.class > from;
+        if t.on_rq() && t.cpu() == cpu {
+            let demoted = t.on_cpu() && t.class > from;
             self.wakeup_preempt(cpu, task, 0);
             if demoted {
                 self.resched_curr(cpu);
@@ -110,11 +108,11 @@ impl Machine {
     /// after it (the kernel's sched_change pattern). A running task is handled as if it stopped
     /// before the change and started again after it.
     pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
-        let cpu = self.tasks[task].cpu;
+        let cpu = self.tasks[task].cpu();
         if cpu != self.this_cpu {
             self.account(cpu);
         }
-        let (queued, running) = (self.tasks[task].on_rq, self.tasks[task].on_cpu);
+        let (queued, running) = (self.tasks[task].on_rq(), self.tasks[task].on_cpu());
         if queued {
             self.class_dequeue_task(cpu, task, flags::SAVE | flags::MOVE | flags::NOCLOCK);
         }

@@ -11,7 +11,6 @@
 
 use super::hook::*;
 use crate::machine::Machine;
-use crate::policy::layout;
 use crate::policy::layout::callbacks::kf;
 use crate::sched::ext::exit;
 use crate::sched::ext::ops::{self};
@@ -71,14 +70,14 @@ pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Task
         let state = if prev == IDLE {
             State::Running
         } else {
-            m.tasks[prev].state
+            m.tasks[prev].state()
         };
         let preempt = u64::from(prev != IDLE && state == State::Running);
         let args = [
             preempt,
             m.addr_of_task(prev, cpu),
             m.addr_of_task(next, cpu),
-            u64::from(layout::task_state(state)),
+            u64::from(state as u32),
         ];
         run(m, Hook::SchedSwitch, false, &args);
     }
@@ -127,7 +126,7 @@ pub(crate) fn sched_process_exec(m: &mut Machine, task: TaskId) {
         m,
         SchedProcessExec,
         m.layout.task_addr(task),
-        u64::from(m.tasks[task].pid),
+        u64::from(m.tasks[task].pid()),
         0
     );
 }
@@ -150,11 +149,11 @@ pub(crate) fn task_rename(m: &mut Machine, task: TaskId, comm: &str) {
 pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
     at!(m, DoExit, 0);
     if m.ext.hooked_at_entry(Hook::SchedProcessExit) {
-        let tgid = m.tasks[task].tgid;
+        let tgid = m.tasks[task].tgid();
         let threads = m
             .tasks
             .iter()
-            .filter(|t| t.tgid == tgid && t.state != State::Dead)
+            .filter(|t| t.tgid() == tgid && t.state() != State::Dead)
             .count();
         let alone = u64::from(threads <= 1);
         let addr = m.layout.task_addr(task);

@@ -12,7 +12,6 @@
 
 use crate::machine::Machine;
 use crate::policy::layout::enums::SCX_OPS_ALLOW_QUEUED_WAKEUP;
-use crate::policy::layout::mirror;
 use crate::sched::class::{Class, flags};
 use crate::sched::ext;
 use crate::sched::rq::Waking;
@@ -52,8 +51,6 @@ impl Machine {
     /// Adds a task to the wake list of `cpu` (__ttwu_queue_wakelist). The waker sends an IPI if the
     /// list was empty.
     fn add_to_wake_list(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
-        self.tasks[task].state = State::Waking;
-        mirror::mirror_state(self, task);
         let line = self.spec.costs.cache_line.at(self.distance(self.this_cpu, cpu));
         self.charge_here(line);
         self.idle_cpus.remove(cpu);
@@ -106,15 +103,15 @@ impl Machine {
     /// wake-up except WF_MIGRATED, so ops.enqueue() is called without SCX_ENQ_CPU_SELECTED.
     fn activate_waking(&mut self, cpu: CpuId, Waking { task, migrated }: Waking) {
         self.charge_here(self.activation_ns());
-        self.tasks[task].state = State::Running;
         let (enqueue, wake) = match migrated {
             true => (flags::WAKEUP | flags::MIGRATED, flags::WF_MIGRATED),
             false => (flags::WAKEUP, 0),
         };
         self.activate_task(cpu, task, enqueue);
+        self.tasks[task].set_state(State::Running);
         self.wakeup_preempt(cpu, task, wake);
         ext::task_woken(self, cpu, task);
-        let (pid, target) = (self.tasks[task].pid, cpu.nr());
+        let (pid, target) = (self.tasks[task].pid(), cpu.nr());
         let new = false;
         self.trace(self.this_cpu, trace::Event::Wakeup { pid, target, new });
         tracepoint::sched_wakeup(self, task, false);
@@ -131,8 +128,8 @@ impl Machine {
     /// Queues the task immediately if it is on a wake list. Callers do this before they change the
     /// task.
     pub(crate) fn finish_wakeup(&mut self, task: TaskId) {
-        if self.tasks[task].state == State::Waking {
-            self.sched_ttwu_pending(self.tasks[task].cpu);
+        if self.tasks[task].state() == State::Waking {
+            self.sched_ttwu_pending(self.tasks[task].cpu());
         }
     }
 

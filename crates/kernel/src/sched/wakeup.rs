@@ -26,19 +26,19 @@ impl Machine {
     /// Wakes a task. `waker` is the pid of the waking task, or 0 if an interrupt handler wakes it.
     fn wake(&mut self, task: TaskId, waker: u32, wake_flags: u32) -> bool {
         let t = &self.tasks[task];
-        if !matches!(t.state, State::Interruptible | State::Uninterruptible) {
+        if !matches!(t.state(), State::Interruptible | State::Uninterruptible) {
             return false;
         }
-        let (waker_cpu, pid) = (self.this_cpu, t.pid);
+        let (waker_cpu, pid) = (self.this_cpu, t.pid());
         self.trace(waker_cpu, trace::Event::Waking { pid, waker });
         tracepoint::sched_waking(self, task);
         self.charge_here(u64::from(self.spec.costs.wakeup_ns) - self.activation_ns());
         self.write_task(task);
         let t = &mut self.tasks[task];
-        t.state = State::Running;
+        t.set_state(State::Waking);
         t.wake_generation = t.wake_generation.wrapping_add(1);
         t.program.wake(self.now);
-        let prev_cpu = t.cpu;
+        let prev_cpu = t.cpu();
         let delayed = t.fair.delayed;
         if self.tasks[task].off_cpu_at > self.local_time(waker_cpu) && !delayed && prev_cpu != waker_cpu {
             // The task's CPU has not finished the switch to its next task (p->on_cpu is set).
@@ -63,6 +63,7 @@ impl Machine {
         self.charge_here(self.activation_ns());
         self.lock(LockId::Rq(cpu));
         self.activate_task(cpu, task, enqueue);
+        self.tasks[task].set_state(State::Running);
         self.wakeup_preempt(cpu, task, wake_flags | flags::WF_TTWU);
         ext::task_woken(self, cpu, task);
         self.unlock(LockId::Rq(cpu));
@@ -84,13 +85,13 @@ impl Machine {
         if !self.may_choose_cpu(task) {
             // A task with migration disabled stays on its CPU (migrate_disable_switch).
             let t = &self.tasks[task];
-            let pinned = t.cpus.first().filter(|_| t.migration_disabled == 0);
+            let pinned = t.cpus.first().filter(|_| t.migration_disabled() == 0);
             return self.allowed_cpu(task, pinned.unwrap_or(prev_cpu), prev_cpu);
         }
         self.note_decision_handler(Handler::SelectCpu, task);
         let cpu = self.class_select_task_rq(task, prev_cpu, wake_flags);
         let cpu = self.allowed_cpu(task, cpu, prev_cpu);
-        let pid = self.tasks[task].pid;
+        let pid = self.tasks[task].pid();
         if self.decisions.on {
             self.record_decision_by(self.select_cpu_op(task), |_| DecisionKind::Cpu {
                 pid,
@@ -120,7 +121,7 @@ impl Machine {
     /// Returns whether the task may use several CPUs. Only then, its class chooses the CPU.
     fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        t.nr_cpus_allowed > 1 && t.migration_disabled == 0
+        t.nr_cpus_allowed() > 1 && t.migration_disabled() == 0
     }
 
     /// Returns whether a CPU is online and in the task's affinity.
@@ -147,18 +148,18 @@ impl Machine {
 
     /// Makes a task runnable on `cpu`. The task's field `cpu` has already been set.
     pub(crate) fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
-        debug_assert_eq!(self.tasks[task].cpu, cpu);
+        debug_assert_eq!(self.tasks[task].cpu(), cpu);
         if cpu != self.this_cpu {
             self.account(cpu);
         }
         let now = self.now;
         let t = &mut self.tasks[task];
-        debug_assert!(!t.on_rq && t.runnable());
-        t.on_rq = true;
+        debug_assert!(!t.on_rq() && matches!(t.state(), State::Running | State::Waking));
         t.waiting_since = now;
         self.rqs[cpu].nr_running += 1;
         self.observe(Transition::Queued { task });
         self.class_enqueue_task(cpu, task, flags);
+        self.tasks[task].set_queued();
     }
 
     /// Removes a task from its queue on `cpu`. The task may be running.
@@ -166,12 +167,12 @@ impl Machine {
         if cpu != self.this_cpu {
             self.account(cpu);
         }
-        debug_assert!(self.tasks[task].on_rq);
+        debug_assert!(self.tasks[task].on_rq());
         self.class_dequeue_task(cpu, task, flags);
         self.rqs[cpu].nr_running -= 1;
         let t = &mut self.tasks[task];
-        t.on_rq = false;
-        if !t.on_cpu {
+        t.set_dequeued(flags & flags::SLEEP != 0);
+        if !t.on_cpu() {
             self.observe(Transition::Dequeued { task });
         }
     }
@@ -193,15 +194,15 @@ impl Machine {
 
     /// Sets the CPU of a task that is not queued (set_task_cpu).
     pub(crate) fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId, reason: MigrateReason) {
-        let from = self.tasks[task].cpu;
+        let from = self.tasks[task].cpu();
         if from == cpu {
             return;
         }
         self.class_migrate_task_rq(task, cpu);
         let t = &mut self.tasks[task];
         debug_assert!(t.cpus.contains(cpu) || self.online_cpus.weight() < self.rqs.len() as u32);
-        t.cpu = cpu;
-        let pid = t.pid;
+        t.set_cpu(cpu);
+        let pid = t.pid();
         ext::task_cpu_changed(self, task);
         self.trace(
             self.this_cpu,
@@ -217,8 +218,8 @@ impl Machine {
     /// Moves a task that is queued but not running to the CPU `to` (move_queued_task, detach_task,
     /// attach_task).
     pub(crate) fn move_queued_task(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
-        let from = self.tasks[task].cpu;
-        debug_assert!(!self.tasks[task].on_cpu);
+        let from = self.tasks[task].cpu();
+        debug_assert!(!self.tasks[task].on_cpu());
         self.deactivate_task(from, task, flags::NOCLOCK);
         self.set_task_cpu(task, to, reason);
         self.lock(LockId::Rq(to));
@@ -231,11 +232,11 @@ impl Machine {
     /// wakes the task runs on the CPU on which the task went to sleep, if this CPU is online.
     pub(crate) fn timer_wake(&mut self, task: TaskId, generation: u32) {
         let t = &self.tasks[task];
-        if t.wake_generation != generation || t.state == State::Dead {
+        if t.wake_generation != generation || t.state() == State::Dead {
             return;
         }
-        let cpu = if self.online_cpus.contains(t.cpu) {
-            t.cpu
+        let cpu = if self.online_cpus.contains(t.cpu()) {
+            t.cpu()
         } else {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
@@ -248,7 +249,7 @@ impl Machine {
         let t = &mut self.tasks[task];
         t.wake_generation = t.wake_generation.wrapping_add(1);
         let generation = t.wake_generation;
-        let (cpu, at) = (self.tasks[task].cpu, at.max(self.now));
+        let (cpu, at) = (self.tasks[task].cpu(), at.max(self.now));
         let event = Event::Wake { task, generation };
         self.events.push(at, event);
         self.note_timer(cpu, at, event);
@@ -257,7 +258,8 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use crate::sched::class::flags::WF_TTWU;
+    use crate::machine::Machine;
+    use crate::sched::class::flags::{MIGRATED, NOCLOCK, WF_TTWU};
     use crate::testbed::*;
 
     #[test]
@@ -267,7 +269,24 @@ mod tests {
         let (mut m, _) = bed.run(spec(1, 1, 4, 1), 50 * MS);
         let task = nth(0);
         let prev_cpu = cpu_id(2);
-        m.tasks[task].migration_disabled = 1;
+        m.tasks[task].task_struct.migration_disabled = 1;
         assert_eq!(m.select_task_rq(task, prev_cpu, WF_TTWU), prev_cpu);
+    }
+    #[test]
+    fn the_task_struct_has_the_kernels_values_while_a_task_moves() {
+        let mut bed = Bed::default();
+        bed.pinned(2, hog());
+        bed.pinned(2, hog());
+        let (mut m, _) = bed.run(spec(1, 1, 4, 1), 50 * MS);
+        let cpu = cpu_id(2);
+        let mut tasks = [nth(0), nth(1)].into_iter();
+        let task = tasks.find(|&task| !m.tasks[task].on_cpu()).expect("one task waits");
+        let on_rq = |m: &Machine| (m.tasks[task].on_rq(), m.tasks[task].task_struct.on_rq);
+        assert_eq!(m.tasks[task].task_struct.recent_used_cpu, 2);
+        assert_eq!(on_rq(&m), (true, 1));
+        m.deactivate_task(cpu, task, NOCLOCK);
+        assert_eq!(on_rq(&m), (false, 2), "TASK_ON_RQ_MIGRATING");
+        m.activate_task(cpu, task, MIGRATED);
+        assert_eq!(on_rq(&m), (true, 1));
     }
 }

@@ -77,8 +77,8 @@ fn violation(m: &Machine, task: TaskId, from: u64, cpu: Option<CpuId>) -> Violat
     Violation {
         from,
         until: m.now,
-        pid: t.pid,
-        comm: t.comm.clone(),
+        pid: t.pid(),
+        comm: t.comm(),
         cpu: cpu.map(CpuId::nr),
     }
 }
@@ -229,7 +229,7 @@ mod tests {
         // on its old CPU.
         let task = &mut m.tasks[nth(0)];
         (task.affinity, task.cpus) = m.checks.group(crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]));
-        let cpu = m.tasks[nth(0)].cpu;
+        let cpu = m.tasks[nth(0)].cpu();
         m.watch_switch(cpu, crate::simulation::id::IDLE, nth(0));
         let watched = m.invariants.expect("Machine::watch() was called");
         assert_eq!(watched.affinity.count, 1);

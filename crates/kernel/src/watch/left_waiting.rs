@@ -15,14 +15,14 @@ impl Machine {
     pub(crate) fn waiting_tasks(&self) -> Vec<WaitingTask> {
         let ids = self.tasks.ids();
         let mut waiting: Vec<TaskId> = ids
-            .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu)
+            .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu())
             .collect();
-        waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid));
+        waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid()));
         let described = |(rank, id): (usize, TaskId)| {
             let task = &self.tasks[id];
             WaitingTask {
-                pid: task.pid,
-                comm: task.comm.clone(),
+                pid: task.pid(),
+                comm: task.comm(),
                 since_ns: task.waiting_since,
                 kept: (rank < DESCRIBED).then(|| self.describe_queue(id)),
             }
@@ -34,8 +34,8 @@ impl Machine {
     pub(crate) fn describe_queue(&self, id: TaskId) -> String {
         let task = &self.tasks[id];
         match task.class {
-            Class::Rt => return format!("on the real-time queue of CPU {}", task.cpu),
-            Class::Fair => return format!("on the fair queue of CPU {}", task.cpu),
+            Class::Rt => return format!("on the real-time queue of CPU {}", task.cpu()),
+            Class::Fair => return format!("on the fair queue of CPU {}", task.cpu()),
             Class::Ext | Class::Idle => {}
         }
         let dsqs = &self.ext.dsqs;
@@ -48,8 +48,8 @@ impl Machine {
             };
         }
         let name = match dsqs.id(dsq) {
-            SCX_DSQ_LOCAL => format!("the local DSQ of CPU {}", task.cpu),
-            SCX_DSQ_BYPASS => format!("the bypass DSQ of CPU {}", task.cpu),
+            SCX_DSQ_LOCAL => format!("the local DSQ of CPU {}", task.cpu()),
+            SCX_DSQ_BYPASS => format!("the bypass DSQ of CPU {}", task.cpu()),
             SCX_DSQ_GLOBAL => "the global DSQ".to_owned(),
             id => format!("DSQ 0x{id:x}"),
         };

@@ -35,7 +35,7 @@ impl Machine {
             Transition::AffinityChanges { task, group } => {
                 self.watch_affinity(task);
                 let t = &self.tasks[task];
-                if t.on_rq && !t.on_cpu {
+                if t.on_rq() && !t.on_cpu() {
                     self.checks.dequeued(now, t.affinity);
                     self.checks.queued(now, group);
                 }

@@ -18,22 +18,33 @@ impl Machine {
         let mut waiting = 0;
         let mut waking = 0;
         for (id, task) in self.tasks.numbered() {
-            if task.state == State::Dead && !task.on_rq {
+            if task.state() == State::Dead && !task.on_rq() {
                 continue;
             }
-            if task.on_rq {
-                assert!(task.runnable(), "{} (pid {}) is queued but sleeps", task.comm, task.pid);
-                if !task.on_cpu {
+            if task.on_rq() {
+                assert!(
+                    task.runnable(),
+                    "{} (pid {}) is queued but sleeps",
+                    task.comm(),
+                    task.pid()
+                );
+                if !task.on_cpu() {
                     self.verify_queued(id);
                 }
                 if self.is_waiting(id) {
-                    running[task.cpu.index()] += 1;
-                    waiting += u64::from(!task.on_cpu);
+                    running[task.cpu().index()] += 1;
+                    waiting += u64::from(!task.on_cpu());
                 }
             }
-            waking += usize::from(task.state == State::Waking);
-            let curr = self.rqs[task.cpu].curr == id;
-            assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
+            waking += usize::from(task.state() == State::Waking);
+            let curr = self.rqs[task.cpu()].curr == id;
+            assert_eq!(
+                curr,
+                task.on_cpu(),
+                "{} (pid {}): on_cpu is wrong",
+                task.comm(),
+                task.pid()
+            );
         }
         assert_eq!(
             waiting,
@@ -67,8 +78,8 @@ impl Machine {
         for rq in &self.rqs {
             for entry in &rq.wake_list {
                 let task = &self.tasks[entry.task];
-                let listed = task.state == State::Waking && task.cpu == rq.cpu && !task.on_rq;
-                assert!(listed, "{} (pid {}) is on a wrong wake list", task.comm, task.pid);
+                let listed = task.state() == State::Waking && task.cpu() == rq.cpu && !task.on_rq();
+                assert!(listed, "{} (pid {}) is on a wrong wake list", task.comm(), task.pid());
             }
             waking -= rq.wake_list.len();
         }
@@ -95,8 +106,8 @@ impl Machine {
             found,
             [task.class],
             "{} (pid {}) waits, but not on one queue of its class",
-            task.comm,
-            task.pid
+            task.comm(),
+            task.pid()
         );
     }
 }

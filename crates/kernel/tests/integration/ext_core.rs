@@ -43,9 +43,9 @@ fn callbacks_come_in_pairs() {
     let mut run = Run::new(machine(2, loopers(5, 300 * US, 200 * US)), "count", &[]);
     run.run(300 * MS).assert_alive();
     let get = |name: &str| run.var(name);
-    let on_cpu = run.machine.tasks.iter().filter(|task| task.on_cpu).count() as u64;
+    let on_cpu = run.machine.tasks.iter().filter(|task| task.on_cpu()).count() as u64;
     assert_eq!(get("nr_running"), get("nr_stopping") + on_cpu);
-    let queued = run.machine.tasks.iter().filter(|task| task.on_rq).count() as u64;
+    let queued = run.machine.tasks.iter().filter(|task| task.on_rq()).count() as u64;
     assert_eq!(get("nr_runnable"), get("nr_quiescent") + queued);
     let idle = run.machine.rqs.iter().filter(|rq| rq.idle()).count() as u64;
     // Both CPUs were idle when the policy was loaded, and their idle time had begun before that. So
@@ -225,7 +225,7 @@ fn slices_end_at_a_tick() {
         .machine
         .tasks
         .iter()
-        .map(|task| task.sum_exec_runtime / MS)
+        .map(|task| task.sum_exec_runtime() / MS)
         .collect();
     assert!(used[0].abs_diff(used[1]) <= 21, "{used:?}");
 }

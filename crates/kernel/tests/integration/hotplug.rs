@@ -34,12 +34,12 @@ fn a_task_whose_cpus_are_all_offline_may_run_anywhere_from_then_on() {
         let bound = machine
             .tasks
             .iter()
-            .find(|task| task.comm == "bound")
+            .find(|task| task.comm() == "bound")
             .expect("the task is alive");
         assert_eq!(*bound.cpus, CpuSet::all(2));
         machine.run(100 * MS, &mut records);
         assert!(switches_to(&records, 2).iter().any(|&(ms, cpu)| ms >= 5 && cpu == 0));
-        assert!(machine.tasks.iter().all(|task| !task.on_rq), "both tasks have exited");
+        assert!(machine.tasks.iter().all(|task| !task.on_rq()), "both tasks have exited");
     }
 }
 

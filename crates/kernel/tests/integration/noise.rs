@@ -34,8 +34,8 @@ fn run_noisy(spec: MachineSpec, tasks: Tasks, seed: u64, until: u64) -> (Machine
 
 /// Returns the CPU time of all kernel threads in ns.
 fn kthread_ns(machine: &Machine) -> u64 {
-    let kthreads = machine.tasks.iter().filter(|task| task.flags & PF_KTHREAD != 0);
-    kthreads.map(|task| task.sum_exec_runtime).sum()
+    let kthreads = machine.tasks.iter().filter(|task| task.flags() & PF_KTHREAD != 0);
+    kthreads.map(|task| task.sum_exec_runtime()).sum()
 }
 
 /// Returns the expected time in ns that tasks or interrupts of the background work take in a
@@ -90,9 +90,9 @@ fn wakes(machine: &Machine, records: &[Record], comm: &str) -> Vec<u64> {
     let task = machine
         .tasks
         .iter()
-        .find(|task| task.comm == comm)
+        .find(|task| task.comm() == comm)
         .expect("the task exists");
-    let wake = |r: &&Record| matches!(r.event, Event::Wakeup { pid, .. } if pid == task.pid);
+    let wake = |r: &&Record| matches!(r.event, Event::Wakeup { pid, .. } if pid == task.pid());
     records.iter().filter(wake).skip(1).map(|r| r.time).collect()
 }
 
@@ -154,8 +154,8 @@ fn background_work_repairs_a_lost_kick() {
             &["SILENT"],
         );
         run.run(SECOND).assert_alive();
-        let hog = run.machine.tasks.iter().find(|task| task.comm == "hog");
-        hog.expect("the task exists").sum_exec_runtime
+        let hog = run.machine.tasks.iter().find(|task| task.comm() == "hog");
+        hog.expect("the task exists").sum_exec_runtime()
     };
     // The slice is 1 ms.
     assert!(worked(None) <= 2 * MS, "{}", worked(None));

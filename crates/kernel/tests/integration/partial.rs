@@ -34,8 +34,8 @@ fn start(cpus: u32, tasks: Tasks, defines: &[&str], until: u64) -> Run {
 
 /// Returns the CPU time of the task with this pid, in ms.
 fn used_ms(run: &Run, pid: u32) -> u64 {
-    let task = run.machine.tasks.iter().find(|task| task.pid == pid);
-    task.expect("the task has not exited").sum_exec_runtime / MS
+    let task = run.machine.tasks.iter().find(|task| task.pid() == pid);
+    task.expect("the task has not exited").sum_exec_runtime() / MS
 }
 
 /// Checks the CPU time of tasks after 20 s. `shares` contains, for each task, its pid and the

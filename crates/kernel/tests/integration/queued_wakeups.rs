@@ -152,7 +152,7 @@ fn hotplug_and_unloading_lose_no_task_on_a_wake_list() {
             run.machine
                 .tasks
                 .iter()
-                .map(|t| t.sum_exec_runtime)
+                .map(|t| t.sum_exec_runtime())
                 .collect::<Vec<u64>>()
         };
         run.machine.advance(50 * MS, &mut run.records);

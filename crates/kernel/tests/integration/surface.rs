@@ -56,6 +56,9 @@ fn every_field_has_the_kernels_value() {
         ("on_cpu_at_end", 1),
         ("curr_pid_at_end", 1),
         ("on_rq", 1),
+        // A task is in the state TASK_WAKING until it is queued.
+        ("state_at_wakeup", 0x200),
+        ("on_rq_at_wakeup", 0),
         ("exit_state", 0),
         ("stime", 0),
         ("parent_pid", 0),
@@ -516,7 +519,12 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
     run.run(25 * MS);
     run.assert_alive();
     let held = run.var("held_addr");
-    let reused = |run: &Run| run.machine.tasks.iter().any(|task| task.pid >= 4 && task.addr == held);
+    let reused = |run: &Run| {
+        run.machine
+            .tasks
+            .iter()
+            .any(|task| task.pid() >= 4 && task.addr() == held)
+    };
     assert_eq!((run.var("held_pid"), run.var("released"), reused(&run)), (1, 0, false));
     run.run(45 * MS);
     run.assert_alive();

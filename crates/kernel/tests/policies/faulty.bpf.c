@@ -12,7 +12,7 @@
  * TASK_FAILS     ops.init_task() returns an error
  * FORK_FAILS     ops.init_task() returns an error for tasks whose name begins with u
  * CREATE_TWICE   the policy creates a DSQ twice
- * DISALLOW       ops.init_task() sets scx.disallow of all tasks
+ * DISALLOW       value that ops.init_task() stores in scx.disallow of all tasks
  * ERROR          ops.running() calls scx_bpf_error()
  * DESTROY        the policy destroys a DSQ that contains tasks
  */
@@ -61,7 +61,7 @@ s32 SCX_OP_SLEEPABLE(faulty_init_task, struct task_struct *p, struct scx_init_ta
 	if (p->comm[0] == 'u')
 		return -ENOMEM;
 #elif defined(DISALLOW)
-	p->scx.disallow = true;
+	*(u8 *)&p->scx.disallow = DISALLOW;
 #endif
 	return 0;
 }

@@ -101,6 +101,7 @@ u64 policy_of_cpu, pcount, run_delay, clock_pelt, lost_idle_time, pelt_ran;
 u64 has_mm, cgroup_id, cgroup_level, css_parent_id, ancestor_id, nvcsw, nivcsw, start_time, nid, mempolicy, euid;
 u64 rq_curr_pid, rq_idle_pid, rq_cpu, rq_clock, tid, selected_cpu, missing, from_id_ok, migration_disabled, exit_state;
 u64 now_ns, now_rq, comm_0, name_0, version, config_hz;
+u64 state_at_wakeup, on_rq_at_wakeup;
 u64 per_cpu_ok, has_cpustat = 7, on_cpu_at_end, curr_pid_at_end, runtime_at_end;
 extern unsigned int LINUX_KERNEL_VERSION __kconfig;
 extern int CONFIG_HZ __kconfig;
@@ -178,6 +179,17 @@ void SCX_OP(fields_running, struct task_struct *p)
 	missing = exists(f->se.avg.util_avg) | exists(f->signal) << 1 | exists(rq->nr_switches) << 2;
 }
 
+/* Reads the fields that change when the task is queued. */
+void SCX_OP(fields_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_struct___full *f = (void *)p;
+
+	if (p->comm[0] == 'w') {
+		state_at_wakeup = f->__state;
+		on_rq_at_wakeup = f->on_rq;
+	}
+}
+
 /* Some fields are read here, because the task becomes rq->curr only after ops.running(). */
 void SCX_OP(fields_stopping, struct task_struct *p, bool runnable)
 {
@@ -192,4 +204,4 @@ void SCX_OP(fields_stopping, struct task_struct *p, bool runnable)
 	}
 }
 
-SCX_OPS(fields_ops, .stopping = (void *)fields_stopping, .running = (void *)fields_running, .name = "fields");
+SCX_OPS(fields_ops, .runnable = (void *)fields_runnable, .stopping = (void *)fields_stopping, .running = (void *)fields_running, .name = "fields");

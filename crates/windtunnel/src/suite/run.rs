@@ -288,7 +288,7 @@ impl Running<'_> {
             .machine
             .tasks
             .iter()
-            .map(|task| (task.pid, task.sum_exec_runtime))
+            .map(|task| (task.pid(), task.sum_exec_runtime()))
             .collect();
         Ok(())
     }
@@ -315,9 +315,9 @@ impl Running<'_> {
             let rest = name.strip_prefix(comm);
             rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(|n| n.parse::<u32>().is_ok()))
         };
-        let live = self.machine.tasks.iter().filter(|task| task.state != State::Dead);
-        live.filter(move |task| called(&task.comm))
-            .map(|task| (task.pid, task.sum_exec_runtime))
+        let live = self.machine.tasks.iter().filter(|task| task.state() != State::Dead);
+        live.filter(move |task| called(&task.comm()))
+            .map(|task| (task.pid(), task.sum_exec_runtime()))
     }
 
     fn value(&self, text: &str) -> Result<i128, String> {

@@ -131,7 +131,7 @@ fn the_bitmap_follows_the_overloaded_state() {
         ran.machine
             .tasks
             .iter()
-            .filter(|task| task.on_rq && task.cpu.nr() == cpu)
+            .filter(|task| task.on_rq() && task.cpu().nr() == cpu)
             .count()
     };
     let overloaded = (0..4).filter(|&cpu| runnable(cpu) > 1).count() as u64;

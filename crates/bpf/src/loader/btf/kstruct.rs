@@ -85,6 +85,24 @@ impl KernelType for Callback {
     }
 }
 
+/// A C `bool` that programs may write. They can write any byte, but only 0 and 1 are valid values
+/// of Rust's type `bool`.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bool(u8);
+
+impl Bool {
+    pub fn is_set(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl KernelType for Bool {
+    fn btf(types: &mut Builder) -> u32 {
+        bool::btf(types)
+    }
+}
+
 /// A field of a Rust struct from which BTF is made.
 #[doc(hidden)]
 pub struct Field {

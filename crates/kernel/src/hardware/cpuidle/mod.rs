@@ -118,7 +118,9 @@ impl Machine {
             {
                 cpu
             }
-            Event::Wake { task, generation } if self.tasks[task].wake_generation == generation => self.tasks[task].cpu,
+            Event::Wake { task, generation } if self.tasks[task].wake_generation == generation => {
+                self.tasks[task].cpu()
+            }
             Event::BpfTimer { timer, generation } => self.timer_cpu(timer, generation)?,
             Event::Disturb { index } => self.interrupted_cpu(index)?,
             Event::Noise { source } => self.noise_cpu(source),

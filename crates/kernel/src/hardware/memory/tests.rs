@@ -236,7 +236,7 @@ fn work_is_the_integral_of_speed_over_time() {
                     let task = &m.tasks[rq.curr];
                     // Accounting here could change the schedule.
                     let not_accounted = at - rq.clock - rq.progressed;
-                    running.push((cpu, task.pid as usize - 1, not_accounted));
+                    running.push((cpu, task.pid() as usize - 1, not_accounted));
                     slow += u64::from(m.extra_ps(cpu) > 0);
                 }
             }

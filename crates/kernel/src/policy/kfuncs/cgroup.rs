@@ -58,7 +58,7 @@ fn tryget(m: &mut Machine, cgrp: u64) -> u64 {
 fn scx_bpf_task_cgroup(m: &mut Machine, p: u64) -> Result<u64, Fault> {
     let (p, _) = any_task(m, p)?;
     let cgroup = match insert::arg_task_ok(m, p) {
-        true => m.tasks[p].cgroup,
+        true => m.tasks[p].cgroup(),
         false => 0,
     };
     Ok(tryget(m, m.layout.cgroup_addr(cgroup)))
@@ -107,7 +107,7 @@ fn bpf_cgroup_ancestor(m: &mut Machine, cgrp: u64, level: i32) -> Result<u64, Fa
 
 /// Returns the number of a task's cgroup. Idle tasks are in the root cgroup.
 fn task_cgroup(m: &Machine, p: TaskId) -> u32 {
-    if p == IDLE { 0 } else { m.tasks[p].cgroup }
+    if p == IDLE { 0 } else { m.tasks[p].cgroup() }
 }
 
 fn id(m: &Machine, cgroup: u32) -> u64 {

@@ -101,7 +101,7 @@ fn or_errno(cpu: Option<CpuId>) -> i32 {
 #[cold]
 fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
     let t = &m.tasks[p];
-    let message = format!("select_cpu kfunc called cross-task on {}[{}]", t.comm, t.pid);
+    let message = format!("select_cpu kfunc called cross-task on {}[{}]", t.comm(), t.pid());
     exit::error(m, message);
     -EINVAL
 }
@@ -120,11 +120,11 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
         if !insert::arg_task_ok(m, p) {
             return -EINVAL;
         }
-    } else if frame.locked_cpu.is_some_and(|cpu| m.tasks[p].cpu != cpu) {
+    } else if frame.locked_cpu.is_some_and(|cpu| m.tasks[p].cpu() != cpu) {
         return cross_task(m, p);
     }
     let t = &m.tasks[p];
-    or_errno(if t.nr_cpus_allowed == 1 || t.migration_disabled > 0 {
+    or_errno(if t.nr_cpus_allowed() == 1 || t.migration_disabled() > 0 {
         idle::select_restricted(m, p, prev_cpu, allowed, flags)
     } else {
         idle::select_cpu_dfl(m, p, prev_cpu, wake_flags, allowed, flags)

@@ -81,7 +81,7 @@ fn task(m: &Machine, addr: u64) -> Result<TaskId, Fault> {
 #[inline]
 pub(crate) fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, CpuId), Fault> {
     match m.task_index(addr) {
-        Some(p) => Ok((p, m.tasks[p].cpu)),
+        Some(p) => Ok((p, m.tasks[p].cpu())),
         None => m
             .layout
             .idle_from_addr(addr)

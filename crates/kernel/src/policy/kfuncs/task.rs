@@ -131,7 +131,7 @@ fn bpf_task_release(m: &mut Machine, p: u64) -> Result<(), Fault> {
     let (id, _) = any_task(m, p)?;
     if id != IDLE && !m.put_task(id) {
         let t = &m.tasks[id];
-        let (comm, pid) = (&t.comm, t.pid);
+        let (comm, pid) = (t.comm(), t.pid());
         return Err(Fault::func(format!(
             "bpf_task_release of {comm}[{pid}], to which the policy holds no reference: released twice?"
         )));

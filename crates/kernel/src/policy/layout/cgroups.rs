@@ -193,11 +193,11 @@ impl CgroupObjects {
         // SAFETY: these are kernel objects. Each is borrowed once, and the cgroup has room for
         // `level + 1` ancestors.
         unsafe {
-            *region.at::<kernfs_node>(kn) = kernfs_node {
+            *region.host::<kernfs_node>(kn) = kernfs_node {
                 id,
                 name: self.names[cgroup as usize] as *mut i8,
             };
-            let cgrp = region.at::<cgroup>(addr);
+            let cgrp = &mut *region.host::<cgroup>(addr);
             cgrp.kn = kn as *mut kernfs_node;
             cgrp.dom_cgrp = addr as *mut cgroup;
             cgrp.self_.cgroup = addr as *mut cgroup;
@@ -212,7 +212,7 @@ impl CgroupObjects {
             }
             let above = parent_in_chain(&chain).map(|object| self.cpusets.addr(object.into()));
             cgrp.subsys[cpuset_cgrp_id as usize] = self.cpusets.addr(object.into()) as *mut cgroup_subsys_state;
-            *region.at::<cpuset>(self.cpusets.addr(object.into())) = cpuset {
+            *region.host::<cpuset>(self.cpusets.addr(object.into())) = cpuset {
                 css: cgroup_subsys_state {
                     cgroup: addr as *mut cgroup,
                     parent: above.unwrap_or(0) as *mut cgroup_subsys_state,
@@ -222,7 +222,7 @@ impl CgroupObjects {
                 cpus_allowed: self.cpuset_masks.addr(2 * u64::from(object)) as *mut cpumask,
                 effective_cpus: self.cpuset_masks.addr(2 * u64::from(object) + 1) as *mut cpumask,
             };
-            region.at::<css_set>(self.css_sets.addr(cgroup.into())).dfl_cgrp = addr as *mut cgroup;
+            (*self.css_sets.host::<css_set>(cgroup.into())).dfl_cgrp = addr as *mut cgroup;
         }
         if let Some(above) = parent_in_chain(&self.objects[object as usize].chain) {
             self.below.remove(&[above, object]);
@@ -375,16 +375,13 @@ impl Layout {
         let object = self.cgroups.current[cgroup as usize];
         let known = &mut self.cgroups.objects[object as usize];
         (known.dead, known.refs) = (true, known.refs + 1);
-        // SAFETY: the address is that of a cgroup of the layout.
-        unsafe { region.at::<cgroup>(self.cgroup_addr(cgroup)) }
-            .self_
-            .refcnt
-            .percpu_count_ptr = DEAD;
-        // SAFETY: the address is that of the cgroup's cpuset.
-        unsafe { region.at::<cpuset>(self.cpuset_addr(cgroup)) }
-            .css
-            .refcnt
-            .percpu_count_ptr = DEAD;
+        // SAFETY: the addresses are those of the cgroup and its cpuset.
+        unsafe {
+            let cgrp = region.host::<cgroup>(self.cgroup_addr(cgroup));
+            (*cgrp).self_.refcnt.percpu_count_ptr = DEAD;
+            let cpuset = region.host::<cpuset>(self.cpuset_addr(cgroup));
+            (*cpuset).css.refcnt.percpu_count_ptr = DEAD;
+        }
     }
 
     /// Creates a cgroup (cgroup_create()). It gets a new object if the policy still holds

@@ -12,16 +12,16 @@
 //! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, data of
 //! cpufreq and PSI, and sub-schedulers.
 //!
-//! The simulated core copies changes of its own state to these objects (functions `mirror_*`). Some
-//! state exists only in the region: `scx.slice`, `scx.dsq_vtime` and the idle masks. The core can
-//! rely on this state, because programs can write only the fields in [`WRITABLE`].
+//! The state of tasks and the idle masks exist only in these objects. The simulated core can rely
+//! on this state, because programs can write only the fields in [`WRITABLE`]. The core copies
+//! changes of other state, such as the current task of a CPU, to these objects (functions
+//! `mirror_*`).
 
 use crate::hardware::cpuset::CpuSet;
-use crate::sched::task::State;
-use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use bpf::cache::Competitors;
-use bpf::memory::{REACH, Region, Slab};
+use bpf::memory::{Owned, REACH, Region, Slab};
 pub use cgroups::*;
 use machine::MachineSpec;
 pub use mask::Mask;
@@ -139,8 +139,8 @@ impl Layout {
         // SAFETY: both objects were just allocated, and each is borrowed once.
         let (idle, rq) = unsafe {
             (
-                region.at::<task_struct>(idle_addr),
-                region.at::<rq>(self.rqs.addr(cpu.into())),
+                &mut *self.idle.host::<task_struct>(cpu.into()),
+                &mut *self.rqs.host::<rq>(cpu.into()),
             )
         };
         let swapper = self.idle.addr(0) as *mut task_struct;
@@ -193,30 +193,49 @@ impl Layout {
         self.tasks.addr(1) - self.tasks.addr(0)
     }
 
-    /// Returns the task_struct of a task. The idle task has a different task_struct on each CPU,
-    /// see [`Layout::idle_struct`].
-    ///
-    /// Programs of the policy change some of the fields. They run with exclusive access to the
-    /// machine, so no reference to a task_struct exists while they run.
-    #[inline]
-    pub fn task_struct(&self, task: TaskId) -> &task_struct {
-        debug_assert_ne!(task, IDLE);
-        // SAFETY: the task_struct was initialized when a task began to use the slot. Writes need
-        // exclusive access to `self`, or to the machine that owns it.
-        unsafe { &*self.tasks.host(task.slot().into()) }
-    }
-
-    #[inline]
-    pub(crate) fn task_struct_mut(&mut self, task: TaskId) -> &mut task_struct {
-        debug_assert_ne!(task, IDLE);
-        // SAFETY: as in `task_struct`, and `self` is borrowed exclusively. The objects of a slab do
-        // not overlap.
-        unsafe { &mut *self.tasks.host(task.slot().into()) }
+    /// Creates the task_struct of a new task, and sets all fields that do not depend on the state
+    /// of the task. `leader` is the first task of the task's process. `parent` is `None` if the
+    /// workload itself starts the task.
+    pub(crate) fn new_task_struct(
+        &mut self,
+        region: &Region,
+        task: TaskId,
+        leader: TaskId,
+        parent: Option<TaskId>,
+    ) -> Owned<task_struct> {
+        let addr = self.task_addr(task);
+        if self.tasks.index(addr).is_none() {
+            let new = alloc(&mut self.tasks, region);
+            assert_eq!(new, addr, "the task_structs of new slots are allocated in their order");
+        }
+        // SAFETY: the memory was allocated when the slot was first used, and zero is a valid value
+        // of every field. The previous task of the slot is dead, and nothing uses it any more.
+        let mut s = unsafe {
+            region.host::<task_struct>(addr).write_bytes(0, 1);
+            Owned::<task_struct>::new(region, addr)
+        };
+        let parent = parent.map_or(self.idle_addr(CpuId::BOOT), |parent| self.task_addr(parent));
+        s.cpus_ptr = cpus_mask(addr) as *mut cpumask;
+        s.static_prio = 120;
+        s.se.load.weight = 1024 << 10;
+        s.numa_preferred_nid = -1;
+        s.real_parent = parent as *mut task_struct;
+        s.parent = parent as *mut task_struct;
+        s.group_leader = self.task_addr(leader) as *mut task_struct;
+        s.mm = self.mms.addr(leader.slot().into()) as *mut mm_struct;
+        s.real_cred = self.cred as *mut cred;
+        s.cred = self.cred as *mut cred;
+        s.scx.sticky_cpu = -1;
+        s.scx.holding_cpu = -1;
+        s.scx.selected_cpu = -1;
+        s.scx.slice = enums::SCX_SLICE_DFL;
+        s
     }
 
     /// Returns the task_struct of a CPU's idle task.
     pub(crate) fn idle_struct(&self, cpu: CpuId) -> &task_struct {
-        // SAFETY: as in `task_struct`. It was initialized when the machine was created.
+        // SAFETY: the task_struct was initialized when the machine was created. Writes need
+        // exclusive access to `self`.
         unsafe { &*self.idle.host(cpu.into()) }
     }
 
@@ -295,22 +314,12 @@ impl Layout {
     }
 }
 
-/// Returns the value of `__state` (TASK_*) that policies see.
-pub(crate) fn task_state(state: State) -> u32 {
-    match state {
-        State::Running => 0x0,
-        State::Waking => 0x200,
-        State::Interruptible => 0x1,
-        State::Uninterruptible => 0x2,
-        State::Dead => 0x80,
-    }
-}
-
 fn cpus_mask(task: u64) -> u64 {
     task + std::mem::offset_of!(task_struct, cpus_mask) as u64
 }
 
-fn set_comm(to: &mut [i8; 16], comm: &str) {
+/// Sets the name of a task.
+pub(crate) fn set_comm(to: &mut [i8; 16], comm: &str) {
     *to = [0; 16];
     for (to, byte) in to.iter_mut().zip(comm.bytes().take(15)) {
         *to = byte as i8;

@@ -6,6 +6,7 @@
 //! of the kernel that are missing here are not modelled.
 
 use bpf::kstruct;
+use bpf::kstruct::Bool;
 
 /// PF_* flags from include/linux/sched.h.
 pub const PF_IDLE: u32 = 0x0000_0002;
@@ -14,10 +15,14 @@ pub const PF_WQ_WORKER: u32 = 0x0000_0020;
 pub const PF_FORKNOEXEC: u32 = 0x0000_0040;
 pub const PF_KTHREAD: u32 = 0x0020_0000;
 
-/// Returns whether a task with these flags is a kernel thread.
-pub fn is_kthread(flags: u32) -> bool {
-    flags & PF_KTHREAD != 0
-}
+/// Scheduling policies from include/uapi/linux/sched.h.
+pub const SCHED_NORMAL: u32 = 0;
+pub const SCHED_FIFO: u32 = 1;
+pub const SCHED_RR: u32 = 2;
+pub const SCHED_BATCH: u32 = 3;
+pub const SCHED_IDLE: u32 = 5;
+pub const SCHED_DEADLINE: u32 = 6;
+pub const SCHED_EXT: u32 = 7;
 
 kstruct! {
     /// A bitmap of CPUs with as many words as the machine needs. In the kernel, the array has a
@@ -47,7 +52,7 @@ kstruct! {
         pub sticky_cpu: i32,
         pub holding_cpu: i32,
         pub selected_cpu: i32,
-        pub disallow: bool,
+        pub disallow: Bool,
     }
 
     pub struct load_weight {

@@ -54,14 +54,14 @@ fn addresses_map_to_tasks_and_back() {
     m.advance(testbed::MS, &mut Vec::new());
     let addr = m.layout.task_addr(nth(0));
     assert_eq!(m.task_from_addr(addr), Some(nth(0)));
-    assert_eq!(m.tasks[0].addr, addr);
+    assert_eq!(m.tasks[0].addr(), addr);
     for wrong in [0, addr + 8, m.layout.idle_addr(cpu_id(0)), m.layout.task_addr(nth(1))] {
         assert_eq!(m.task_from_addr(wrong), None, "{wrong:#x} is not the address of a task");
     }
     assert_eq!(m.layout.idle_from_addr(m.layout.idle_addr(cpu_id(1))), Some(cpu_id(1)));
     assert_eq!(m.curr_addr(cpu_id(1)), m.layout.idle_addr(cpu_id(1)));
     assert_eq!(
-        m.layout.task_struct(nth(0)).comm.map(|byte| byte as u8),
+        m.tasks[nth(0)].task_struct.comm.map(|byte| byte as u8),
         *b"a-name-that-is-\0"
     );
 }
@@ -71,7 +71,7 @@ fn a_cgroups_parent_is_its_nearest_named_ancestor() {
     let m = machine(&["/", "/a/b", "/a/b/c/d", "/ab"], vec![]);
     let parent = |cgroup: u32| {
         // SAFETY: this is the address of a cgroup of the layout.
-        let cgrp = unsafe { m.region.at::<cgroup>(m.layout.cgroup_addr(cgroup)) };
+        let cgrp = unsafe { &*m.region.host::<cgroup>(m.layout.cgroup_addr(cgroup)) };
         (
             m.layout
                 .cgroup_from_addr(cgrp.self_.parent as u64)
@@ -95,7 +95,7 @@ fn threads_share_their_mm_and_leader() {
         vec![vec![fork(true), fork(false), sleep(100)], vec![sleep(100)]],
     );
     m.advance(testbed::MS, &mut Vec::new());
-    let [first, thread, process] = [1, 2, 3].map(|pid| m.layout.task_struct(m.find_task(pid).unwrap()));
+    let [first, thread, process] = [1, 2, 3].map(|pid| &m.tasks[m.find_task(pid).unwrap()].task_struct);
     assert_eq!((first.mm, first.group_leader), (thread.mm, thread.group_leader));
     assert_eq!((thread.tgid, process.tgid), (1, 3));
     assert_ne!(first.mm, process.mm);
@@ -112,13 +112,13 @@ fn orphans_become_children_of_init_task() {
     m.advance(testbed::MS, &mut Vec::new());
     let child = m.find_task(2).unwrap();
     assert_eq!(
-        m.layout.task_struct(child).real_parent as u64,
+        m.tasks[child].task_struct.real_parent as u64,
         m.layout.task_addr(m.find_task(1).unwrap())
     );
     m.advance(5 * testbed::MS, &mut Vec::new());
     assert_eq!(m.find_task(1), None);
     assert_eq!(
-        m.layout.task_struct(child).real_parent as u64,
+        m.tasks[child].task_struct.real_parent as u64,
         m.layout.idle_addr(cpu_id(0))
     );
 }

@@ -160,7 +160,7 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
         return Ok(());
     }
     for &task in set {
-        let from = m.tasks[task].cgroup;
+        let from = m.tasks[task].cgroup();
         if from == to {
             continue;
         }
@@ -190,7 +190,11 @@ fn cancel(m: &mut Machine, set: &[TaskId], to: u32) {
 }
 
 fn move_args(m: &Machine, task: TaskId, from: u32, to: u32) -> [u64; 3] {
-    [m.tasks[task].addr, m.layout.cgroup_addr(from), m.layout.cgroup_addr(to)]
+    [
+        m.tasks[task].addr(),
+        m.layout.cgroup_addr(from),
+        m.layout.cgroup_addr(to),
+    ]
 }
 
 /// Calls ops.cgroup_move() for a task that has moved to another cgroup (scx_cgroup_move_task). The
@@ -201,7 +205,7 @@ pub(crate) fn moved(m: &mut Machine, task: TaskId, to: u32) {
     };
     if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupMove) {
         let args = move_args(m, task, from, to);
-        let frame = Frame::about(task, Some(m.tasks[task].cpu));
+        let frame = Frame::about(task, Some(m.tasks[task].cpu()));
         ops::call_framed(m, Op::CgroupMove, frame, &args);
     }
 }

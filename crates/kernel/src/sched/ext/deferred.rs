@@ -189,7 +189,7 @@ fn reenq_user(m: &mut Machine, cpu: CpuId, dsq: DsqRef, flags: u64) {
         let Some(task) = m.ext.dsqs.cursor_next(cursor) else {
             break;
         };
-        let task_cpu = m.tasks[task].cpu;
+        let task_cpu = m.tasks[task].cpu();
         if locked != task_cpu {
             m.unlock(LockId::Rq(locked));
             m.lock(LockId::Rq(task_cpu));

@@ -15,7 +15,7 @@ use super::{cid, deferred, exit, idle, kick};
 use crate::machine::Machine;
 use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
-use crate::policy::layout::scx_cpu_release_args;
+use crate::policy::layout::{SCHED_DEADLINE, scx_cpu_release_args};
 use crate::sched::class::{Class, flags};
 use crate::sched::deadline;
 use crate::sched::ext::core::{DirectDispatch, Pending};
@@ -26,7 +26,6 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
-use workload::Policy;
 
 /// Source of the next task of a CPU (enum scx_dsp_verdict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +119,7 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
         return Verdict::None;
     }
     let local = m.ext.dsqs.local(cpu);
-    let prev_addr = if prev_on_ext { m.tasks[prev].addr } else { 0 };
+    let prev_addr = if prev_on_ext { m.tasks[prev].addr() } else { 0 };
     m.ext.dsp.cpu = cpu;
     let cpu_arg = m.ext.cids.arg(cpu);
     for round in 1..=SCX_DSP_MAX_LOOPS {
@@ -177,7 +176,7 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     if !queued || entity.ops_state != OpsState::Queued || entity.qseq != qseq {
         return;
     }
-    let task_cpu = m.tasks[task].cpu;
+    let task_cpu = m.tasks[task].cpu();
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, task_cpu, Some(task));
     m.tasks[task].ext.ops_state = OpsState::None;
     if m.ext.dsqs.local_cpu(dsq).is_some() {
@@ -190,7 +189,7 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
 /// Inserts a task that is on no DSQ into `dsq`, which must be a local DSQ but may belong to another
 /// CPU. The runqueue of `cpu` is locked before and after the call.
 pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
-    let src_cpu = m.tasks[task].cpu;
+    let src_cpu = m.tasks[task].cpu();
     let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("the DSQ must be a local DSQ");
     if cpu == src_cpu && cpu == dst_cpu {
         dispatch_enqueue(m, cpu, dsq, task, enq_flags | SCX_ENQ_CLEAR_OPSS);
@@ -230,11 +229,13 @@ fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
 /// move to an offline CPU is only counted.
 pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, enforce: bool) -> bool {
     let t = &m.tasks[task];
-    if t.migration_disabled > 0 {
+    if t.migration_disabled() > 0 {
         if enforce {
             let message = format!(
                 "SCX_DSQ_LOCAL[_ON] cannot move migration disabled {}[{}] from CPU {} to {cpu}",
-                t.comm, t.pid, t.cpu
+                t.comm(),
+                t.pid(),
+                t.cpu()
             );
             exit::insertion_error(m, message, Some(task));
         }
@@ -244,7 +245,8 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, en
         if enforce {
             let message = format!(
                 "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}[{}]",
-                t.comm, t.pid
+                t.comm(),
+                t.pid()
             );
             exit::insertion_error(m, message, Some(task));
         }
@@ -280,8 +282,8 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
         if m.ext.exit.is_some() && m.ext.dsqs.id(dsq) != SCX_DSQ_BYPASS {
             break;
         }
-        let task_cpu = m.tasks[task].cpu;
-        m.read_line(m.tasks[task].addr);
+        let task_cpu = m.tasks[task].cpu();
+        m.read_line(m.tasks[task].addr());
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
             m.record_decision(|m| take_decision(m, task, dsq, cpu));
@@ -324,7 +326,7 @@ fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> Decision
 /// takes fewer steps. Speed matters here, because policies with a shared DSQ move nearly every task
 /// with this function.
 fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: CpuId, dst_cpu: CpuId) {
-    debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task].on_cpu);
+    debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task].on_cpu());
     m.clr_task_runnable(task, false);
     m.tasks[task].ext.ops_state = OpsState::None;
     m.scx_clear_flag(task, SCX_TASK_DEQD_FOR_SLEEP);
@@ -355,7 +357,7 @@ pub(super) fn move_task_between_dsqs(
     mut dst: DsqRef,
 ) -> CpuId {
     debug_assert_ne!(src, NO_DSQ);
-    let src_cpu = m.tasks[task].cpu;
+    let src_cpu = m.tasks[task].cpu();
     let mut dst_cpu = m.ext.dsqs.local_cpu(dst);
     if let Some(cpu) = dst_cpu
         && cpu != src_cpu
@@ -390,7 +392,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
         ops_dequeue(m, task, SCX_DEQ_CORE_SCHED_EXEC);
         dispatch_dequeue(m, cpu, task);
         if m.ext.has_op(Op::Running) {
-            let addr = m.tasks[task].addr;
+            let addr = m.tasks[task].addr();
             ops::call_task(m, Op::Running, task, &[addr]);
         }
     }
@@ -402,7 +404,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     kick::kick_sync(m, cpu);
     if m.scx_flag(task, SCX_TASK_QUEUED) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         if m.ext.has_op(Op::Stopping) {
             ops::call_task(m, Op::Stopping, task, &[addr, 1]);
         }
@@ -451,8 +453,8 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
             offset_of!(scx_cpu_release_args, reason),
             offset_of!(scx_cpu_release_args, task),
         );
-        let why = match (m.class_of(next), m.tasks[next].policy) {
-            (Class::Rt, Policy::Deadline) => SCX_CPU_PREEMPT_DL,
+        let why = match (m.class_of(next), m.tasks[next].policy()) {
+            (Class::Rt, SCHED_DEADLINE) => SCX_CPU_PREEMPT_DL,
             (Class::Rt, _) => SCX_CPU_PREEMPT_RT,
             // Linux has no SCX_CPU_PREEMPT_* reason for the fair class (preempt_reason_from_class).
             _ => SCX_CPU_PREEMPT_UNKNOWN,
@@ -472,7 +474,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     }
     let bypassing = m.ext.bypassing();
     if m.ext.has_op(Op::SelectCpu) && !bypassing {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
         m.ext.direct = DirectDispatch::For(task);
         let frame = Frame::about(task, None);
@@ -505,7 +507,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
     if m.ext.has_op(Op::Yield) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::Yield, task, &[addr, 0]);
     } else {
         m.scx_entity_mut(task).slice = 0;
@@ -528,7 +530,7 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     if m.ext.bypassing() {
         m.scx_entity_mut(task).slice = 0;
     } else if m.ext.has_op(Op::Tick) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::Tick, task, &[addr]);
     }
     if m.scx_entity(task).slice == 0 {

@@ -179,7 +179,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let jiffies = m.jiffies();
     let scx = *m.scx_entity(task);
     let t = &m.tasks[task];
-    let state = match t.state {
+    let state = match t.state() {
         State::Running | State::Waking => 'R',
         State::Interruptible => 'S',
         State::Uninterruptible => 'D',
@@ -199,8 +199,8 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
          \x20     sticky/holding_cpu={}/{} dsq_id={dsq_id}\n\
          \x20     dsq_vtime={} slice={} weight={}\n\
          \x20     cpus={} no_mig={}\n",
-        t.comm,
-        t.pid,
+        t.comm(),
+        t.pid(),
         -(waited_ms as i64),
         (scx.flags & state_mask) >> SCX_TASK_STATE_SHIFT,
         scx.flags & !state_mask,
@@ -210,9 +210,9 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
         scx.slice,
         scx.weight,
         mask(&t.cpus, m.rqs.len() as u32),
-        t.migration_disabled,
+        t.migration_disabled(),
     );
-    let addr = t.addr;
+    let addr = t.addr();
     m.ext.dump.text.push_str(&text);
     let context = m.ext.dump.context;
     let frame = Frame::locked(cpu);
@@ -238,7 +238,7 @@ fn name(m: &Machine, task: TaskId, cpu: CpuId) -> String {
         return format!("swapper/{cpu}[0]");
     }
     let t = &m.tasks[task];
-    format!("{}[{}]", t.comm, t.pid)
+    format!("{}[{}]", t.comm(), t.pid())
 }
 
 #[cfg(test)]

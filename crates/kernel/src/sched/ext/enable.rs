@@ -163,7 +163,7 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
         if errno != 0 {
             m.scx_set_state(task, TaskState::None);
             let t = &m.tasks[task];
-            let message = format!("ops.init_task() failed ({errno}) for {}[{}]", t.comm, t.pid);
+            let message = format!("ops.init_task() failed ({errno}) for {}[{}]", t.comm(), t.pid());
             exit::error(m, message);
             return Err(errno);
         }
@@ -200,7 +200,7 @@ fn set_class(m: &mut Machine, task: TaskId, class: Class) {
     if old == class {
         return;
     }
-    let cpu = m.tasks[task].cpu;
+    let cpu = m.tasks[task].cpu();
     m.change_queued(task, |m| {
         m.class_switched_from(old, cpu, task);
         m.tasks[task].class = class;

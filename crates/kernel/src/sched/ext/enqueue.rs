@@ -8,9 +8,9 @@ use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
+use crate::policy::layout::PF_EXITING;
 use crate::policy::layout::callbacks::Op;
 use crate::policy::layout::enums::*;
-use crate::policy::layout::{PF_EXITING, mirror};
 use crate::sched::class::{Class, flags};
 use crate::sched::deadline;
 use crate::sched::ext::core::DirectDispatch;
@@ -30,7 +30,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     m.rqs[cpu].ext.nr_running += 1;
     let migrating = core_flags & (flags::WAKEUP | flags::RESTORE | flags::INITIAL) == 0;
     if m.ext.has_op(Op::Runnable) && !migrating {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::Runnable, task, &[addr, enq_flags]);
     }
     if m.rqs[cpu].ext.nr_running == 1 {
@@ -70,12 +70,12 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     }
     let ops_flags = m.ext.loaded().ops.flags;
     let t = &m.tasks[task];
-    if ops_flags & SCX_OPS_ENQ_EXITING == 0 && t.flags & PF_EXITING != 0 {
+    if ops_flags & SCX_OPS_ENQ_EXITING == 0 && t.flags() & PF_EXITING != 0 {
         m.ext.stats.enq_skip_exiting += 1;
         enqueue_with_default_slice(m, cpu, local, task, enq_flags);
         return;
     }
-    if ops_flags & SCX_OPS_ENQ_MIGRATION_DISABLED == 0 && t.migration_disabled > 0 {
+    if ops_flags & SCX_OPS_ENQ_MIGRATION_DISABLED == 0 && t.migration_disabled() > 0 {
         m.ext.stats.enq_skip_migration_disabled += 1;
         enqueue_with_default_slice(m, cpu, local, task, enq_flags);
         return;
@@ -89,7 +89,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     entity.qseq = entity.qseq.wrapping_add(1).max(1);
     debug_assert_eq!(entity.ops_state, OpsState::None);
     entity.ops_state = OpsState::Queueing;
-    let addr = m.tasks[task].addr;
+    let addr = m.tasks[task].addr();
     debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
     m.ext.direct = DirectDispatch::For(task);
     m.note_decision_handler(Handler::Enqueue, task);
@@ -229,7 +229,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
     }
     m.release(lock);
     if call_dequeue && m.ext.has_op(Op::Dequeue) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_framed(
             m,
             Op::Dequeue,
@@ -283,7 +283,7 @@ pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
 /// the task leaves the policy's custody, and preempts the running task if SCX_ENQ_PREEMPT is set.
 fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::Dequeue, task, &[addr, 0]);
     }
     if m.rqs[cpu].ext.in_balance {
@@ -370,7 +370,7 @@ pub(super) fn ops_dequeue(m: &mut Machine, task: TaskId, deq_flags: u64) {
     m.clr_task_runnable(task, false);
     m.tasks[task].ext.ops_state = OpsState::None;
     if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::Dequeue, task, &[addr, deq_flags]);
     }
 }
@@ -384,13 +384,8 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     if !m.scx_flag(task, SCX_TASK_QUEUED) {
         return;
     }
-    if deq_flags & SCX_DEQ_SLEEP != 0 {
-        // In the kernel, a task sets its sleep state before it calls schedule(). The state is
-        // therefore visible to the callbacks that are called here.
-        mirror::mirror_state(m, task);
-    }
     ops_dequeue(m, task, deq_flags);
-    let addr = m.tasks[task].addr;
+    let addr = m.tasks[task].addr();
     // The kernel also calls ops.stopping() before ops.quiescent().
     if m.rqs[cpu].curr == task && m.ext.has_op(Op::Stopping) {
         ops::call_task(m, Op::Stopping, task, &[addr, 0]);

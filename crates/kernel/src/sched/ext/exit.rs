@@ -172,7 +172,7 @@ fn task_at(m: &Machine, addr: u64) -> Option<String> {
     let index = addr.checked_sub(first)? / stride;
     let task = m.tasks.get(index as usize)?;
     let offset = addr - first - index * stride;
-    let (addr, comm, pid) = (format!("{addr:#x}"), &task.comm, task.pid);
+    let (addr, comm, pid) = (format!("{addr:#x}"), task.comm(), task.pid());
     Some(format!("{addr} is byte {offset} of the task_struct of {comm}[{pid}]"))
 }
 

@@ -278,7 +278,7 @@ fn select_idle_cpu(
 ) -> Option<CpuId> {
     let node = node_of(m, prev_cpu);
     let cpus_ptr = m.cpus_ptr(task);
-    let everywhere = m.tasks[task].nr_cpus_allowed >= m.nr_cpus();
+    let everywhere = m.tasks[task].nr_cpus_allowed() >= m.nr_cpus();
     let restricted = cpus_allowed.filter(|mask| mask.addr() != cpus_ptr.addr());
     let allowed = match restricted {
         None => Domain::new(cpus_ptr),
@@ -325,7 +325,7 @@ fn select_idle_cpu(
         }
         let waker_node = node_of(m, waker);
         let curr = m.rqs[waker].curr;
-        let exiting = curr != IDLE && m.tasks[curr].flags & PF_EXITING != 0;
+        let exiting = curr != IDLE && m.tasks[curr].flags() & PF_EXITING != 0;
         if !exiting
             && m.ext.local_dsq_empty(waker)
             && (flags & SCX_PICK_IDLE_IN_NODE == 0 || waker_node == node)
@@ -384,7 +384,11 @@ pub(crate) fn select_restricted(
 ) -> Option<CpuId> {
     let t = &m.tasks[task];
     let cpus = m.cpus_ptr(task);
-    let cpu = if t.migration_disabled > 0 { t.cpu } else { cpus.first()? };
+    let cpu = if t.migration_disabled() > 0 {
+        t.cpu()
+    } else {
+        cpus.first()?
+    };
     let fits = cpus.contains(cpu)
         && allowed.is_none_or(|mask| mask.contains(cpu))
         && (flags & SCX_PICK_IDLE_IN_NODE == 0 || node_of(m, cpu) == node_of(m, prev_cpu));

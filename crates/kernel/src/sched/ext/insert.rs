@@ -94,7 +94,7 @@ fn insert_decision(
     let home = match m.ext.frame.op {
         Some(Op::Dispatch) => m.ext.dsp.cpu.nr(),
         Some(Op::SelectCpu) => u32::MAX,
-        _ => m.tasks[task].cpu.nr(),
+        _ => m.tasks[task].cpu().nr(),
     };
     DecisionKind::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)
 }
@@ -181,7 +181,7 @@ fn mark_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId,
 fn refuse_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId) {
     let named = |task: TaskId| {
         let t = &m.tasks[task];
-        format!("{}[{}]", t.comm, t.pid)
+        format!("{}[{}]", t.comm(), t.pid())
     };
     let message = match expected {
         DirectDispatch::For(other) => {
@@ -412,7 +412,7 @@ pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fa
     let lock = m.ext.dsqs.cursor_dsq(cursor).map(|dsq| lock_dsq(m, dsq));
     let next = m.ext.dsqs.cursor_next(cursor);
     if let Some(task) = next {
-        m.read_line(m.tasks[task].addr);
+        m.read_line(m.tasks[task].addr());
     }
     if let Some(lock) = lock {
         m.release(lock);
@@ -457,7 +457,7 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     if m.ext.exit.is_some() {
         return Ok(false);
     }
-    let (src_cpu, locked) = (m.tasks[task].cpu, m.ext.frame.locked_cpu);
+    let (src_cpu, locked) = (m.tasks[task].cpu(), m.ext.frame.locked_cpu);
     if locked != Some(src_cpu) {
         ops::settle(m);
         if let Some(cpu) = locked {

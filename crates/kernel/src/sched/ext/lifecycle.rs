@@ -12,7 +12,7 @@ use super::ops::{self};
 use super::{cid, exit};
 use crate::machine::Machine;
 use crate::policy::layout::callbacks::Op;
-use crate::policy::layout::{mirror, scx_exit_task_args, scx_init_task_args};
+use crate::policy::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL, scx_exit_task_args, scx_init_task_args};
 use crate::sched::class::Class;
 use crate::sched::ext::core::EnableState;
 use crate::sched::ext::ops_table::Frame;
@@ -21,18 +21,17 @@ use crate::simulation::id::TaskId;
 use bpf::engine::Vm;
 use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
-use workload::Policy;
 
 /// Calls ops.init_task(). Returns 0 or a negative errno (__scx_init_task).
 pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
-    m.scx_entity_mut(task).disallow = false;
+    m.scx_entity_mut(task).disallow = Default::default();
     if m.ext.has_op(Op::InitTask) {
         let mut args = [0; size_of::<scx_init_task_args>()];
         args[offset_of!(scx_init_task_args, fork)] = u8::from(fork);
         let at = offset_of!(scx_init_task_args, cgroup);
-        let cgroup = m.layout.cgroup_addr(m.tasks[task].cgroup);
+        let cgroup = m.layout.cgroup_addr(m.tasks[task].cgroup());
         args[at..at + 8].copy_from_slice(&cgroup.to_le_bytes());
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         let Some(result) = ops::call_with_struct(m, Op::InitTask, Frame::NONE, addr, &args) else {
             return -EFAULT;
         };
@@ -40,7 +39,7 @@ pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
             return exit::sanitize(m, "init_task", result as i32);
         }
     }
-    if m.scx_entity(task).disallow {
+    if m.scx_entity(task).disallow.is_set() {
         disallow(m, task, fork);
     }
     0
@@ -55,16 +54,16 @@ fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
     } else if m.ext.state != EnableState::Enabling {
         "outside the enable path"
     } else {
-        if matches!(t.policy, Policy::Ext { .. }) {
-            t.policy = Policy::Normal { nice: t.nice() };
+        if t.policy() == SCHED_EXT {
+            t.task_struct.policy = SCHED_NORMAL;
             m.ext.nr_rejected += 1;
-            mirror::mirror_params(m, task);
         }
         return;
     };
     let message = format!(
         "ops.init_task() set task->scx.disallow for {}[{}] {wrong}",
-        t.comm, t.pid
+        t.comm(),
+        t.pid()
     );
     exit::error(m, message);
 }
@@ -72,9 +71,9 @@ fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
 /// Returns a task's weight on the scale that sched_ext uses: from 1 to 10000, with 100 for nice 0
 /// (sched_weight_to_cgroup).
 fn cgroup_weight(task: &Task) -> u32 {
-    let weight = match task.policy {
-        Policy::Idle => WEIGHT_IDLEPRIO,
-        _ => PRIO_TO_WEIGHT[(task.static_prio - 100) as usize],
+    let weight = match task.policy() {
+        SCHED_IDLE => WEIGHT_IDLEPRIO,
+        _ => PRIO_TO_WEIGHT[(task.task_struct.static_prio - 100) as usize],
     };
     ((weight * 100 + 512) / 1024).clamp(1, 10000)
 }
@@ -84,7 +83,7 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
     m.ext.nr_enabled += 1;
     let weight = cgroup_weight(&m.tasks[task]);
     m.scx_entity_mut(task).weight = weight;
-    let addr = m.tasks[task].addr;
+    let addr = m.tasks[task].addr();
     if m.ext.has_op(Op::Enable) {
         ops::call_task(m, Op::Enable, task, &[addr]);
     }
@@ -98,7 +97,7 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
 fn disable_task(m: &mut Machine, task: TaskId) {
     clear_direct_dispatch(m, task);
     if m.ext.has_op(Op::Disable) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::Disable, task, &[addr]);
     }
     m.scx_set_state(task, TaskState::Ready);
@@ -119,8 +118,8 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
             let mut args = [0; size_of::<scx_exit_task_args>()];
             args[offset_of!(scx_exit_task_args, cancelled)] = u8::from(state == TaskState::Init);
             let t = &m.tasks[task];
-            let frame = Frame::about(task, Some(t.cpu));
-            let addr = t.addr;
+            let frame = Frame::about(task, Some(t.cpu()));
+            let addr = t.addr();
             ops::call_with_struct(m, Op::ExitTask, frame, addr, &args);
         }
     }
@@ -145,7 +144,8 @@ pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
             let t = &m.tasks[task];
             let message = format!(
                 "ops.init_task() failed ({result}) for {}[{}], the first task",
-                t.comm, t.pid
+                t.comm(),
+                t.pid()
             );
             exit::error(m, message);
         }
@@ -198,7 +198,7 @@ pub(super) fn switching_to(m: &mut Machine, task: TaskId) {
 /// Calls ops.set_cpumask() for a task.
 pub(super) fn set_cpumask(m: &mut Machine, task: TaskId) {
     if m.ext.has_op(Op::SetCpumask) {
-        let args = [m.tasks[task].addr, cid::mask_arg(m, task)];
+        let args = [m.tasks[task].addr(), cid::mask_arg(m, task)];
         ops::call_task(m, Op::SetCpumask, task, &args);
     }
 }
@@ -222,7 +222,7 @@ pub(super) fn reweight(m: &mut Machine, task: TaskId) {
     }
     m.scx_entity_mut(task).weight = weight;
     if m.ext.has_op(Op::SetWeight) {
-        let addr = m.tasks[task].addr;
+        let addr = m.tasks[task].addr();
         ops::call_task(m, Op::SetWeight, task, &[addr, u64::from(weight)]);
     }
 }

@@ -69,9 +69,9 @@ use workload::Policy as TaskPolicy;
 /// Returns the class that a task belongs to (task_should_scx). The class depends on the task's
 /// scheduling policy (SCHED_*) and on whether a BPF scheduler is enabled.
 pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
-    match task.policy {
-        TaskPolicy::Deadline | TaskPolicy::Fifo { .. } | TaskPolicy::RoundRobin { .. } => Class::Rt,
-        TaskPolicy::Ext { .. } if m.ext.takes_tasks() => Class::Ext,
+    match task.policy() {
+        layout::SCHED_DEADLINE | layout::SCHED_FIFO | layout::SCHED_RR => Class::Rt,
+        layout::SCHED_EXT if m.ext.takes_tasks() => Class::Ext,
         _ if m.ext.switching_all && m.ext.takes_tasks() => Class::Ext,
         _ => Class::Fair,
     }
@@ -81,7 +81,7 @@ pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
 /// to SCHED_EXT is refused if ops.init_task() has set `disallow` for the task.
 pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: TaskPolicy) -> bool {
     let wants = matches!(policy, TaskPolicy::Ext { .. });
-    !(m.ext.enabled && wants && m.tasks[task].policy != policy && m.scx_entity(task).disallow)
+    !(m.ext.enabled && wants && m.tasks[task].policy() != layout::SCHED_EXT && m.scx_entity(task).disallow.is_set())
 }
 
 /// Updates the idle masks and calls ops.update_idle() when a CPU becomes idle or busy.
@@ -122,7 +122,8 @@ pub(crate) fn irq_work(m: &mut Machine) {
 /// runqueue of `cpu` is locked.
 #[inline]
 pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    mirror::mirror_state(m, task);
+    let now = m.now;
+    m.tasks[task].sched_info_enqueue(now);
     if deferred::pending(m, cpu) {
         deferred::run_deferred(m, cpu);
     }
@@ -145,9 +146,8 @@ pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     enable::advance_ending(m);
 }
 
-/// Sets up the `task_struct` of a new task.
+/// Sets up the sched_ext state of a new task.
 pub(crate) fn task_created(m: &mut Machine, task: TaskId) {
-    mirror::mirror_task(m, task);
     m.scx_init_entity(task);
 }
 
@@ -159,25 +159,20 @@ pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     lifecycle::forked(m, task)
 }
 
-pub(crate) fn task_renamed(m: &mut Machine, task: TaskId) {
-    mirror::mirror_exec(m, task);
-}
-
 /// Calls ops.disable() and ops.exit_task() for a dead task (sched_ext_dead).
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     lifecycle::dead(m, task);
-    mirror::mirror_reparent(m, task);
+    mirror::reparent_children(m, task);
 }
 
 /// Frees the BPF local storage of a task that has no references any more (__put_task_struct).
 pub(crate) fn free_task_storage(m: &mut Machine, task: TaskId) {
-    let addr = m.tasks[task].addr;
+    let addr = m.tasks[task].addr();
     lifecycle::free_local_storage(m, [addr]);
 }
 
 pub(crate) fn task_cpu_changed(m: &mut Machine, task: TaskId) {
-    mirror::mirror_cpu(m, task);
-    tracepoint::sched_migrate_task(m, task, m.tasks[task].cpu);
+    tracepoint::sched_migrate_task(m, task, m.tasks[task].cpu());
 }
 
 /// Handles a task whose class has just changed. `from` is its previous class. The task is not
@@ -189,10 +184,8 @@ pub(crate) fn switching_class(m: &mut Machine, task: TaskId, from: Class) {
     }
 }
 
-/// Updates the `task_struct` and calls ops.set_weight() after a change of nice value, policy or
-/// weight.
+/// Calls ops.set_weight() after a change of nice value, policy or weight.
 pub(crate) fn params_changed(m: &mut Machine, task: TaskId) {
-    mirror::mirror_params(m, task);
     lifecycle::reweight(m, task);
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn call_locked<const N: usize>(m: &mut Machine, op: Op, cpu: CpuId, a
 /// The first argument must be the task's address.
 #[inline]
 pub(crate) fn call_task<const N: usize>(m: &mut Machine, op: Op, task: TaskId, args: &[u64; N]) -> u64 {
-    let cpu = m.tasks[task].cpu;
+    let cpu = m.tasks[task].cpu();
     call_framed(m, op, Frame::about(task, Some(cpu)), args).unwrap_or(0)
 }
 

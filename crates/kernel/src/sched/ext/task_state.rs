@@ -100,7 +100,7 @@ impl Machine {
     pub(super) fn runnable_lists(&self) -> Vec<Vec<TaskId>> {
         let mut lists = vec![Vec::new(); self.rqs.len()];
         for (task, t) in self.tasks.numbered().filter(|(_, t)| t.ext.runnable != 0) {
-            lists[t.cpu.index()].push(task);
+            lists[t.cpu().index()].push(task);
         }
         for list in &mut lists {
             list.sort_unstable_by_key(|&task| self.tasks[task].ext.runnable);

@@ -39,12 +39,12 @@ pub(super) fn run(m: &mut Machine) {
             let t = &m.tasks[task];
             let message = format!(
                 "{}[{}] failed to run for {}.{:03}s",
-                t.comm,
-                t.pid,
+                t.comm(),
+                t.pid(),
                 waited_ms / 1000,
                 waited_ms % 1000
             );
-            let kept = format!("{} waits {}", t.comm, m.describe_queue(task));
+            let kept = format!("{} waits {}", t.comm(), m.describe_queue(task));
             exit::exit_on(m, Kind::ErrorStall, 0, cpu.nr() as i32, message);
             if let Some(exit) = &mut m.ext.exit {
                 exit.notes.push(kept);

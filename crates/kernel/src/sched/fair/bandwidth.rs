@@ -133,7 +133,7 @@ impl Machine {
     /// is runtime (throttle_cfs_rq_work).
     pub(super) fn throttle_task(&mut self, cpu: CpuId, task: TaskId) {
         let id = self.cfs_rq_of(cpu, task);
-        let on_cpu = self.tasks[task].on_cpu;
+        let on_cpu = self.tasks[task].on_cpu();
         let costs = &self.spec.costs;
         let switch = if on_cpu { 0 } else { costs.context_switch_ns };
         self.charge(cpu, u64::from(costs.schedule_ns) + u64::from(switch));

@@ -29,7 +29,7 @@ pub(super) struct Detach {
 /// Returns whether a task may migrate to `cpu`: its affinity contains `cpu`, the CPU is online, and
 /// migration of the task is not disabled.
 pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
-    task != IDLE && m.tasks[task].migration_disabled == 0 && m.is_cpu_allowed(task, cpu)
+    task != IDLE && m.tasks[task].migration_disabled() == 0 && m.is_cpu_allowed(task, cpu)
 }
 
 /// Moves tasks from the source CPU to the destination CPU until `env.imbalance` is removed. Returns
@@ -90,7 +90,7 @@ fn nr_queued(m: &Machine, cpu: CpuId) -> u32 {
 /// Removes a task from its queue and assigns it to the CPU `to`. Returns whether the task is a
 /// delayed sleeper (a sleeping task that is still queued).
 fn detach_task(m: &mut Machine, task: TaskId, to: CpuId) -> bool {
-    let from = m.tasks[task].cpu;
+    let from = m.tasks[task].cpu();
     let delayed = m.tasks[task].fair.delayed;
     if delayed {
         queue::detach_delayed(m, from, task);
@@ -157,7 +157,7 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
         return false;
     }
     state.all_pinned = false;
-    if m.tasks[task].on_cpu || m.rqs[env.src_cpu].curr == task {
+    if m.tasks[task].on_cpu() || m.rqs[env.src_cpu].curr == task {
         return false;
     }
     !task_hot(m, env, task) || failed > env.span(m).cache_nice_tries
@@ -206,7 +206,7 @@ pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     if task == IDLE {
         return;
     }
-    if m.tasks[task].on_cpu {
+    if m.tasks[task].on_cpu() {
         m.migrate_running(task, dst, MigrateReason::Balance);
     } else if m.tasks[task].fair.delayed {
         detach_task(m, task, dst);

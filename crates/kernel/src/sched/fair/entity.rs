@@ -64,9 +64,6 @@ pub struct Entity {
     pub group: u32,
     /// Time up to which the CPU time of the entity is accounted, ns. It is 0 after a migration.
     pub exec_start: u64,
-    /// CPU on which the task ran before its last CPU. The search for an idle CPU tests this CPU,
-    /// too.
-    pub recent_used_cpu: CpuId,
     pub avg: Avg,
     /// Smoothed average of the task's utilization at the times when it went to sleep.
     pub util_est: u64,
@@ -91,7 +88,6 @@ impl Default for Entity {
             load: NICE_0_LOAD,
             group: 0,
             exec_start: 0,
-            recent_used_cpu: CpuId::BOOT,
             avg: Avg::default(),
             util_est: 0,
             position: (0, 0),

@@ -6,8 +6,8 @@
 use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
 use crate::machine::Machine;
+use crate::policy::layout::SCHED_IDLE;
 use crate::simulation::id::{CpuId, TaskId};
-use workload::Policy;
 
 /// Returns the CPU on which `task` should run. The search starts in the current CPU's domain of
 /// level `level`.
@@ -43,13 +43,13 @@ pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu
 /// (cpu_load_without and others).
 fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
-    let here = t.cpu == cpu && !t.fair.avg.detached();
+    let here = t.cpu() == cpu && !t.fair.avg.detached();
     let (load, runnable) = if here {
         (m.task_h_load(task), t.fair.avg.runnable_avg)
     } else {
         (0, 0)
     };
-    let local = u32::from(here && t.on_rq);
+    let local = u32::from(here && t.on_rq());
     stats.load += m.cpu_load(cpu).saturating_sub(load);
     stats.util += if here {
         m.cpu_util_without(cpu, task)
@@ -168,7 +168,7 @@ fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: CpuId, level: usi
     if nr == 1 {
         return m.domains.spans[span].groups[group].cpus[0];
     }
-    let normal = m.tasks[task].policy != Policy::Idle;
+    let normal = m.tasks[task].policy() != SCHED_IDLE;
     let mut latest: Option<(u64, CpuId)> = None;
     let mut least = (u64::MAX, this_cpu);
     for i in 0..nr {

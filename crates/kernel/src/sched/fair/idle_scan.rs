@@ -9,9 +9,9 @@
 use super::load::fits_capacity;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
+use crate::policy::layout::SCHED_IDLE;
 use crate::simulation::id::{CpuId, TaskId};
 use machine::Distance;
-use workload::Policy;
 
 /// Records in the LLC that a core has become idle, if all other threads of the core are idle while
 /// `cpu` becomes idle (__update_idle_core).
@@ -40,7 +40,7 @@ pub(super) fn sched_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
 /// Returns whether `task` could run on a CPU immediately: the CPU is idle or has only SCHED_IDLE
 /// tasks (choose_idle_cpu).
 pub(super) fn choose_idle_cpu(m: &Machine, cpu: CpuId, task: TaskId) -> bool {
-    available_idle_cpu(m, cpu) || (m.tasks[task].policy != Policy::Idle && sched_idle_cpu(m, cpu))
+    available_idle_cpu(m, cpu) || (m.tasks[task].policy() != SCHED_IDLE && sched_idle_cpu(m, cpu))
 }
 
 /// Returns whether all other threads of a CPU's core are idle (is_core_idle).
@@ -59,7 +59,7 @@ fn charge_scan(m: &mut Machine, nr: u32) {
 /// (select_idle_sibling).
 pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, target: CpuId) -> CpuId {
     let util = if m.domains.asym {
-        let cpu = m.tasks[task].cpu;
+        let cpu = m.tasks[task].cpu();
         m.update_load_avg(m.cfs_rq_of(cpu, task), task.into());
         Some(m.tasks[task].fair.util())
     } else {
@@ -72,8 +72,7 @@ pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, ta
     if prev != target && m.domains.share_cache(prev, target) && good(m, prev) {
         return prev;
     }
-    let e = &mut m.tasks[task].fair;
-    let recent = std::mem::replace(&mut e.recent_used_cpu, prev);
+    let recent = m.tasks[task].replace_recent_used_cpu(prev);
     if recent != prev
         && recent != target
         && m.domains.share_cache(recent, target)

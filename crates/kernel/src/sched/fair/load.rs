@@ -198,7 +198,7 @@ impl Machine {
     pub(super) fn cpu_util_without(&self, cpu: CpuId, task: TaskId) -> u64 {
         let (rq, t) = (&self.rqs[cpu].fair, &self.tasks[task]);
         let util = rq.cfs.avg.util_avg.saturating_sub(t.fair.avg.util_avg);
-        let queued = if t.on_rq { t.fair.util_est } else { 0 };
+        let queued = if t.on_rq() { t.fair.util_est } else { 0 };
         let util_est = rq.util_est.saturating_sub(queued);
         util.max(util_est).min(self.arch_capacity(cpu))
     }
@@ -229,7 +229,7 @@ impl Machine {
         let mut load = 0;
         if task != IDLE {
             let t = &self.tasks[task];
-            let fits = t.nr_cpus_allowed == 1
+            let fits = t.nr_cpus_allowed() == 1
                 || self.arch_capacity(cpu) == self.max_allowed_capacity(task)
                 || self.task_fits_cpu(task, cpu);
             load = if fits { 0 } else { self.task_h_load(task).max(1) };

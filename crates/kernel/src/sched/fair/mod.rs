@@ -60,20 +60,20 @@ pub(crate) use shares::{set_idle, set_weight};
 pub(crate) use wake::select_task_rq;
 
 use crate::machine::Machine;
+use crate::policy::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL};
 use crate::sched::class::{Class, flags};
 use crate::sched::task::Task;
 use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
-use entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE, scale_load};
+use entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE};
 use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
-use workload::Policy;
 
 /// Minimum delay of a high-resolution tick, ns (hrtick_start).
 const HRTICK_MIN_NS: u64 = 10_000;
 
 fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
-    m.tasks[task].policy == Policy::Idle
+    m.tasks[task].policy() == SCHED_IDLE
 }
 
 /// Returns whether an entity counts as SCHED_IDLE (se_is_idle): it is a task with this policy, or a
@@ -171,7 +171,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
         m.resched_curr_lazy(cpu);
         return;
     }
-    let normal = matches!(m.tasks[task].policy, Policy::Normal { .. } | Policy::Ext { .. });
+    let normal = matches!(m.tasks[task].policy(), SCHED_NORMAL | SCHED_EXT);
     if idle != woken_idle || !normal || wake_flags & flags::WF_FORK != 0 || m.se(pse).delayed {
         return;
     }
@@ -404,14 +404,13 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
 
 pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     let t = &mut m.tasks[task];
-    t.fair.load = scale_load(t.weight);
-    t.fair.recent_used_cpu = t.cpu;
+    t.fair.load = t.task_struct.se.load.weight as u32;
 }
 
 /// Updates a task's load after a change of its weight. The task is not queued.
 pub(crate) fn reweight(m: &mut Machine, task: TaskId) {
     let t = &m.tasks[task];
-    let (cpu, load) = (t.cpu, scale_load(t.weight));
+    let (cpu, load) = (t.cpu(), t.task_struct.se.load.weight as u32);
     m.reweight_entity(m.cfs_rq_of(cpu, task), task.into(), load);
 }
 
@@ -421,9 +420,9 @@ pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
 }
 
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    if m.tasks[task].on_cpu {
+    if m.tasks[task].on_cpu() {
         m.resched_curr(cpu);
-    } else if m.tasks[task].on_rq {
+    } else if m.tasks[task].on_rq() {
         m.wakeup_preempt(cpu, task, 0);
     }
 }
@@ -433,9 +432,9 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
         return;
     }
-    if t.on_cpu {
+    if t.on_cpu() {
         m.resched_curr(cpu);
-    } else if t.on_rq {
+    } else if t.on_rq() {
         m.wakeup_preempt(cpu, task, 0);
     }
 }
@@ -447,13 +446,13 @@ pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 /// when the task was dequeued.
 pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, _new_cpu: CpuId) {
     finish_delayed(m, task);
-    let cpu = m.tasks[task].cpu;
+    let cpu = m.tasks[task].cpu();
     m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
 }
 
 /// Moves a task that is not queued to another cgroup (task_change_group_fair).
 pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
-    let cpu = m.tasks[task].cpu;
+    let cpu = m.tasks[task].cpu();
     finish_delayed(m, task);
     m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
     m.tasks[task].fair.group = group;

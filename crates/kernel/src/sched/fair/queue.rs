@@ -182,7 +182,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
         return;
     }
     let sleep = flags & flags::SLEEP != 0;
-    let exits = m.tasks[task].state == State::Dead;
+    let exits = m.tasks[task].state() == State::Dead;
     let cfs_rq = m.task_cfs_rq(cpu, task);
     m.util_est_dequeue(cpu, task);
     m.update_load_avg(cfs_rq, task.into());
@@ -295,7 +295,7 @@ pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: 
 /// Dequeues a delayed sleeper because its class, CPU or cgroup is about to change.
 pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
     if m.tasks[task].fair.delayed {
-        let cpu = m.tasks[task].cpu;
+        let cpu = m.tasks[task].cpu();
         dequeue_entities(m, cpu, task, true, true);
     }
 }

@@ -152,7 +152,7 @@ impl Machine {
         if self.se(task).group == 0 {
             return load;
         }
-        let cpu = self.tasks[task].cpu;
+        let cpu = self.tasks[task].cpu();
         let cfs_rq = self.cfs_rq_of(cpu, task);
         load * self.h_load(cpu, cfs_rq) / (self.cfs(cfs_rq).avg.load_avg + 1)
     }

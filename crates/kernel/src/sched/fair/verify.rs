@@ -28,12 +28,13 @@ impl Machine {
         for (task, t) in self.tasks.iter().enumerate() {
             if t.fair.on_rq {
                 assert_eq!(
-                    t.fair.group, t.cgroup,
+                    self.layout.css_set_addr(t.fair.group),
+                    t.task_struct.cgroups as u64,
                     "{} is queued in a group that is not its cgroup",
-                    t.comm
+                    t.comm()
                 );
-                let sums = &mut all[t.cpu.index() * nr_groups + t.fair.group as usize];
-                self.add(sums, t.cpu, task as EntityId);
+                let sums = &mut all[t.cpu().index() * nr_groups + t.fair.group as usize];
+                self.add(sums, t.cpu(), task as EntityId);
                 sums.h_nr_queued += 1;
                 sums.h_nr_runnable += u32::from(!t.fair.delayed);
                 sums.h_nr_idle += u32::from(t.fair.counted_idle);
@@ -82,9 +83,9 @@ impl Machine {
         for &task in rq.runtime.limbo() {
             let t = &self.tasks[task];
             assert!(
-                t.fair.throttled && !t.fair.on_rq && t.on_rq && t.cpu == cpu && t.fair.group == number,
+                t.fair.throttled && !t.fair.on_rq && t.on_rq() && t.cpu() == cpu && t.fair.group == number,
                 "{} is in the list of throttled tasks of a wrong queue, or is not throttled",
-                t.comm
+                t.comm()
             );
         }
         let above = &mut sums[e.group as usize];
@@ -123,7 +124,7 @@ impl Machine {
         if !t.fair.throttled || t.fair.group == 0 {
             return false;
         }
-        let queue = self.task_groups.id(t.fair.group, t.cpu);
+        let queue = self.task_groups.id(t.fair.group, t.cpu());
         let limbo = self.task_groups.rq(queue).runtime.limbo();
         debug_assert_ne!(task, IDLE);
         limbo.iter().filter(|&&other| other == task).count() == 1

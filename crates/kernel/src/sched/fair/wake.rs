@@ -23,7 +23,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     let waking = wake_flags & flags::WF_TTWU != 0;
     let mut want_affine = false;
     let waker = m.rqs[cpu].curr;
-    let exiting = waker != IDLE && m.tasks[waker].state == State::Dead;
+    let exiting = waker != IDLE && m.tasks[waker].state() == State::Dead;
     let sync = wake_flags & flags::WF_SYNC != 0 && !exiting;
     if waking {
         record_wakee(m, waker, task);

@@ -19,16 +19,12 @@ pub(super) fn prio(m: &Machine, task: TaskId) -> u32 {
 /// task.
 pub(super) fn curr_prio(m: &Machine, cpu: CpuId) -> u32 {
     let curr = m.rqs[cpu].curr;
-    if curr != IDLE && m.tasks[curr].rt_priority > 0 {
-        prio(m, curr)
-    } else {
-        NO_RT
-    }
+    if curr == IDLE { NO_RT } else { prio(m, curr) }
 }
 
 /// Returns whether a task may migrate.
 pub(super) fn movable(m: &Machine, task: TaskId) -> bool {
-    m.tasks[task].nr_cpus_allowed > 1 && m.tasks[task].migration_disabled == 0
+    m.tasks[task].nr_cpus_allowed() > 1 && m.tasks[task].migration_disabled() == 0
 }
 
 /// Returns a CPU on which no queued or running real-time task has the priority of `task` or a
@@ -43,8 +39,8 @@ pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
     let t = &m.tasks[task];
     let lowest = m.root_domain.find(prio(m, task), &t.cpus, &m.online_cpus)?;
     let good = |cpu: CpuId| lowest.contains(cpu) && t.cpus.contains(cpu) && m.online_cpus.contains(cpu);
-    if good(t.cpu) {
-        return Some(t.cpu);
+    if good(t.cpu()) {
+        return Some(t.cpu());
     }
     let this_cpu = Some(m.this_cpu).filter(|&cpu| good(cpu));
     let start = m.root_domain.last_choice + 1;
@@ -59,9 +55,9 @@ pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
     };
     let topology = &m.spec.topology;
     let near = [
-        topology.siblings(t.cpu.nr()),
-        topology.llc_cpus(t.cpu.nr()),
-        topology.node_cpus(t.cpu.nr()),
+        topology.siblings(t.cpu().nr()),
+        topology.llc_cpus(t.cpu().nr()),
+        topology.node_cpus(t.cpu().nr()),
     ];
     let mut found = None;
     for span in near {
@@ -86,7 +82,7 @@ fn pushable(m: &Machine, cpu: CpuId) -> impl Iterator<Item = TaskId> + '_ {
     let rq = &m.rqs[cpu];
     rq.rt
         .iter(&m.tasks)
-        .filter(move |&task| task != rq.curr && !m.tasks[task].on_cpu && movable(m, task))
+        .filter(move |&task| task != rq.curr && !m.tasks[task].on_cpu() && movable(m, task))
 }
 
 /// Pushes waiting tasks of `cpu` to CPUs that run tasks of lower priority or are idle.

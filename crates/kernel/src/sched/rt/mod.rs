@@ -28,12 +28,12 @@ pub use cpupri::RootDomain;
 pub use queue::{Entity, RtRq};
 
 use crate::machine::Machine;
+use crate::policy::layout::SCHED_RR;
 use crate::sched::class::{Class, flags};
 use crate::sched::fair;
 use crate::sched::fair::pelt::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use balance::{curr_prio, find_lowest_rq, movable, prio};
-use workload::Policy;
 
 /// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.
 const RR_TIMESLICE_MS: u32 = 100;
@@ -190,7 +190,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, _ns: u64) {
 /// of its list (task_tick_rt).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let curr = m.rqs[cpu].curr;
-    if !matches!(m.tasks[curr].policy, Policy::RoundRobin { .. }) {
+    if m.tasks[curr].policy() != SCHED_RR {
         return;
     }
     let slice = rr_timeslice(m);
@@ -213,7 +213,7 @@ pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
 /// Pulls tasks from other CPUs if a CPU's last real-time task has left the class
 /// (switched_from_rt).
 pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    if m.tasks[task].on_rq && m.rqs[cpu].rt.nr_running == 0 && balance::pull_tasks(m, cpu) {
+    if m.tasks[task].on_rq() && m.rqs[cpu].rt.nr_running == 0 && balance::pull_tasks(m, cpu) {
         m.resched_curr(cpu);
     }
 }
@@ -222,7 +222,7 @@ pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
     let t = &m.tasks[task];
-    if t.on_rq && !t.on_cpu {
+    if t.on_rq() && !t.on_cpu() {
         if prio(m, task) < curr_prio(m, cpu) {
             m.resched_curr(cpu);
         } else {
@@ -235,12 +235,12 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
 /// (prio_changed_rt).
 pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
-    if t.on_cpu {
+    if t.on_cpu() {
         balance::pull_tasks(m, cpu);
         if prio(m, task) > m.rqs[cpu].rt.highest() {
             m.resched_curr(cpu);
         }
-    } else if t.on_rq && prio(m, task) < curr_prio(m, cpu) {
+    } else if t.on_rq() && prio(m, task) < curr_prio(m, cpu) {
         m.resched_curr(cpu);
     }
 }

@@ -244,7 +244,7 @@ fn fair_tasks_avoid_a_cpu_that_realtime_tasks_use() {
     bed.task(0, hog());
     let (m, _) = bed.run(spec(1, 1, 2, 1), SECOND);
     assert!(m.rqs[0].rt.util_avg(m.now) > 600);
-    assert_eq!(m.tasks[1].cpu, 1);
+    assert_eq!(m.tasks[1].cpu(), 1);
     assert!(used(&m, 1) > 900 * MS, "the fair task uses only {} ns", used(&m, 1));
 }
 
@@ -271,7 +271,7 @@ fn placement_depends_on_the_running_tasks() {
     assert_eq!(wake(&mut m, cpu_id(2)), 2);
     // If several CPUs are equally good, the CPU on which the task ran last is preferred.
     for cpu in [3, 2, 1] {
-        m.tasks[1].cpu = cpu_id(cpu);
+        m.tasks[1].set_cpu(cpu_id(cpu));
         assert_eq!(super::find_lowest_rq(&mut m, nth(1)), Some(cpu_id(cpu)));
     }
 }

@@ -75,13 +75,13 @@ fn waking(records: &mut Vec<Record>) -> (Machine, TaskId) {
     m.advance(10 * MS, records);
     let task = nth(0);
     assert_eq!(
-        (m.tasks[task].cpu, m.tasks[task].state),
+        (m.tasks[task].cpu(), m.tasks[task].state()),
         (cpu_id(1), State::Interruptible)
     );
     m.enter(cpu_id(0));
     assert!(m.try_to_wake_up(task, 0));
-    assert_eq!(m.tasks[task].state, State::Waking);
-    assert!(!m.tasks[task].on_rq && !m.idle_cpus.contains(cpu_id(1)));
+    assert_eq!(m.tasks[task].state(), State::Waking);
+    assert!(!m.tasks[task].on_rq() && !m.idle_cpus.contains(cpu_id(1)));
     m.verify();
     assert!(
         !m.try_to_wake_up(task, 0),
@@ -107,9 +107,9 @@ fn a_task_on_a_wake_list_is_queued_when_the_ipi_arrives() {
     let latency = m.spec.costs.ipi_latency.llc + m.spec.costs.idle_exit_ns;
     let at = m.local_time(cpu_id(0)) + u64::from(latency);
     m.advance(at - 1, &mut records);
-    assert_eq!(m.tasks[task].state, State::Waking);
+    assert_eq!(m.tasks[task].state(), State::Waking);
     m.advance(at, &mut records);
-    assert!(m.tasks[task].on_cpu && m.idle_cpus.contains(cpu_id(0)));
+    assert!(m.tasks[task].on_cpu() && m.idle_cpus.contains(cpu_id(0)));
     assert_completes(m, &mut records);
 }
 
@@ -119,7 +119,7 @@ fn a_cpu_that_goes_offline_empties_its_wake_list() {
     let (mut m, task) = waking(&mut records);
     m.hotplug(cpu_id(1), false);
     m.verify();
-    assert!(m.tasks[task].on_rq && m.tasks[task].cpu == 0);
+    assert!(m.tasks[task].on_rq() && m.tasks[task].cpu() == 0);
     m.leave();
     assert_completes(m, &mut records);
 }
@@ -130,7 +130,7 @@ fn a_change_of_affinity_reaches_a_task_on_a_wake_list() {
     let (mut m, task) = waking(&mut records);
     m.sched_setaffinity(task, CpuSet::from_cpus(2, &[0]));
     m.verify();
-    assert!(m.tasks[task].on_rq && m.tasks[task].cpu == 0);
+    assert!(m.tasks[task].on_rq() && m.tasks[task].cpu() == 0);
     assert_completes(m, &mut records);
     let wrong = |r: &&Record| r.cpu == 1 && matches!(r.event, Event::Switch { next: 1, .. }) && r.time > 10 * MS;
     assert_eq!(records.iter().filter(wrong).count(), 0);
@@ -165,7 +165,7 @@ fn a_task_whose_cpu_is_still_switching_away_from_it_goes_to_the_wake_list() {
     let mut m = bed.machine(spec(1, 1, 4, 1));
     let task = nth(0);
     let mut at = MS / 2;
-    while at == MS / 2 || m.tasks[task].state == State::Running {
+    while at == MS / 2 || m.tasks[task].state() == State::Running {
         at += 1;
         assert!(at < 2 * MS, "the task must go to sleep before 2 ms");
         m.advance(at, &mut records);
@@ -174,12 +174,12 @@ fn a_task_whose_cpu_is_still_switching_away_from_it_goes_to_the_wake_list() {
         m.enter(cpu_id(0));
         m.rqs[cpu_id(0)].set_debt(0);
         m.try_to_wake_up(task, 0);
-        (m.tasks[task].state, m.rqs[cpu_id(0)].debt())
+        (m.tasks[task].state(), m.rqs[cpu_id(0)].debt())
     };
     assert!(m.tasks[task].off_cpu_at > m.now + 500);
     // CPU 1 is about to become idle. The waker puts the task on the wake list of CPU 1 without
     // calling select_task_rq(), and does not wait until CPU 1 has finished its switch.
     let (state, debt) = wake(&mut m);
-    assert_eq!((state, m.tasks[task].cpu), (State::Waking, cpu_id(1)));
+    assert_eq!((state, m.tasks[task].cpu()), (State::Waking, cpu_id(1)));
     assert!(debt < 500, "the waker must not wait, but its wake-up costs {debt} ns");
 }

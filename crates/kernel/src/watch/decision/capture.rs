@@ -15,12 +15,12 @@ impl Machine {
     pub fn snapshot(&self, about: TaskId) -> Snapshot {
         let cpus = self.cpus().map(|cpu| self.cpu_state(cpu)).collect();
         let tasks = self.tasks.numbered();
-        let included = tasks.filter(|(id, task)| task.on_rq || (*id == about && about != IDLE));
+        let included = tasks.filter(|(id, task)| task.on_rq() || (*id == about && about != IDLE));
         Snapshot {
             time: self.now,
             cpus,
             queues: self.queues(),
-            tasks: included.map(|(id, task)| (task.pid, self.task_state(id))).collect(),
+            tasks: included.map(|(id, task)| (task.pid(), self.task_state(id))).collect(),
         }
     }
 
@@ -51,13 +51,13 @@ impl Machine {
             (scx.slice, scx.dsq_vtime as i64)
         };
         TaskState {
-            comm: task.comm.clone(),
-            cpu: task.cpu.nr(),
-            weight: task.weight,
+            comm: task.comm(),
+            cpu: task.cpu().nr(),
+            weight: task.weight(),
             slice,
             vtime,
-            waiting_since: (task.on_rq && !task.on_cpu).then_some(task.waiting_since),
-            cpus: (task.nr_cpus_allowed < self.nr_cpus()).then(|| CpuSet::clone(&task.cpus)),
+            waiting_since: (task.on_rq() && !task.on_cpu()).then_some(task.waiting_since),
+            cpus: (task.nr_cpus_allowed() < self.nr_cpus()).then(|| CpuSet::clone(&task.cpus)),
         }
     }
 
@@ -68,19 +68,19 @@ impl Machine {
             let tasks = self
                 .tasks
                 .iter()
-                .filter(move |task| task.class == class && task.cpu == cpu);
-            tasks.filter(|task| task.on_rq && !task.on_cpu && !task.fair.throttled)
+                .filter(move |task| task.class == class && task.cpu() == cpu);
+            tasks.filter(|task| task.on_rq() && !task.on_cpu() && !task.fair.throttled)
         };
         for cpu in self.cpus() {
             let mut rt: Vec<_> = waiting(Class::Rt, cpu).collect();
             rt.sort_by_key(|task| (task.prio(), task.waiting_since));
             let mut fair: Vec<_> = waiting(Class::Fair, cpu).collect();
-            fair.sort_by_key(|task| (task.fair.deadline, task.pid));
+            fair.sort_by_key(|task| (task.fair.deadline, task.pid()));
             for (name, tasks) in [("realtime", rt), ("fair", fair)] {
                 queues.push(Queue {
                     name: format!("{name} queue of CPU {cpu}"),
                     cpu: Some(cpu.nr()),
-                    tasks: tasks.iter().map(|task| task.pid).collect(),
+                    tasks: tasks.iter().map(|task| task.pid()).collect(),
                 });
             }
         }
@@ -106,13 +106,13 @@ impl Machine {
             });
         }
         let held = self.tasks.iter().filter(|task| {
-            let queued = task.class == Class::Ext && task.on_rq && !task.on_cpu;
+            let queued = task.class == Class::Ext && task.on_rq() && !task.on_cpu();
             queued && task.ext.ops_state == OpsState::Queued
         });
         queues.push(Queue {
             name: "held by the policy in its own queues".to_owned(),
             cpu: None,
-            tasks: held.map(|task| task.pid).collect(),
+            tasks: held.map(|task| task.pid()).collect(),
         });
         queues.retain(|queue| !queue.tasks.is_empty());
         queues

@@ -212,8 +212,8 @@ impl Run {
             machine.advance(self.load_at, &mut records);
         }
         for task in 0..machine.tasks.len() {
-            if self.migration_disabled.contains(&machine.tasks[task].comm) {
-                machine.tasks[task].migration_disabled = 1;
+            if self.migration_disabled.contains(&machine.tasks[task].comm()) {
+                machine.tasks[task].task_struct.migration_disabled = 1;
             }
         }
         let image = policy

@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::hardware::cpuset::CpuSet;
-use crate::policy::layout::mirror;
 use crate::testbed::{self, cpu_id, nth};
 use workload::{Op, Policy, Program, TaskSpec, Workload};
 
@@ -80,8 +79,8 @@ fn check(case: Case) {
     }
     if !case.allowed.is_empty() {
         m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed)).into();
-        m.tasks[0].nr_cpus_allowed = m.tasks[0].cpus.weight();
-        mirror::mirror_cpus(&mut m, nth(0));
+        m.tasks[0].task_struct.nr_cpus_allowed = m.tasks[0].cpus.weight() as i32;
+        m.cpus_ptr(nth(0)).copy_from(m.tasks[0].cpus.words());
     }
     m.this_cpu = cpu_id(case.waker);
     let chosen = select_cpu_dfl(

@@ -204,7 +204,7 @@ fn cache_hot_and_ineligible_tasks_stay_at_first() {
     }
     let (mut m, _) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
     let src = m.rqs[0].curr;
-    let mut waiting = m.tasks.ids().filter(|&t| m.tasks[t].cpu == 0 && t != src);
+    let mut waiting = m.tasks.ids().filter(|&t| m.tasks[t].cpu() == 0 && t != src);
     let (a, b) = (waiting.next().unwrap(), waiting.next().unwrap());
     let mut may = |task: TaskId, failed, age: u64| {
         m.tasks[task].fair.exec_start = m.now - age;
@@ -258,7 +258,7 @@ fn a_delayed_sleeper_is_moved_only_with_load() {
         m.advance(until, &mut records);
         assert!(until < 5 * MS, "the dequeue of the sleeper must be delayed");
     }
-    assert_eq!(m.tasks[sleeper].cpu, 0);
+    assert_eq!(m.tasks[sleeper].cpu(), 0);
     // So many failures allow balancing to move cache-hot and ineligible tasks.
     m.domains.levels[1][0].nr_balance_failed = 5;
     m.enter(cpu_id(1));
@@ -282,7 +282,7 @@ fn a_delayed_sleeper_is_moved_only_with_load() {
     assert!(moved == 1 && load > 0, "{moved} tasks with a load of {load} moved");
     m.leave();
     let t = &m.tasks[sleeper];
-    assert!(t.fair.delayed && t.fair.on_rq && !t.on_rq && t.cpu == 1);
+    assert!(t.fair.delayed && t.fair.on_rq && !t.on_rq() && t.cpu() == 1);
     assert!(t.fair.vlag < 0, "the sleeper must keep its negative lag");
     let counts = |cpu: u32| {
         let rq = &m.rqs[cpu_id(cpu)];
@@ -291,9 +291,9 @@ fn a_delayed_sleeper_is_moved_only_with_load() {
     assert_eq!((counts(0), counts(1)), ((2, 2, 2), (2, 1, 1)));
     // The sleeper competes on its new CPU until its lag is 0, and wakes up there.
     m.advance(until + 10 * MS, &mut records);
-    assert!(!m.tasks[sleeper].fair.on_rq && m.tasks[sleeper].cpu == 1);
+    assert!(!m.tasks[sleeper].fair.on_rq && m.tasks[sleeper].cpu() == 1);
     m.advance(until + 25 * MS, &mut records);
-    assert!(m.tasks[sleeper].on_rq && m.tasks[sleeper].cpu == 1);
+    assert!(m.tasks[sleeper].on_rq() && m.tasks[sleeper].cpu() == 1);
 }
 
 #[test]

@@ -273,7 +273,7 @@ fn lag_survives_sleep() {
         m.enter(cpu_id(0));
         m.tasks[0].fair.vlag = lag;
         m.tasks[0].cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[0]).into();
-        m.tasks[0].nr_cpus_allowed = 1;
+        m.tasks[0].task_struct.nr_cpus_allowed = 1;
         assert!(m.try_to_wake_up(nth(0), 0));
         assert!(
             m.entity_lag(0, 0).abs_diff(lag) < 10,
@@ -288,7 +288,7 @@ fn lag_and_slice_migrate_with_the_task() {
     let mut m = crowd();
     m.enter(cpu_id(0));
     assert!(m.try_to_wake_up(nth(0), 0));
-    let from = m.tasks[0].cpu;
+    let from = m.tasks[0].cpu();
     m.tasks[0].fair.deadline += 12_345;
     let (cfs, mut entities) = m.queue(from.nr());
     cfs.remove(&entities, 0);

@@ -3,6 +3,7 @@
 //! of groups while the machine runs. A "hog" is a task that never sleeps.
 
 use crate::machine::Machine;
+use crate::policy::layout::SCHED_IDLE;
 use crate::sched::task::State;
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
@@ -15,8 +16,8 @@ fn cpus(nr: u32) -> MachineSpec {
 
 /// Returns the CPU time that all tasks of a cgroup have used, ns.
 fn used_in(m: &Machine, cgroup: u32) -> u64 {
-    let tasks = m.tasks.iter().filter(|t| t.cgroup == cgroup);
-    tasks.map(|t| t.sum_exec_runtime).sum()
+    let tasks = m.tasks.iter().filter(|t| t.cgroup() == cgroup);
+    tasks.map(|t| t.sum_exec_runtime()).sum()
 }
 
 /// Adds `nr` hogs to a cgroup. They start on the CPUs 0 to `nr_cpus` - 1 in turn.
@@ -362,23 +363,23 @@ fn random(seed: u64) {
         assert!(
             !t.fair.throttled,
             "seed {seed}: {} is still throttled although no cgroup has a limit",
-            t.comm
+            t.comm()
         );
         assert_eq!(
-            t.on_rq,
-            t.state == State::Running,
+            t.on_rq(),
+            t.state() == State::Running,
             "seed {seed}: {} must be queued exactly while it is runnable",
-            t.comm
+            t.comm()
         );
     }
-    let ran = m.tasks.iter().map(|t| t.sum_exec_runtime).collect::<Vec<_>>();
+    let ran = m.tasks.iter().map(|t| t.sum_exec_runtime()).collect::<Vec<_>>();
     m.run(6 * SECOND, &mut Vec::new());
     for (t, before) in m.tasks.iter().zip(ran) {
-        let low = t.policy == Policy::Idle || t.cgroup != 0;
+        let low = t.policy() == SCHED_IDLE || t.cgroup() != 0;
         assert!(
-            low || t.sum_exec_runtime > before,
+            low || t.sum_exec_runtime() > before,
             "seed {seed}: {} must run after the last change of a cgroup",
-            t.comm
+            t.comm()
         );
     }
     for rq in &m.rqs {

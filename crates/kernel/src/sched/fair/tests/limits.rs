@@ -38,8 +38,8 @@ fn max_of_a_second(cgroup: u32, quota_ms: u64) -> Action {
 
 /// Returns the CPU time that all tasks of a cgroup have used, ns.
 fn used_in(m: &Machine, cgroup: u32) -> u64 {
-    let tasks = m.tasks.iter().filter(|t| t.cgroup == cgroup);
-    tasks.map(|t| t.sum_exec_runtime).sum()
+    let tasks = m.tasks.iter().filter(|t| t.cgroup() == cgroup);
+    tasks.map(|t| t.sum_exec_runtime()).sum()
 }
 
 #[track_caller]
@@ -189,13 +189,13 @@ fn a_throttled_task_may_leave_the_group_or_the_cpu() {
     m.advance(449 * MS, &mut Vec::new());
     assert!(m.tasks.iter().all(|t| t.fair.throttled));
     // The task runs immediately in its new group, which has no limit. Its CPU was idle before.
-    let before = m.tasks[0].sum_exec_runtime;
+    let before = m.tasks[0].sum_exec_runtime();
     m.advance(470 * MS, &mut Vec::new());
-    is_near(m.tasks[0].sum_exec_runtime - before, 20 * MS, 1);
+    is_near(m.tasks[0].sum_exec_runtime() - before, 20 * MS, 1);
     m.advance(649 * MS, &mut Vec::new());
     assert!(!m.tasks[0].fair.throttled && m.tasks[1].fair.throttled);
     m.advance(700 * MS - 1, &mut Vec::new());
-    assert!(m.tasks.iter().all(|t| t.cpu == 0));
+    assert!(m.tasks.iter().all(|t| t.cpu() == 0));
     let before = used_in(&m, a);
     m.run(2700 * MS, &mut Vec::new());
     is_near(used_in(&m, a) - before, 100 * MS, 6);
@@ -219,8 +219,8 @@ fn unused_runtime_is_available_to_other_cpus() {
     bed.disturb(0, max(a, Some(52), 0));
     let mut m = bed.machine(cpus(8));
     let hog = |m: &Machine| {
-        let hog = m.tasks.iter().find(|t| t.cpu == 7).expect("CPU 7 must have a task");
-        (hog.sum_exec_runtime, hog.fair.throttled)
+        let hog = m.tasks.iter().find(|t| t.cpu() == 7).expect("CPU 7 must have a task");
+        (hog.sum_exec_runtime(), hog.fair.throttled)
     };
     for ms in [13, 18] {
         m.advance(ms * MS, &mut Vec::new());

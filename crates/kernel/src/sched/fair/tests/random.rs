@@ -2,6 +2,7 @@
 //! Tests with random tasks on random machines. They check that no task gets lost, starves or runs
 //! on a CPU that it may not use.
 
+use crate::policy::layout::SCHED_IDLE;
 use crate::sched::task::State;
 use crate::simulation::id::IDLE;
 use crate::simulation::rng::Rng;
@@ -80,13 +81,13 @@ fn one(seed: u64) {
     }
     for (n, t) in m.tasks.iter().enumerate() {
         assert!(
-            t.sum_exec_runtime > 0,
-            "seed {seed}: task {n} with the policy {:?} never ran",
-            t.policy
+            t.sum_exec_runtime() > 0,
+            "seed {seed}: task {n} with the policy {} never ran",
+            t.policy()
         );
         assert_eq!(
-            t.on_rq,
-            t.state == State::Running,
+            t.on_rq(),
+            t.state() == State::Running,
             "seed {seed}: task {n} must be queued exactly while it is runnable"
         );
     }
@@ -97,15 +98,15 @@ fn one(seed: u64) {
         records.iter().rev().find(ran).map_or(0, |r| r.time)
     };
     for t in &m.tasks {
-        let waits = t.on_rq && !t.on_cpu && t.policy != Policy::Idle;
+        let waits = t.on_rq() && !t.on_cpu() && t.policy() != SCHED_IDLE;
         assert!(
-            !waits || m.now - since(t.pid) < 1500 * MS,
+            !waits || m.now - since(t.pid()) < 1500 * MS,
             "seed {seed}: {} has waited for at least 1.5 s",
-            t.comm
+            t.comm()
         );
     }
     for rq in &m.rqs {
-        let on: Vec<_> = m.tasks.iter().filter(|t| t.on_rq && t.cpu == rq.cpu).collect();
+        let on: Vec<_> = m.tasks.iter().filter(|t| t.on_rq() && t.cpu() == rq.cpu).collect();
         assert_eq!(rq.nr_running as usize, on.len(), "seed {seed}: wrong nr_running");
         assert_eq!(
             rq.fair.cfs.h_nr_runnable as usize,
@@ -115,7 +116,7 @@ fn one(seed: u64) {
         let weight: u64 = m
             .tasks
             .iter()
-            .filter(|t| t.fair.on_rq && t.cpu == rq.cpu)
+            .filter(|t| t.fair.on_rq && t.cpu() == rq.cpu)
             .map(|t| u64::from(t.fair.load))
             .sum();
         assert_eq!(rq.fair.cfs.load, weight, "seed {seed}: wrong load of the root queue");

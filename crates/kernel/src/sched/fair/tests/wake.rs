@@ -13,7 +13,7 @@ fn last(m: &Machine) -> TaskId {
     let comm = format!("t{}", m.workload.tasks.len() - 1);
     m.tasks
         .ids()
-        .find(|&t| m.tasks[t].comm == comm)
+        .find(|&t| m.tasks[t].comm() == comm)
         .expect("the task must be alive")
 }
 
@@ -21,8 +21,8 @@ fn last(m: &Machine) -> TaskId {
 /// task must be asleep.
 fn wake(m: &mut Machine, waker_cpu: u32, wake_flags: u32) -> u32 {
     let task = last(m);
-    assert!(!m.tasks[task].on_rq);
-    let prev = m.tasks[task].cpu;
+    assert!(!m.tasks[task].on_rq());
+    let prev = m.tasks[task].cpu();
     m.enter(cpu_id(waker_cpu));
     select_task_rq(m, task, prev, flags::WF_TTWU | wake_flags).nr()
 }

@@ -123,6 +123,7 @@ impl Machine {
             wake_generation: 0,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
+            numa: None,
             program: crate::programs::cursor::Cursor::new(
                 spec.program,
                 self.workload.programs[spec.program as usize].counters,
@@ -155,6 +156,7 @@ impl Machine {
             self.tasks[parent].children += 1;
         }
         self.fork_footprint(parent, id);
+        fair::numa::init_task(self, id);
         ext::task_created(self, id);
         self.class_task_fork(id);
         if let Err(errno) = ext::post_fork(self, id) {
@@ -233,6 +235,7 @@ impl Machine {
         truncate_comm(&mut comm);
         let cpu = self.tasks[task].cpu;
         self.exec_footprint(cpu, task);
+        fair::numa::exec(self, task);
         let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
         tracepoint::task_rename(self, task, &comm);
         let t = &mut self.tasks[task];

@@ -95,6 +95,8 @@ pub struct Task {
     pub wakee_flips: u32,
     pub wakee_flip_decay: u64,
     pub footprint: Footprint,
+    /// State of NUMA balancing, if it is on and the task has a footprint.
+    pub(crate) numa: Option<Box<fair::numa::NumaTask>>,
     pub tgid: u32,
     /// Pid of the parent, which may have exited. It is 0 if the workload itself started the task.
     pub parent: u32,

@@ -9,8 +9,8 @@ use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use std::cmp::Ordering;
 
-/// What the preferred nodes of the tasks of a CPU or group say about moving tasks away from there
-/// (enum fbq_type). The earlier a value is in this list, the better it is to move tasks.
+/// How well the tasks of a CPU or group can be moved to another node, according to their preferred
+/// nodes (enum fbq_type). The earlier a value is in this list, the better it is to move tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum Preference {
     /// Some tasks have no preferred node.

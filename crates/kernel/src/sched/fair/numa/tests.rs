@@ -165,6 +165,21 @@ fn load_balancing_prefers_tasks_whose_memory_is_elsewhere() {
 }
 
 #[test]
+fn exec_on_another_node_goes_to_the_preferred_node() {
+    let placed = |preferred| {
+        let mut bed = Bed::default();
+        bed.task(0, hog()).footprint_bytes = 64 * MIB;
+        let mut m = bed.machine(numa_spec(2, 4, true));
+        m.advance(MS, &mut Vec::new());
+        state(&mut m, nth(0)).preferred = preferred;
+        m.enter(cpu_id(0));
+        m.select_task_rq(nth(0), cpu_id(0), crate::sched::class::flags::WF_EXEC)
+    };
+    assert!(placed(NOWHERE) < cpu_id(4));
+    assert!(placed(1) >= cpu_id(4));
+}
+
+#[test]
 fn it_is_off_without_effect_and_on_one_node() {
     let active = |change: &dyn Fn(&mut MachineSpec), nodes, bytes| {
         let mut bed = Bed::default();

@@ -206,7 +206,8 @@ pub(crate) fn init_task(m: &mut Machine, task: TaskId) {
 /// (task_numa_free).
 pub(crate) fn exec(m: &mut Machine, task: TaskId) {
     if let Some(numa) = &mut m.tasks[task].numa {
-        (numa.faults.clear(), numa.recent.clear());
+        numa.faults.clear();
+        numa.recent.clear();
         (numa.total, numa.scans, numa.scan_offset, numa.next_scan) = (0, 0, 0, 0);
     }
 }

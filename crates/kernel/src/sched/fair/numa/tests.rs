@@ -159,9 +159,48 @@ fn load_balancing_prefers_tasks_whose_memory_is_elsewhere() {
     let order = |m: &Machine, task, queued| degrades_locality(m, &env, nth(task), queued);
     assert_eq!(order(&m, 0, 2), std::cmp::Ordering::Greater);
     assert_eq!(order(&m, 1, 2), std::cmp::Ordering::Less);
+    assert_eq!(order(&m, 0, 1), std::cmp::Ordering::Equal, "the only task may leave");
     assert_eq!(classify(3, (2, 1)), Preference::Regular);
     assert_eq!(classify(2, (2, 1)), Preference::Remote);
     assert_eq!(classify(2, (2, 2)), Preference::All);
+}
+
+#[test]
+fn a_waiting_task_is_pulled_only_towards_its_memory() {
+    use crate::sched::fair::balance::{Env, IdleType, Migrate};
+    use crate::sched::fair::detach::{Detach, can_migrate_task};
+    let mut bed = Bed::default();
+    for cpu in [0, 0, 1] {
+        bed.task(cpu, hog()).footprint_bytes = 64 * MIB;
+    }
+    let mut m = bed.machine(numa_spec(2, 1, true));
+    m.advance(MS, &mut Vec::new());
+    let waiting = |m: &Machine, task: &TaskId| m.tasks[*task].cpu == 0 && !m.tasks[*task].on_cpu;
+    let task = [nth(0), nth(1)].into_iter().find(|task| waiting(&m, task));
+    let task = task.expect("one of two tasks waits for CPU 0");
+    let mut pulls = |preferred: u32, others: u32| {
+        for task in [nth(0), nth(1)] {
+            let numa = state(&mut m, task);
+            (numa.preferred, numa.faults, numa.total) = (others, vec![5; 2], 10);
+        }
+        state(&mut m, task).preferred = preferred;
+        let env = Env {
+            dst_cpu: cpu_id(1),
+            cpu: cpu_id(1),
+            level: 0,
+            idle: IdleType::NewlyIdle,
+            kind: Migrate::Load,
+            imbalance: 1 << 20,
+            src_cpu: cpu_id(0),
+            preference: Preference::All,
+            excluded: Vec::new(),
+        };
+        // With the failure, a queued task of the destination does not matter.
+        m.domains.levels[1][0].nr_balance_failed = 1;
+        can_migrate_task(&mut m, &env, &mut Detach::default(), task)
+    };
+    assert!(!pulls(0, 1), "the task is on its preferred node");
+    assert!(pulls(1, 1), "the task would get to its preferred node");
 }
 
 #[test]

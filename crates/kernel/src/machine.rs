@@ -15,6 +15,7 @@ use crate::sched::cgroup::Cgroups;
 use crate::sched::ext::core::Core;
 use crate::sched::ext::idle_masks::Idle;
 use crate::sched::fair::domains::Domains;
+use crate::sched::fair::numa::Numa;
 use crate::sched::fair::task_group::TaskGroups;
 use crate::sched::rq::Rq;
 use crate::sched::rt::cpupri::RootDomain;
@@ -88,6 +89,7 @@ pub struct Machine {
     pub(crate) noise: Noise,
     pub(crate) caches: Caches,
     pub(crate) memory: Memory,
+    pub numa: Numa,
     pub(crate) smt: Smt,
     pub(crate) cpuidle: CpuIdle,
     pub(crate) domains: Domains,
@@ -168,6 +170,7 @@ impl Machine {
             noise,
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             memory: Memory::new(&spec, &workload),
+            numa: Numa::new(&spec, &workload),
             smt: Smt::new(&spec),
             cpuidle: CpuIdle::new(&spec),
             domains: Domains::new(&spec.topology),

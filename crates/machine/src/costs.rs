@@ -110,6 +110,13 @@ pub struct Costs {
     /// Bytes per us that the memory of one node delivers to all CPUs together, which is a rate in
     /// MB/s; 0 means no limit.
     pub node_bandwidth_mbps: u32,
+    /// Examining one page in a scan of NUMA balancing, in ns. The scan makes the page inaccessible,
+    /// so that the next access to the page causes a hinting fault.
+    pub numa_scan_ns: u32,
+    /// Handling one hinting fault of NUMA balancing, in ns.
+    pub numa_fault_ns: u32,
+    /// Moving a page of 4 KiB to another node, in ns, without the copy of its bytes.
+    pub numa_migrate_ns: u32,
     /// Whether the kernel ignores nodes when it allocates memory. The memory of a task is then
     /// spread over all nodes.
     pub flat_memory: bool,
@@ -189,6 +196,9 @@ impl Default for Costs {
             reload_remote_ps: 180,
             touch_mbps: 1_900,
             node_bandwidth_mbps: 160_000,
+            numa_scan_ns: 15,
+            numa_fault_ns: 1_000,
+            numa_migrate_ns: 2_500,
             flat_memory: false,
             native: false,
         }
@@ -222,7 +232,7 @@ pub const TASK_LINE: &str = "task_struct.line";
 
 /// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are
 /// printed.
-pub const CONSTANTS: [Constant; 27] = [
+pub const CONSTANTS: [Constant; 30] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -357,6 +367,21 @@ pub const CONSTANTS: [Constant; 27] = [
         name: "node_bandwidth",
         slot: Slot::MbPerS(|c| &mut c.node_bandwidth_mbps),
         default_source: "estimate: eight channels of DDR4-3200 have 204.8 GB/s at peak; 80 % of it, because refresh and turnarounds of the bus take the rest",
+    },
+    Constant {
+        name: "numa_scan",
+        slot: Slot::Ns(|c| &mut c.numa_scan_ns),
+        default_source: "assumption: 45 cycles at 3 GHz to read a page table entry, find its page and make the entry inaccessible (change_prot_numa)",
+    },
+    Constant {
+        name: "numa_fault",
+        slot: Slot::Ns(|c| &mut c.numa_fault_ns),
+        default_source: "assumption: 3000 cycles at 3 GHz for the exception with its mitigations, the search for the mapping and the page, and task_numa_fault",
+    },
+    Constant {
+        name: "numa_migrate",
+        slot: Slot::Ns(|c| &mut c.numa_migrate_ns),
+        default_source: "assumption: 7500 cycles at 3 GHz to isolate a page of 4 KiB, allocate another one, flush the TLB entry and map the new page; the copy of the bytes is added at the speed of reload_remote",
     },
 ];
 

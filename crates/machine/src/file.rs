@@ -13,6 +13,7 @@
 //! preempt = "full"                          # fair tasks preempt at once; default: "lazy"
 //! skew_tick = true                          # ticks of the CPUs do not coincide; default: false
 //! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
+//! numa_balancing = false                    # tasks and pages are not moved between nodes; default: true
 //! noise = "server"                          # background work; default: none
 //! cpuidle = "menu"                          # or "off", "poll"; default: "menu" if there are states
 //!
@@ -106,6 +107,7 @@ struct Written {
     skew_tick: bool,
     #[serde(default)]
     irq_time_accounting: bool,
+    numa_balancing: Option<bool>,
     noise: Option<Spanned<String>>,
     cpuidle: Option<Spanned<String>>,
     #[serde(default)]
@@ -301,6 +303,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
                 preempt_full: matches!(written.preempt, Some(Preempt::Full)),
                 skew_tick: written.skew_tick,
                 irq_time_accounting: written.irq_time_accounting,
+                no_numa_balancing: written.numa_balancing == Some(false),
             },
             noise: file.noise(&written.noise)?,
             cpuidle,

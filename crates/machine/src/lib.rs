@@ -67,6 +67,9 @@ pub struct KernelConfig {
     pub skew_tick: bool,
     /// Whether the time of interrupts is not charged to the running task (IRQ_TIME_ACCOUNTING).
     pub irq_time_accounting: bool,
+    /// Whether NUMA balancing is switched off (`numa_balancing=disable` on the kernel's command
+    /// line).
+    pub no_numa_balancing: bool,
 }
 
 /// Description of a machine to simulate.

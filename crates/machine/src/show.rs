@@ -69,6 +69,7 @@ fn kernel(config: KernelConfig) -> Option<String> {
         (config.preempt_full, "full preemption"),
         (config.skew_tick, "skewed ticks"),
         (config.irq_time_accounting, "interrupts are not charged to tasks"),
+        (config.no_numa_balancing, "no NUMA balancing"),
     ];
     let set: Vec<&str> = options
         .into_iter()

@@ -259,6 +259,21 @@ figures! {
 
     line_transfer_ns: u64, Known::Simulated, |run| run.run.line_transfer_ns => [];
 
+    /// Number of hinting faults of NUMA balancing.
+    numa_faults: u64, Known::Simulated, |run| run.run.numa_faults => [
+        Figure::new("hinting faults of NUMA balancing", Unit::Count, |r| Some(r.numa_faults as f64)).lower()
+            .details_as("NUMA balancing", numa_line).measure("numa_faults", 1.0),
+    ];
+
+    /// Number of hinting faults whose page was on the node of the CPU.
+    numa_faults_local: u64, Known::Simulated, |run| run.run.numa_faults_local => [];
+
+    /// Number of pages of 4 KiB that NUMA balancing moved to another node.
+    numa_pages_migrated: u64, Known::Simulated, |run| run.run.numa_pages_migrated => [
+        Figure::new("pages that NUMA balancing moved", Unit::Count, |r| Some(r.numa_pages_migrated as f64)).lower()
+            .measure("numa_pages_migrated", 1.0),
+    ];
+
     /// Sum over CPUs of the time during which a CPU was idle although a waiting task was allowed to
     /// run there. Very short times are not counted.
     idle_while_waiting_ns: u64, Known::Simulated, |run| run.run.idle_while_waiting_ns => [
@@ -304,6 +319,18 @@ fn score_line(r: &RunResult) -> Option<String> {
         Better::Lower => "lower",
     };
     Some(format!("{score} {}, {better} is better", r.score_unit))
+}
+
+/// Returns the line about NUMA balancing, or `None` if there were no hinting faults.
+fn numa_line(r: &RunResult) -> Option<String> {
+    let local = result::percent(r.numa_faults_local.into(), r.numa_faults.into());
+    (r.numa_faults > 0).then(|| {
+        let (faults, pages) = (count(r.numa_faults), count(r.numa_pages_migrated));
+        format!(
+            "{faults} faults, {} % of them local, {pages} pages moved",
+            percent(local)
+        )
+    })
 }
 
 fn throughput_line(r: &RunResult) -> Option<String> {

@@ -52,6 +52,12 @@ pub struct Run {
     pub line_transfers: u64,
     /// Time of these transfers in ns.
     pub line_transfer_ns: u64,
+    /// Number of hinting faults of NUMA balancing.
+    pub numa_faults: u64,
+    /// Number of hinting faults whose page was on the node of the CPU.
+    pub numa_faults_local: u64,
+    /// Number of pages that NUMA balancing moved to another node.
+    pub numa_pages_migrated: u64,
     /// Time that the CPUs spent in each idle state, in ns. It does not contain exit latencies.
     pub idle_states: Vec<(String, u64)>,
     /// Names of the callbacks. `op` of `Event::Callback` is an index into this list.

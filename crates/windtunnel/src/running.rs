@@ -313,6 +313,9 @@ impl Running<'_> {
             reload_ns: machine.reload_ns(),
             line_transfers: machine.line_transfers().count,
             line_transfer_ns: machine.line_transfers().ns,
+            numa_faults: machine.numa.faults,
+            numa_faults_local: machine.numa.local_faults,
+            numa_pages_migrated: machine.numa.migrated,
             idle_states: machine
                 .idle_times()
                 .into_iter()

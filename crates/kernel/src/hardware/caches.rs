@@ -22,10 +22,11 @@
 //! Not modelled: cache lines that a task loses while it is running, and memory that several tasks
 //! share.
 
+use super::pages::Pages;
 use bpf::cache::{self, Sets};
 use machine::{Costs, MachineSpec, Topology};
 /// Value that means "no cache" or "no node".
-pub(super) const NOWHERE: u32 = u32::MAX;
+pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// Size of the private cache if the machine does not specify it. This is typical of current server
 /// cores.
@@ -52,13 +53,16 @@ impl Left {
 }
 
 /// A task's working set and the parts of it that caches may still contain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Footprint {
     pub bytes: u64,
     /// Bytes that the task touches per us of work. `None` means the rate of the machine.
-    pub(super) touch_mbps: Option<u32>,
-    /// Node on which the task's memory is; NOWHERE before the task has run.
-    pub(super) home: u32,
+    pub(crate) touch_mbps: Option<u32>,
+    /// Node on which the task's memory is; NOWHERE before the task has run. If NUMA balancing has
+    /// spread the memory over several nodes, this is the node with the most pages.
+    pub(crate) home: u32,
+    /// The pages of the memory. They exist from the first scan of NUMA balancing on.
+    pub(crate) pages: Option<Box<Pages>>,
     /// Time of the last switch to the task. It is valid only until the task's memory has been
     /// placed on a node.
     pub(super) switched_at: u64,
@@ -78,6 +82,7 @@ impl Footprint {
             bytes,
             touch_mbps,
             home: NOWHERE,
+            pages: None,
             switched_at: 0,
             private: Left::NOTHING,
             llc: Left::NOTHING,
@@ -85,6 +90,14 @@ impl Footprint {
             into_private: 0,
             into_llc: 0,
         }
+    }
+}
+
+impl Footprint {
+    /// Returns the pages if they are on several nodes.
+    #[inline]
+    pub(super) fn spread_pages(&self) -> Option<&Pages> {
+        self.pages.as_deref().filter(|pages| pages.spread())
     }
 }
 
@@ -129,7 +142,7 @@ pub struct Caches {
     /// Last-level caches, indexed by LLC.
     pub(super) llcs: Vec<Cache>,
     /// Time to load a byte in ps: `memory_ps[node of the CPU][node of the memory]`.
-    pub(super) memory_ps: Vec<Vec<u64>>,
+    pub(crate) memory_ps: Vec<Vec<u64>>,
     /// Total reload time of tasks that have left their CPU, ns.
     pub(super) reload_ns: u64,
 }
@@ -158,6 +171,20 @@ impl Caches {
             llcs: llcs.collect(),
             memory_ps: memory_ps(topology, &spec.costs),
             reload_ns: 0,
+        }
+    }
+
+    /// Returns the time in ps to load a byte of a task's memory on a CPU of node `node`. This is
+    /// the mean over all pages. The memory must have been placed.
+    pub(crate) fn memory_ps_of(&self, node: usize, footprint: &Footprint) -> u64 {
+        let by_node = &self.memory_ps[node];
+        match footprint.spread_pages() {
+            None => by_node[footprint.home as usize],
+            Some(pages) => {
+                let all = pages.by_node().iter().zip(by_node);
+                let sum: u128 = all.map(|(&nr, &ps)| u128::from(nr) * u128::from(ps)).sum();
+                (sum / u128::from(pages.nr().max(1))) as u64
+            }
         }
     }
 }

@@ -34,6 +34,10 @@ impl Machine {
             return;
         }
         let cpu_info = &self.spec.topology.cpus[cpu.index()];
+        let memory_ps = match f.home {
+            NOWHERE => 0,
+            _ => self.caches.memory_ps_of(cpu_info.node as usize, f),
+        };
         let private = &mut self.caches.private[cpu_info.core as usize];
         let llc = &mut self.caches.llcs[cpu_info.llc as usize];
         f.into_private = f.bytes.min(private.size) - private.remains(cpu_info.core, &f.private).min(f.bytes);
@@ -44,14 +48,11 @@ impl Machine {
             f.switched_at = self.now;
             return;
         }
-        let memory_ps = self.caches.memory_ps[cpu_info.node as usize][f.home as usize];
         let llc_ps = u64::from(self.spec.costs.reload_llc_ps);
         let from_llc = f.into_private.saturating_sub(f.into_llc);
         f.reload_ns = (f.into_llc * memory_ps + from_llc * llc_ps) / 1000;
         let share = match f.bytes > private.size {
-            true => self
-                .memory
-                .reload_share(f, self.caches.memory_ps[cpu_info.node as usize][f.home as usize]),
+            true => self.memory.reload_share(f, memory_ps),
             false => WHOLE,
         };
         t.program.reload(f.reload_ns, share);

@@ -395,6 +395,9 @@ impl Machine {
         if rate == 0 || self.memory.pools.len() == 1 {
             return rate;
         }
+        if let Some(pages) = self.tasks[self.rqs[cpu].curr].footprint.spread_pages() {
+            return fraction(rate, pages.by_node()[pool], pages.nr());
+        }
         match self.home_of_curr(cpu) as usize == pool {
             true => rate,
             false => 0,
@@ -412,7 +415,17 @@ impl Machine {
         let home = self.home_of_curr(cpu) as usize;
         let memory_ps = &self.caches.memory_ps[node];
         let pool = if self.memory.pools.len() == 1 { 0 } else { home };
-        let waits = fraction(used.loaded * memory_ps[home], factor(pool), ONE);
+        let waits = match self.tasks[self.rqs[cpu].curr].footprint.spread_pages() {
+            None => fraction(used.loaded * memory_ps[home], factor(pool), ONE),
+            Some(pages) => {
+                let by_node = pages.by_node().iter().enumerate();
+                let waits = by_node.map(|(node, &nr)| {
+                    let all = fraction(used.loaded * memory_ps[node], factor(node), ONE);
+                    fraction(all, nr, pages.nr())
+                });
+                waits.sum()
+            }
+        };
         let alone = used.loaded_alone * memory_ps[node];
         let from_llc = (used.loaded - used.loaded_alone) * u64::from(self.spec.costs.reload_llc_ps);
         waits.saturating_sub(alone + from_llc)

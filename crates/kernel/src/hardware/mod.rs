@@ -7,4 +7,5 @@ pub mod cpuidle;
 pub mod cpuset;
 pub mod footprint;
 pub mod memory;
+pub mod pages;
 pub mod smt;

@@ -128,6 +128,7 @@ impl Machine {
             wake_generation,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
+            numa: None,
             program: crate::programs::cursor::Cursor::new(
                 spec.program,
                 self.workload.programs[spec.program as usize].counters,
@@ -158,6 +159,7 @@ impl Machine {
             self.tasks[parent].children += 1;
         }
         self.fork_footprint(parent, id);
+        fair::numa::init_task(self, id);
         ext::task_created(self, id);
         self.class_task_fork(id);
         if let Err(errno) = ext::post_fork(self, id) {
@@ -236,6 +238,7 @@ impl Machine {
         truncate_comm(&mut comm);
         let cpu = self.tasks[task].cpu();
         self.exec_footprint(cpu, task);
+        fair::numa::exec(self, task);
         let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
         tracepoint::task_rename(self, task, &comm);
         let t = &mut self.tasks[task];

@@ -313,6 +313,7 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
         self.record_overhead(cpu);
         fair::trigger_load_balance(self, cpu);
+        fair::numa::tick(self, cpu);
         self.arm_tick(cpu);
     }
 

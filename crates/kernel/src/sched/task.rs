@@ -82,6 +82,8 @@ pub struct Task {
     pub wakee_flips: u32,
     pub wakee_flip_decay: u64,
     pub footprint: Footprint,
+    /// State of NUMA balancing, if it is on and the task has a footprint.
+    pub(crate) numa: Option<Box<fair::numa::NumaTask>>,
     pub children: u32,
     /// Number of the task's process in the simulator. Tasks of a process share an address space.
     pub process: u32,

@@ -86,6 +86,7 @@ impl Machine {
         assert_eq!(waking, 0, "some tasks in the state TASK_WAKING are on no wake list");
         self.verify_speeds();
         self.verify_memory();
+        self.verify_numa();
         self.ext.dsqs.verify();
         self.verify_fair();
     }

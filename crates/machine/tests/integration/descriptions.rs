@@ -227,6 +227,8 @@ fn options_of_the_kernel_are_read() {
     let default = machine::KernelConfig::default();
     assert_eq!(kernel("").unwrap(), default);
     assert_eq!(kernel("preempt = \"lazy\"\nskew_tick = false").unwrap(), default);
+    assert_eq!(kernel("numa_balancing = true").unwrap(), default);
+    assert!(kernel("numa_balancing = false").unwrap().no_numa_balancing);
     let all = kernel("preempt = \"full\"\nskew_tick = true\nirq_time_accounting = true").unwrap();
     assert!(all.preempt_full && all.skew_tick && all.irq_time_accounting);
     let unknown = kernel("preempt = \"voluntary\"").unwrap_err();

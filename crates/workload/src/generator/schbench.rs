@@ -47,6 +47,13 @@ pub const GENERATOR: Generator = Generator {
             meaning: "sleep of a worker after a request",
         },
         Parameter {
+            name: "footprint",
+            unit: Unit::Bytes,
+            default: "0",
+            range: ("0", "1g"),
+            meaning: "working set of a worker; 256k by default in schbench (option -F)",
+        },
+        Parameter {
             name: "duration",
             unit: Unit::Time,
             default: "1s",
@@ -100,9 +107,11 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         let program = input::index(workload.programs.len());
         workload.programs.extend([message.finish(), worker.finish()]);
         workload.tasks.push(task("message", program, 0));
-        workload
-            .tasks
-            .extend((0..workers).map(|_| task("worker", program + 1, 0)));
+        workload.tasks.extend((0..workers).map(|_| {
+            let mut worker = task("worker", program + 1, 0);
+            worker.footprint_bytes = a.get("footprint");
+            worker
+        }));
     }
     for child in &mut workload.tasks[1..] {
         child.spawn = false;

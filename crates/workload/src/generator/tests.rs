@@ -225,7 +225,9 @@ fn boost_waits_for_its_resource() {
 
 #[test]
 fn schbench_has_workers_for_each_message_thread() {
-    let w = make("schbench:message_threads=3,workers=4");
+    let w = make("schbench:message_threads=3,workers=4,footprint=256k");
+    let footprints: u64 = w.tasks.iter().map(|task| task.footprint_bytes).sum();
+    assert_eq!(footprints, 12 * 262_144, "only the workers have a working set");
     let named = |comm: &str| w.tasks.iter().filter(|task| task.comm == comm).count();
     assert_eq!((named("message"), named("worker")), (3, 12));
     assert!(w.tasks.iter().all(|task| task.process == 0));

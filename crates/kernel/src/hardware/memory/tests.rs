@@ -56,7 +56,9 @@ fn a_task_on_the_wrong_node_is_slower_for_as_long_as_it_stays_there() {
     let back = Op::SetAffinity(Some(vec![0]));
     let ops = vec![work(10 * MS), away, work(900 * MS), back, work(10 * MS)];
     bed.pinned(0, ops).footprint_bytes = 64 * MIB;
-    let mut m = bed.machine(memory_spec(2, 1, 2));
+    let mut spec = memory_spec(2, 1, 2);
+    spec.kernel.no_numa_balancing = true;
+    let mut m = bed.machine(spec);
     let mut records = Vec::new();
     m.advance(5 * MS, &mut records);
     assert_eq!(m.rqs[0].speed, 1024, "the memory is on the node of the CPU");

@@ -7,6 +7,7 @@ use super::domains::{Group, Level, Span};
 use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, is_core_idle};
 use super::load::capacity_greater;
+use super::numa::{self, Preference};
 use crate::machine::Machine;
 use crate::simulation::id::CpuId;
 
@@ -43,6 +44,8 @@ pub(super) struct Env {
     pub kind: Migrate,
     pub imbalance: i64,
     pub src_cpu: CpuId,
+    /// Only CPUs with this preference or an earlier one are sources (fbq_type).
+    pub preference: Preference,
     /// CPUs that are excluded from this run. They are destinations that have been tried, and
     /// sources with only pinned tasks.
     pub excluded: Vec<CpuId>,
@@ -102,6 +105,7 @@ pub(super) fn balance_rq(
         kind: Migrate::Load,
         imbalance: 0,
         src_cpu: cpu,
+        preference: Preference::All,
         excluded: Vec::new(),
     };
     let mut moved = 0;
@@ -260,6 +264,7 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
     let mut stats = Stats::new(&m.domains.spans[span].groups[index]);
     let asym = m.domains.spans[span].asym;
     let pct = m.domains.spans[span].imbalance_pct;
+    let numa = m.numa.active() && m.domains.spans[span].numa;
     let from = m.this_cpu;
     let mut cost = 0;
     for i in 0..stats.weight as usize {
@@ -285,6 +290,11 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
         let reduced = rq.fair.cfs.h_nr_runnable == 1 && capacity * pct < m.arch_capacity(cpu) * 100;
         if top && (nr_running > 1 || (asym && misfit > 0)) {
             m.domains.overloaded = true;
+        }
+        if numa {
+            let (nr_numa, nr_preferred) = numa::count_preferences(m, cpu);
+            stats.nr_numa += nr_numa;
+            stats.nr_preferred += nr_preferred;
         }
         if local {
             continue;
@@ -420,6 +430,9 @@ fn find_src_group(m: &mut Machine, env: &mut Env) -> Option<usize> {
     let all = span_stats(m, env);
     let (index, busiest) = all.busiest?;
     let local = all.local;
+    if m.numa.active() && env.span(m).numa {
+        env.preference = numa::classify(busiest.nr_fair, (busiest.nr_numa, busiest.nr_preferred));
+    }
     let span = env.span(m);
     let (group, own) = (&span.groups[index], local_group(m, env));
     let imbalance = sibling_imbalance(env, (group, &busiest), (own, &local));
@@ -510,6 +523,12 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
         let nr = m.rqs[cpu].fair.cfs.h_nr_runnable;
         if nr == 0 || !env.usable(m, cpu) {
             continue;
+        }
+        if env.preference < Preference::All {
+            let preference = numa::classify(detach::nr_queued(m, cpu), numa::count_preferences(m, cpu));
+            if preference > env.preference {
+                continue;
+            }
         }
         let capacity = m.capacity_of(cpu);
         if asym && nr == 1 && !capacity_greater(dst_capacity, capacity) {

@@ -4,12 +4,13 @@
 
 use super::balance::{Env, IdleType, Migrate};
 use super::entity::MIGRATION_COST;
-use super::{is_idle_policy, queue};
+use super::{is_idle_policy, numa, queue};
 use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
+use std::cmp::Ordering;
 use trace::MigrateReason;
 
 /// State of the examination of tasks in a balancing run (LBF_*).
@@ -82,7 +83,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
 }
 
 /// Returns the number of tasks on a CPU, including delayed sleepers (rq.nr_running in Linux).
-fn nr_queued(m: &Machine, cpu: CpuId) -> u32 {
+pub(super) fn nr_queued(m: &Machine, cpu: CpuId) -> u32 {
     let rq = &m.rqs[cpu];
     rq.nr_running + rq.fair.cfs.h_nr_queued - rq.fair.cfs.h_nr_runnable
 }
@@ -160,7 +161,14 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     if m.tasks[task].on_cpu() || m.rqs[env.src_cpu].curr == task {
         return false;
     }
-    !task_hot(m, env, task) || failed > env.span(m).cache_nice_tries
+    let hot = match m.numa.active() {
+        false => task_hot(m, env, task),
+        true => match numa::degrades_locality(m, env, task, nr_queued(m, env.src_cpu)) {
+            Ordering::Equal => task_hot(m, env, task),
+            order => order == Ordering::Greater,
+        },
+    };
+    !hot || failed > env.span(m).cache_nice_tries
 }
 
 /// Returns whether a task has run within the last 0.5 ms, which means that its data is probably

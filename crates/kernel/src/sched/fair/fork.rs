@@ -133,6 +133,17 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Op
         return (local.kind > idlest.kind).then_some(group);
     }
     let span = &m.domains.spans[span];
+    if span.numa && local.kind == GroupType::HasSpare && m.numa.active() {
+        // A task with a preferred node stays on it or goes there if this node has spare capacity.
+        let preferred = m.numa_preferred(task);
+        let node = |cpu: CpuId| m.spec.topology.cpus[cpu.index()].node;
+        if node(cpu) == preferred {
+            return None;
+        }
+        if node(span.groups[group].cpus[0]) == preferred {
+            return Some(group);
+        }
+    }
     let push = match local.kind {
         GroupType::Overloaded | GroupType::FullyBusy => {
             let imbalance = 1024 * (span.imbalance_pct - 100) / 100;

@@ -41,6 +41,10 @@ pub(super) struct Stats {
     pub nr_fair: u32,
     pub idle_cpus: u32,
     pub weight: u32,
+    /// Number of fair tasks with a preferred node.
+    pub nr_numa: u32,
+    /// Number of fair tasks that are on their preferred node.
+    pub nr_preferred: u32,
     pub misfit_load: u64,
     pub smt_balance: bool,
     pub kind: GroupType,

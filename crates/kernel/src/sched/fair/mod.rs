@@ -12,10 +12,11 @@
 //! - placement at fork and exec
 //! - scheduling domains with periodic, new-idle, nohz-idle and active balancing
 //! - task groups with cpu.weight, cpu.idle and cpu.max
+//! - NUMA balancing
 //!
 //! Not modelled:
 //! - custom slices (all slices have the base length, so PREEMPT_SHORT never applies)
-//! - NUMA balancing, cache-aware scheduling, energy-aware scheduling, core scheduling
+//! - cache-aware scheduling, energy-aware scheduling, core scheduling
 //! - asymmetric packing, clusters within an LLC, uclamp, isolated CPUs
 //!
 //! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off.
@@ -36,6 +37,7 @@ mod idle_scan;
 mod load;
 mod newidle;
 mod nohz;
+pub(crate) mod numa;
 pub(crate) mod pelt;
 pub(crate) mod queue;
 pub mod quota;
@@ -444,9 +446,10 @@ pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 
 /// Subtracts a task's load from the CPU that the task leaves. The task's lag was already stored
 /// when the task was dequeued.
-pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, _new_cpu: CpuId) {
+pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, new_cpu: CpuId) {
     finish_delayed(m, task);
     let cpu = m.tasks[task].cpu();
+    numa::task_moves(m, task, cpu, new_cpu);
     m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
 }
 

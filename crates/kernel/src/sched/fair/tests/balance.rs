@@ -178,6 +178,7 @@ fn env(dst_cpu: u32, src_cpu: u32, level: usize, idle: IdleType) -> Env {
         kind: Migrate::Task,
         imbalance: 1,
         src_cpu,
+        preference: Default::default(),
         excluded: Vec::new(),
     }
 }

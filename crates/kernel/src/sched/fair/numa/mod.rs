@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! NUMA balancing: brings tasks and their memory together (CONFIG_NUMA_BALANCING).
+//!
+//! ```text
+//! CPU 8, node 1   |== 64 MiB on node 0: slow ==|s|== faults: pages move to node 1 ==|== fast ==|
+//! ```
+//!
+//! From time to time, a scan (`s`) makes pages of a task inaccessible. The next access to such a
+//! page is a hinting fault, which tells the kernel on which node the task uses the page. Three
+//! things follow from the faults:
+//!
+//! - The page may move to the node of the CPU (`hardware::pages`).
+//! - The node with the most faults becomes the task's preferred node ([`placement`]). The task moves
+//!   there, if necessary by changing places with another task ([`migrate`]).
+//! - Load balancing avoids moving the task away from its preferred node ([`locality`]).
+//!
+//! Scans, faults and migrations take time of the task, as system calls do.
+//!
+//! Differences to Linux:
+//! - The faults of a task are handled together at each tick of the fair class. Their number is the
+//!   number of pages that the task has touched since the previous tick, at its rate `touch`. The
+//!   task touches its pages in the order of their addresses.
+//! - Each task counts as a process of its own, because the model has no memory that tasks share.
+//!   All faults are therefore private, and there are no NUMA groups (numa_group).
+//! - Nodes never run out of memory, so the migration of a page never fails.
+//! - Huge pages, memory tiering and memory policies do not exist.
+//! - A new scan is not delayed if the previous one took long.
+
+mod locality;
+mod migrate;
+mod placement;
+#[cfg(test)]
+mod tests;
+
+pub(super) use locality::{Preference, classify, count_preferences, degrades_locality};
+
+use crate::hardware::caches::NOWHERE;
+use crate::hardware::pages::{PAGE_BYTES, Pages};
+use crate::machine::Machine;
+use crate::sched::class::Class;
+use crate::simulation::id::{CpuId, TaskId};
+use machine::{MachineSpec, Topology};
+use workload::Workload;
+
+/// Delay between the creation of a task and its first scan, ms
+/// (sysctl_numa_balancing_scan_delay).
+const SCAN_DELAY_MS: u64 = 1000;
+/// Number of pages that a scan makes inaccessible: 256 MiB (sysctl_numa_balancing_scan_size).
+const SCAN_PAGES: u64 = (256 << 20) / PAGE_BYTES;
+const NS_PER_MS: u64 = 1_000_000;
+/// Number of scans up to which all pages with a fault move to the node of the CPU
+/// (should_numa_migrate_memory).
+const EARLY_SCANS: u64 = 4;
+
+/// How the nodes are connected (sched_numa_topology_type).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Connection {
+    /// All nodes have the same distance to each other.
+    Direct,
+    /// Memory accesses between distant nodes go through other nodes with CPUs.
+    GluelessMesh,
+    /// Groups of nodes are connected by a backplane.
+    Backplane,
+}
+
+/// State of NUMA balancing that belongs to the whole machine.
+pub struct Numa {
+    /// Whether NUMA balancing is on.
+    active: bool,
+    connection: Connection,
+    /// Greatest distance between two nodes (sched_max_numa_distance).
+    max_distance: u32,
+    /// Number of hinting faults so far.
+    pub faults: u64,
+    /// Number of hinting faults so far whose page was on the node of the CPU.
+    pub local_faults: u64,
+    /// Number of pages that moved to another node.
+    pub migrated: u64,
+}
+
+impl Numa {
+    /// Returns the state at the beginning of a run. NUMA balancing is on if the machine has several
+    /// nodes and the kernel places memory by node, and if the placement has an effect on tasks of
+    /// the workload.
+    pub(crate) fn new(spec: &MachineSpec, workload: &Workload) -> Numa {
+        let touch = |task: &workload::TaskSpec| task.touch_mbps.unwrap_or(spec.costs.touch_mbps);
+        let matters = |task: &workload::TaskSpec| task.footprint_bytes > 0 && touch(task) > 0;
+        let distances = spec.topology.node_distances.iter().flatten();
+        Numa {
+            active: spec.topology.nodes.len() > 1
+                && !spec.costs.flat_memory
+                && !spec.kernel.no_numa_balancing
+                && workload.tasks.iter().any(matters),
+            connection: connection(&spec.topology),
+            max_distance: distances.copied().max().unwrap_or(10),
+            faults: 0,
+            local_faults: 0,
+            migrated: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn active(&self) -> bool {
+        self.active
+    }
+}
+
+/// Returns how the nodes are connected (init_numa_topology_type).
+fn connection(topology: &Topology) -> Connection {
+    let rows = &topology.node_distances;
+    let mut distances: Vec<u32> = rows.iter().flatten().copied().collect();
+    distances.sort_unstable();
+    distances.dedup();
+    if distances.len() <= 2 {
+        return Connection::Direct;
+    }
+    let max = distances[distances.len() - 1];
+    for (a, row) in rows.iter().enumerate() {
+        for (b, &distance) in row.iter().enumerate() {
+            if distance == max {
+                let between = (0..rows.len()).any(|c| rows[a][c] < max && rows[b][c] < max);
+                return match between {
+                    true => Connection::GluelessMesh,
+                    false => Connection::Backplane,
+                };
+            }
+        }
+    }
+    Connection::Direct
+}
+
+/// A task's state of NUMA balancing. It exists for tasks with a footprint.
+#[derive(Clone, Debug)]
+pub struct NumaTask {
+    /// Node on which the task should run (numa_preferred_nid), or NOWHERE.
+    preferred: u32,
+    /// Decaying average of the faults on each node's memory. Empty before the first fault.
+    faults: Vec<u64>,
+    /// Faults on each node's memory since the last update of `faults`.
+    recent: Vec<u64>,
+    /// Sum of `faults`.
+    total: u64,
+    /// Faults since the last change of the scan period whose page was on another node than the CPU.
+    remote: u64,
+    /// Faults since the last change of the scan period whose page was on the node of the CPU.
+    local: u64,
+    /// CPU time between two scans, ms.
+    scan_period: u64,
+    /// Upper limit of `scan_period`, ms.
+    scan_period_max: u64,
+    /// Number of scans of the whole footprint (mm->numa_scan_seq).
+    scans: u64,
+    /// Value of `scans` at the last update of the averages (p->numa_scan_seq).
+    placed_scans: u64,
+    /// Number of the page at which the next scan begins.
+    scan_offset: u64,
+    /// Earliest time of the next scan, ns. 0 after exec.
+    next_scan: u64,
+    /// CPU time of the task at which the current scan period began, ns (node_stamp).
+    period_began: u64,
+    /// Time of the next attempt to move the task to its preferred node, ns.
+    migrate_retry: u64,
+    /// CPU time of the task up to which its memory accesses have been counted, ns.
+    counted: u64,
+    /// Time of handled faults that has not passed yet, ns. The task accesses no memory meanwhile.
+    handling: u64,
+    /// Number of bytes that the task has touched since the last fault.
+    touched: u64,
+}
+
+impl NumaTask {
+    /// Returns the state of a task that is created at `now` (init_numa_balancing).
+    pub(crate) fn new(now: u64) -> NumaTask {
+        NumaTask {
+            preferred: NOWHERE,
+            faults: Vec::new(),
+            recent: Vec::new(),
+            total: 0,
+            remote: 0,
+            local: 0,
+            scan_period: SCAN_DELAY_MS,
+            scan_period_max: 0,
+            scans: 0,
+            placed_scans: 0,
+            scan_offset: 0,
+            next_scan: now + SCAN_DELAY_MS * NS_PER_MS,
+            period_began: 0,
+            migrate_retry: 0,
+            counted: 0,
+            handling: 0,
+            touched: 0,
+        }
+    }
+}
+
+/// Creates the state of a new task, if NUMA balancing is on and the task has a footprint.
+pub(crate) fn init_task(m: &mut Machine, task: TaskId) {
+    let now = m.now;
+    let t = &mut m.tasks[task];
+    if m.numa.active && t.footprint.bytes > 0 {
+        t.numa = Some(Box::new(NumaTask::new(now)));
+    }
+}
+
+/// Forgets the faults of a task that calls exec, because its address space is new
+/// (task_numa_free).
+pub(crate) fn exec(m: &mut Machine, task: TaskId) {
+    if let Some(numa) = &mut m.tasks[task].numa {
+        numa.faults.clear();
+        numa.recent.clear();
+        (numa.total, numa.scans, numa.scan_offset, numa.next_scan) = (0, 0, 0, 0);
+    }
+}
+
+/// Does the work of NUMA balancing at a tick: handles the faults since the previous tick, and starts
+/// a scan if one is due. Linux does the latter when the CPU returns to user space. Only the tick of
+/// the fair class starts scans, so tasks of a policy are not scanned.
+#[inline]
+pub(crate) fn tick(m: &mut Machine, cpu: CpuId) {
+    if !m.numa.active {
+        return;
+    }
+    let task = m.rqs[cpu].curr;
+    if m.class_of(task) != Class::Fair || m.tasks[task].numa.is_none() {
+        return;
+    }
+    hinting_faults(m, cpu, task);
+    if m.rqs[cpu].curr == task {
+        task_tick_numa(m, cpu, task);
+    }
+}
+
+/// Handles the move of a task from one CPU to another (the call of update_scan_period in
+/// migrate_task_rq_fair).
+#[inline]
+pub(super) fn task_moves(m: &mut Machine, task: TaskId, from: CpuId, to: CpuId) {
+    if m.numa.active {
+        placement::task_moves(m, task, from, to);
+    }
+}
+
+/// Returns a task's state. The caller knows that the task has one.
+fn state(m: &mut Machine, task: TaskId) -> &mut NumaTask {
+    m.tasks[task]
+        .numa
+        .as_mut()
+        .expect("the caller has checked that the task has this state")
+}
+
+/// Starts a scan if the task has used enough CPU time since the last one.
+fn task_tick_numa(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    let now = m.now;
+    let runtime = m.tasks[task].sum_exec_runtime();
+    let start = placement::task_scan_start(m, task);
+    let numa = state(m, task);
+    let period = numa.scan_period * NS_PER_MS;
+    if runtime <= numa.period_began + period {
+        return;
+    }
+    if numa.period_began == 0 {
+        numa.scan_period = start;
+    }
+    numa.period_began += period;
+    if now >= numa.next_scan {
+        task_numa_work(m, cpu, task);
+    }
+}
+
+/// Scans the next pages of the running task, which makes them inaccessible.
+fn task_numa_work(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    let (now, tick) = (m.now, m.tick_ns());
+    let numa = state(m, task);
+    if numa.next_scan == 0 {
+        numa.next_scan = now + SCAN_DELAY_MS * NS_PER_MS;
+        return;
+    }
+    numa.next_scan = now + numa.scan_period * NS_PER_MS;
+    numa.period_began += 2 * tick;
+    place_pages(m, cpu, task);
+    let t = &mut m.tasks[task];
+    let runtime = t.sum_exec_runtime();
+    let (Some(numa), Some(pages)) = (&mut t.numa, &mut t.footprint.pages) else {
+        return;
+    };
+    if numa.scan_offset >= pages.nr() {
+        (numa.scans, numa.scan_offset) = (numa.scans + 1, 0);
+    }
+    // The scan also ends after eight times as many pages that were inaccessible already.
+    let (mut left, mut left_virtual) = (SCAN_PAGES, 8 * SCAN_PAGES);
+    let mut examined = 0;
+    while left > 0 && left_virtual > 0 && numa.scan_offset < pages.nr() {
+        let end = pages.nr().min(numa.scan_offset + left);
+        let length = end - numa.scan_offset;
+        if pages.mark(numa.scan_offset, end) > 0 {
+            left -= length;
+        }
+        left_virtual = left_virtual.saturating_sub(length);
+        examined += length;
+        numa.scan_offset = end;
+    }
+    if left > 0 && left_virtual > 0 {
+        (numa.scans, numa.scan_offset) = (numa.scans + 1, 0);
+    }
+    numa.counted = runtime;
+    numa.touched = 0;
+    let ns = examined * u64::from(m.spec.costs.numa_scan_ns);
+    spend(m, cpu, task, ns);
+}
+
+/// Creates the pages of a task's footprint, which are on the node where the task first ran. A task
+/// that has never left its CPU has no such node yet.
+fn place_pages(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    let (node, nr_nodes) = (node_of(m, cpu), m.spec.topology.nodes.len());
+    let f = &mut m.tasks[task].footprint;
+    if f.home == NOWHERE {
+        f.home = node;
+    }
+    if f.pages.is_none() {
+        f.pages = Some(Box::new(Pages::new(f.bytes, f.home, nr_nodes)));
+    }
+}
+
+/// Handles the hinting faults of the running task since the previous call (do_numa_page,
+/// task_numa_fault).
+fn hinting_faults(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    let due = count_touched(m, cpu, task) / PAGE_BYTES;
+    if due == 0 {
+        return;
+    }
+    let (now, node) = (m.now, node_of(m, cpu));
+    let nr_nodes = m.spec.topology.nodes.len();
+    let numa = state(m, task);
+    if numa.faults.is_empty() {
+        (numa.faults, numa.recent) = (vec![0; nr_nodes], vec![0; nr_nodes]);
+    }
+    if now > numa.migrate_retry {
+        placement::task_numa_placement(m, task);
+        migrate::numa_migrate_preferred(m, cpu, task);
+        if m.rqs[cpu].curr != task {
+            // The task has moved. Its next tick there handles the faults.
+            return;
+        }
+    }
+    let costs = &m.spec.costs;
+    let (fault_ns, migrate_ns) = (u64::from(costs.numa_fault_ns), u64::from(costs.numa_migrate_ns));
+    let t = &mut m.tasks[task];
+    let (Some(numa), Some(pages)) = (&mut t.numa, &mut t.footprint.pages) else {
+        return;
+    };
+    let early = numa.preferred == NOWHERE || numa.placed_scans <= EARLY_SCANS;
+    let (mut handled, mut local, mut migrated, mut ns) = (0, 0, 0, 0);
+    let by_node = &m.caches.memory_ps[node as usize];
+    pages.fault(due, node, early, |faults| {
+        numa.recent[faults.to as usize] += faults.pages;
+        handled += faults.pages;
+        ns += faults.pages * fault_ns;
+        if faults.from == node {
+            local += faults.pages;
+        }
+        if faults.from != faults.to {
+            migrated += faults.pages;
+            let copy_ns = PAGE_BYTES * by_node[faults.from as usize] / 1000;
+            ns += faults.pages * (migrate_ns + copy_ns);
+        }
+    });
+    numa.local += local;
+    numa.remote += handled - local;
+    numa.touched = match pages.marked() {
+        0 => 0,
+        _ => numa.touched.saturating_sub(handled * PAGE_BYTES),
+    };
+    t.footprint.home = pages.main_node();
+    m.numa.faults += handled;
+    m.numa.local_faults += local;
+    m.numa.migrated += migrated;
+    spend(m, cpu, task, ns);
+    if migrated > 0 {
+        m.update_memory(cpu);
+    }
+}
+
+/// Counts the bytes that the running task has touched since the last call. Returns the number of
+/// touched bytes for which no fault has been handled yet. Without inaccessible pages this is 0.
+fn count_touched(m: &mut Machine, cpu: CpuId, task: TaskId) -> u64 {
+    let (machine_touch, speed) = (m.spec.costs.touch_mbps, m.rqs[cpu].speed);
+    let t = &mut m.tasks[task];
+    let runtime = t.sum_exec_runtime();
+    let Some(numa) = &mut t.numa else { return 0 };
+    let ran = runtime.saturating_sub(numa.counted);
+    numa.counted = runtime;
+    let handled = ran.min(numa.handling);
+    numa.handling -= handled;
+    if t.footprint.pages.as_ref().is_none_or(|pages| pages.marked() == 0) {
+        return 0;
+    }
+    let touch = t.footprint.touch_mbps.unwrap_or(machine_touch);
+    // The rate is per us of work. A task that runs at half speed touches half as many bytes.
+    let work = u128::from(ran - handled) * u128::from(speed) / 1024;
+    let bytes = work * u128::from(touch) / 1000;
+    numa.touched = numa.touched.saturating_add(bytes.min(u128::from(u64::MAX)) as u64);
+    numa.touched
+}
+
+/// Adds the time of a scan or of faults to the time of the running task.
+fn spend(m: &mut Machine, cpu: CpuId, task: TaskId, ns: u64) {
+    let ns = m.stretched(cpu, ns);
+    let t = &mut m.tasks[task];
+    t.program.add_time(ns);
+    if let Some(numa) = &mut t.numa {
+        numa.handling += ns;
+    }
+}
+
+/// Returns the node of a CPU (cpu_to_node).
+fn node_of(m: &Machine, cpu: CpuId) -> u32 {
+    m.spec.topology.cpus[cpu.index()].node
+}
+
+impl Machine {
+    /// Verifies the pages of all tasks, and the sums of their faults.
+    ///
+    /// # Panics
+    /// If pages got lost, or if a sum is wrong.
+    pub(crate) fn verify_numa(&self) {
+        for t in &self.tasks {
+            if let Some(pages) = &t.footprint.pages {
+                pages.verify(t.footprint.bytes);
+                assert_eq!(t.footprint.home, pages.main_node(), "the node of the memory is wrong");
+            }
+            if let Some(numa) = &t.numa {
+                assert_eq!(
+                    numa.faults.iter().sum::<u64>(),
+                    numa.total,
+                    "the sum of faults is wrong"
+                );
+            }
+        }
+    }
+}

@@ -103,6 +103,46 @@ fn poll_wakes_all_its_callers_and_leaves_the_message() {
     assert_eq!(ended, Ended::AllExited);
 }
 
+/// Returns the pids of woken tasks in the order of their wake-ups, without the wake-ups of timers.
+fn woken(records: &[Record]) -> Vec<u32> {
+    let woken = |record: &Record| match record.event {
+        Event::Waking { pid, waker } if waker != 0 => Some(pid),
+        _ => None,
+    };
+    records.iter().filter_map(woken).collect()
+}
+
+#[test]
+fn the_last_poller_is_woken_first() {
+    let tasks = Tasks::default()
+        .resources(vec![channel(100, Channel::Pipe)])
+        .add("a", vec![Op::Poll(0)])
+        .add("b", vec![sleep_ms(1), Op::Poll(0)])
+        .add("c", vec![sleep_ms(2), Op::Poll(0)])
+        .add("w", vec![sleep_ms(3), Op::Send { channel: 0, bytes: 1 }]);
+    assert_eq!(woken(&run(4, tasks).0), [3, 2, 1]);
+}
+
+#[test]
+fn the_last_writer_of_a_stream_is_woken_first_and_of_a_pipe_last() {
+    let order = |kind| {
+        let send = || Op::Send { channel: 0, bytes: 100 };
+        let tasks = Tasks::default()
+            .resources(vec![channel(100, kind)])
+            .add("filler", vec![send()])
+            .add("a", vec![sleep_ms(1), send()])
+            .add("b", vec![sleep_ms(2), send()])
+            .add(
+                "reader",
+                vec![sleep_ms(3), Op::Recv(0), run_ms(1), Op::Recv(0), run_ms(1), Op::Recv(0)],
+            );
+        woken(&run(4, tasks).0)
+    };
+    assert_eq!(order(Channel::Socket)[..2], [3, 2]);
+    assert_eq!(order(Channel::Tcp)[..2], [3, 2]);
+    assert_eq!(order(Channel::Pipe)[..2], [2, 3]);
+}
+
 #[test]
 fn a_message_of_an_eventfd_wakes_all_readers_and_one_gets_it() {
     let starts_of_second_reader = |kind| {

@@ -35,12 +35,15 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     let mut counts = ended.alive.clone();
     let mut before: BTreeMap<u32, TaskCounters> = BTreeMap::new();
     let mut born: BTreeMap<u32, u64> = BTreeMap::new();
+    // The threads of each process, and the CPU time of each process that has been reaped.
+    let mut threads: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut reaped = ended.reaped.clone();
     let mut last = 0;
     let in_time = |entry: &Entry| ended.completed || entry.time <= ended.at_ns;
     let entries = world.shared.entries(0).filter(|(kind, entry)| match kind {
         // Entries with counters of a task are used even if the task exited just after the time
         // limit.
-        Kind::Exit | Kind::Waited | Kind::Before | Kind::BeforeWaited => true,
+        Kind::Exit | Kind::Waited | Kind::Before | Kind::BeforeWaited | Kind::Reaped => true,
         _ => in_time(entry),
     });
     let mut entries: Vec<_> = entries.collect();
@@ -54,7 +57,9 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     for (kind, entry) in entries {
         let pid = entry.tid;
         let spec = &world.workload.tasks[entry.task as usize];
-        last = last.max(entry.time);
+        if kind != Kind::Reaped {
+            last = last.max(entry.time);
+        }
         let event = match kind {
             Kind::Done => Event::Done {
                 pid,
@@ -65,8 +70,13 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
                 pid,
                 phase: entry.a as u32,
             },
+            Kind::Reaped => {
+                reaped.insert(pid, entry.a);
+                continue;
+            }
             Kind::New => {
                 born.insert(pid, entry.a);
+                threads.entry(entry.b as u32).or_default().push(pid);
                 Event::TaskNew {
                     pid,
                     tgid: pid,
@@ -114,6 +124,7 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
             event,
         });
     }
+    add_exits(&mut counts, &threads, &reaped);
     for (pid, before) in before {
         counts
             .entry(pid)
@@ -154,6 +165,19 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     }
 }
 
+/// Replaces the CPU time of tasks by the CPU time of their processes, which also contains the exit.
+/// A task reads its own counters before it exits. This is possible only for a task that is the only
+/// one of its process.
+fn add_exits(counts: &mut BTreeMap<u32, TaskCounters>, threads: &BTreeMap<u32, Vec<u32>>, reaped: &BTreeMap<u32, u64>) {
+    for (process, cpu_ns) in reaped {
+        if threads.get(process).is_some_and(|threads| threads == &[*process])
+            && let Some(counted) = counts.get_mut(process)
+        {
+            counted.cpu_ns = counted.cpu_ns.max(*cpu_ns);
+        }
+    }
+}
+
 /// Returns how much the counters have grown since `before`.
 fn since(counted: &TaskCounters, before: &TaskCounters) -> TaskCounters {
     TaskCounters {
@@ -188,4 +212,23 @@ fn others(counts: &BTreeMap<u32, TaskCounters>, ended: &Ended) -> Option<String>
     (percent >= OTHERS_PERCENT && whole >= 20).then(|| {
         format!("other programs used {percent} % of the machine; the figures are worse than on an idle machine")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_the_exit_belongs_to_a_task_that_has_its_process_for_itself() {
+        let task = |cpu_ns| TaskCounters {
+            cpu_ns,
+            ..TaskCounters::default()
+        };
+        let mut counts = BTreeMap::from([(7, task(100)), (8, task(100)), (9, task(100))]);
+        let threads = BTreeMap::from([(7, vec![7]), (8, vec![8, 9])]);
+        add_exits(&mut counts, &threads, &BTreeMap::from([(7, 130), (8, 250), (10, 5)]));
+        assert_eq!(counts[&7].cpu_ns, 130);
+        assert_eq!((counts[&8].cpu_ns, counts[&9].cpu_ns), (100, 100));
+        assert_eq!(counts.len(), 3);
+    }
 }

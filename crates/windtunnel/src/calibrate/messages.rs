@@ -8,6 +8,7 @@
 use super::host::{Pairs, failed, least, pin};
 use super::{Constant, ns, whole};
 use crate::error::Error;
+use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -223,11 +224,13 @@ fn put(fd: &OwnedFd, bytes: usize) -> Result<(), Error> {
 }
 
 fn take(fd: &OwnedFd, bytes: usize) -> Result<(), Error> {
-    let mut buffer = [0_u8; LARGE];
+    // Without initial contents, because writing zeros to 4 KiB takes a quarter of the time of a
+    // read.
+    let mut buffer = [MaybeUninit::<u8>::uninit(); LARGE];
     let mut received = 0;
     while received < bytes {
         let rest = &mut buffer[received..bytes];
-        // SAFETY: the call writes at most the length of `rest`.
+        // SAFETY: the call writes at most the length of `rest`. Nothing reads the bytes.
         match unsafe { libc::read(fd.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len()) } {
             count @ 1.. => received += count.cast_unsigned(),
             _ => return Err(failed("read")),

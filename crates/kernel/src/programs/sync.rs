@@ -266,7 +266,8 @@ impl Machine {
             Channel::Eventfd => channel.waiters.len(),
             _ => channel.waiters.len().min(1),
         };
-        let ns = self.message_costs(id).send(bytes);
+        let costs = self.message_costs(id);
+        let ns = costs.send(bytes) + self.sync.allocate(costs);
         self.tasks[task].program.add_time(ns);
         self.charge_channel_lines(id, task, None);
         self.charge_tcp_segments(task, segments, 0);
@@ -332,7 +333,8 @@ impl Machine {
             Channel::Tcp => channel.acknowledge(),
             _ => (0, 0),
         };
-        let ns = self.message_costs(id).recv(message.bytes);
+        let costs = self.message_costs(id);
+        let ns = costs.recv(message.bytes) + self.sync.free(costs);
         self.tasks[task].program.add_time(ns);
         self.charge_channel_lines(id, task, Some(message));
         self.charge_tcp_segments(task, segments, acknowledgements);

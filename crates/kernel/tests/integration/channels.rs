@@ -75,6 +75,7 @@ fn a_message_costs_what_its_kind_and_its_bytes_cost() {
             send_ns: 10_000,
             recv_ns: 20_000,
             byte_ps: 1_000_000,
+            ..MessageCosts::default()
         };
         let tasks = Tasks::default()
             .resources(vec![channel(1000, kind)])
@@ -85,6 +86,36 @@ fn a_message_costs_what_its_kind_and_its_bytes_cost() {
         let stops = (stop_ns(&records, 1), stop_ns(&records, 2));
         assert_eq!(stops, (15_000, 15_000 + 25_000), "{kind:?}");
     }
+}
+
+#[test]
+fn messages_beyond_the_caches_of_freed_memory_cost_more() {
+    let mut spec = free(1);
+    spec.costs.channel.unix_stream = MessageCosts {
+        alloc_ns: 10_000,
+        free_ns: 1_000,
+        cached: 2,
+        ..MessageCosts::default()
+    };
+    let send = || Op::Send { channel: 0, bytes: 100 };
+    let recv = || Op::Recv(0);
+    let tasks = Tasks::default()
+        .resources(vec![channel(1000, Channel::Socket)])
+        // The caches have memory for two of the three messages.
+        .add("w", vec![send(), send(), send(), sleep_ms(2), send(), send(), send()])
+        // Two of the three messages fit into the caches when they are freed. The last message of the
+        // writer therefore needs new memory again.
+        .add("r", vec![sleep_ms(1), recv(), recv(), recv()]);
+    let (_, records, _) = draw(spec, tasks, END, MS);
+    let stops = |pid| {
+        let stop = |record: &Record| match record.event {
+            Event::Switch { prev, .. } if prev == pid => Some(record.time % MS),
+            _ => None,
+        };
+        records.iter().filter_map(stop).collect::<Vec<_>>()
+    };
+    assert_eq!(stops(1), [10_000, 20_000]);
+    assert_eq!(stops(2), [10_000, 11_000]);
 }
 
 #[test]

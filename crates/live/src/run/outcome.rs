@@ -165,15 +165,22 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     }
 }
 
-/// Replaces the CPU time of tasks by the CPU time of their processes, which also contains the exit.
-/// A task reads its own counters before it exits. This is possible only for a task that is the only
-/// one of its process.
+/// Adds the CPU time of exits to the counters. A task reads its own counters before it exits, but the
+/// CPU time of its process also contains the exits of all threads. The difference is added to the
+/// process's first thread. If this thread is not a task of the workload, it only starts the tasks,
+/// and nothing is added.
 fn add_exits(counts: &mut BTreeMap<u32, TaskCounters>, threads: &BTreeMap<u32, Vec<u32>>, reaped: &BTreeMap<u32, u64>) {
     for (process, cpu_ns) in reaped {
-        if threads.get(process).is_some_and(|threads| threads == &[*process])
-            && let Some(counted) = counts.get_mut(process)
-        {
-            counted.cpu_ns = counted.cpu_ns.max(*cpu_ns);
+        let Some(threads) = threads.get(process).filter(|threads| threads.contains(process)) else {
+            continue;
+        };
+        let counted: u64 = threads
+            .iter()
+            .filter_map(|thread| counts.get(thread))
+            .map(|task| task.cpu_ns)
+            .sum();
+        if let Some(first) = counts.get_mut(process) {
+            first.cpu_ns += cpu_ns.saturating_sub(counted);
         }
     }
 }
@@ -219,16 +226,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_the_exit_belongs_to_a_task_that_has_its_process_for_itself() {
+    fn the_time_of_exits_belongs_to_the_first_thread_of_the_process() {
         let task = |cpu_ns| TaskCounters {
             cpu_ns,
             ..TaskCounters::default()
         };
-        let mut counts = BTreeMap::from([(7, task(100)), (8, task(100)), (9, task(100))]);
-        let threads = BTreeMap::from([(7, vec![7]), (8, vec![8, 9])]);
-        add_exits(&mut counts, &threads, &BTreeMap::from([(7, 130), (8, 250), (10, 5)]));
-        assert_eq!(counts[&7].cpu_ns, 130);
-        assert_eq!((counts[&8].cpu_ns, counts[&9].cpu_ns), (100, 100));
-        assert_eq!(counts.len(), 3);
+        let mut counts = BTreeMap::from([7, 8, 9, 11, 12].map(|tid| (tid, task(100))));
+        // The first thread of process 10 is not a task of the workload.
+        let threads = BTreeMap::from([(7, vec![7]), (8, vec![8, 9]), (10, vec![11, 12])]);
+        add_exits(
+            &mut counts,
+            &threads,
+            &BTreeMap::from([(7, 130), (8, 250), (10, 900), (13, 5)]),
+        );
+        let cpu_ns = |tid| counts[&tid].cpu_ns;
+        assert_eq!([7, 8, 9, 11, 12].map(cpu_ns), [130, 150, 100, 100, 100]);
+        assert_eq!(counts.len(), 5);
     }
 }

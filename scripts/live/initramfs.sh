@@ -10,7 +10,7 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 mkdir -p "$root"/{bin,dev,etc,proc,sys,tmp,run,policies,objects}
 cp scripts/live/guest/init "$root/init"
-cp scripts/live/guest/{test.sh,load.sh,speed.sh,fidelity.sh,fidelity.txt} "$root/"
+cp scripts/live/guest/{test.sh,load.sh,speed.sh,costs.sh,fidelity.sh,fidelity.txt} "$root/"
 scripts/live/mechanisms.py >"$root/mechanisms"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done

@@ -49,6 +49,12 @@ struct Row {
     recv_ns: u32,
     #[serde(default)]
     byte_ps: u32,
+    #[serde(default)]
+    alloc_ns: u32,
+    #[serde(default)]
+    free_ns: u32,
+    #[serde(default)]
+    cached: u32,
     source: Spanned<String>,
 }
 
@@ -131,6 +137,9 @@ impl WrittenCosts {
             send_ns: row.send_ns,
             recv_ns: row.recv_ns,
             byte_ps: row.byte_ps,
+            alloc_ns: row.alloc_ns,
+            free_ns: row.free_ns,
+            cached: row.cached,
         };
         self.sources.insert(source_name(kind), row.source);
     }

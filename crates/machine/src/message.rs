@@ -17,6 +17,17 @@ pub struct MessageCosts {
     /// and the receiver for the other.
     #[serde(default)]
     pub byte_ps: u32,
+    /// Further cost of a message whose memory the kernel does not find in its caches of freed
+    /// memory, in ns. The sender pays it.
+    #[serde(default)]
+    pub alloc_ns: u32,
+    /// Further cost of a message whose memory does not fit into these caches when it is freed, in
+    /// ns. The receiver pays it.
+    #[serde(default)]
+    pub free_ns: u32,
+    /// Number of messages whose memory fits into these caches.
+    #[serde(default)]
+    pub cached: u32,
 }
 
 impl MessageCosts {
@@ -103,6 +114,7 @@ impl Default for Channels {
             send_ns,
             recv_ns,
             byte_ps,
+            ..MessageCosts::default()
         };
         Channels {
             pipe: row(300, 300, 100),
@@ -125,6 +137,7 @@ mod tests {
             send_ns: 100,
             recv_ns: 200,
             byte_ps: 1500,
+            ..MessageCosts::default()
         };
         assert_eq!((costs.send(0), costs.recv(0)), (100, 200));
         assert_eq!((costs.send(1000), costs.recv(1000)), (1600, 1700));

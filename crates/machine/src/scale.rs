@@ -105,6 +105,8 @@ impl MachineSpec {
             row.send_ns = factor.apply(row.send_ns);
             row.recv_ns = factor.apply(row.recv_ns);
             row.byte_ps = factor.apply(row.byte_ps);
+            row.alloc_ns = factor.apply(row.alloc_ns);
+            row.free_ns = factor.apply(row.free_ns);
         } else if let Some(cost) = name
             .strip_prefix("kfuncs.")
             .and_then(|kfunc| self.costs.kfuncs.get_mut(kfunc))

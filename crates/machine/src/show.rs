@@ -309,8 +309,14 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
             send_ns,
             recv_ns,
             byte_ps,
+            alloc_ns,
+            free_ns,
+            cached,
         } = *(kind.row)(&mut table);
-        let amount = format!("send {send_ns}, recv {recv_ns} ns, {byte_ps} ps per byte");
+        let mut amount = format!("send {send_ns}, recv {recv_ns} ns, {byte_ps} ps per byte");
+        if alloc_ns > 0 || free_ns > 0 {
+            amount += &format!(", {alloc_ns} and {free_ns} ns more beyond {cached} messages");
+        }
         let name = source_name(kind);
         let source = match definition.cost_sources.get(&name) {
             Some(source) => source.clone(),

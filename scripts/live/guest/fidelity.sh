@@ -7,6 +7,7 @@ failed=0
 out=/tmp/out
 mkdir -p $out
 windtunnel machine calibrate -o $out/guest.toml 2>/dev/null || { echo "FAILED calibrate"; exit 1; }
+sh /costs.sh $out/guest.toml || failed=1
 for policy; do
   while read -r name workload; do
     case $name in "" | "#"*) continue ;; esac

@@ -3,6 +3,7 @@
 //! semaphores, pipes, sockets and eventfds. The last three are called channels.
 
 use crate::simulation::id::{CpuId, TaskId};
+use machine::MessageCosts;
 use std::collections::{BTreeMap, VecDeque};
 use workload::{Channel, Resource};
 
@@ -34,6 +35,8 @@ pub struct Sync {
     /// u32::MAX, so that they differ from the numbers of processes in the workload.
     pub(super) forked: u32,
     pub(super) resources: Vec<Shared>,
+    /// By how many messages of sockets the kernel's caches of freed memory are not full.
+    pub(super) uncached: u32,
 }
 
 /// State of one resource. All kinds of resources have waiters. The other fields are used only by
@@ -140,6 +143,26 @@ impl Sync {
     pub fn new_process(&mut self) -> u32 {
         self.forked += 1;
         u32::MAX - self.forked
+    }
+
+    /// Takes the memory of a message from the kernel's caches. Returns the further cost in ns if the
+    /// caches have no memory left.
+    pub(super) fn allocate(&mut self, costs: MessageCosts) -> u64 {
+        if self.uncached >= costs.cached {
+            return costs.alloc_ns.into();
+        }
+        self.uncached += 1;
+        0
+    }
+
+    /// Puts the memory of a message into the kernel's caches. Returns the further cost in ns if the
+    /// caches are full.
+    pub(super) fn free(&mut self, costs: MessageCosts) -> u64 {
+        if self.uncached == 0 {
+            return costs.free_ns.into();
+        }
+        self.uncached -= 1;
+        0
     }
 
     pub(super) fn at(&mut self, id: u32) -> &mut Shared {

@@ -266,12 +266,15 @@ impl Machine {
             Channel::Eventfd => channel.waiters.len(),
             _ => channel.waiters.len().min(1),
         };
-        let ns = self.message_costs(id).send(bytes);
+        let costs = self.message_costs(id);
+        let ns = costs.send(bytes) + self.sync.allocate(costs);
         self.tasks[task].program.add_time(ns);
         self.charge_channel_lines(id, task, None);
         self.charge_tcp_segments(task, segments, 0);
+        // Pollers are added to the head of the wait queue (add_wait_queue in __pollwait()), so the
+        // last one is woken first.
         for _ in 0..nr_pollers {
-            let poller = self.sync.at(id).pollers.pop_front();
+            let poller = self.sync.at(id).pollers.pop_back();
             poller.into_iter().for_each(|poller| self.wake_reader(kind, poller));
         }
         for _ in 0..nr_readers {
@@ -325,18 +328,26 @@ impl Machine {
             Channel::Tcp | Channel::Eventfd => 0,
             Channel::Pipe | Channel::Socket | Channel::Datagram => WF_SYNC,
         };
+        let last_first = matches!(channel.kind, Channel::Socket | Channel::Tcp);
         let (segments, acknowledgements) = match channel.kind {
             Channel::Tcp => channel.acknowledge(),
             _ => (0, 0),
         };
-        let ns = self.message_costs(id).recv(message.bytes);
+        let costs = self.message_costs(id);
+        let ns = costs.recv(message.bytes) + self.sync.free(costs);
         self.tasks[task].program.add_time(ns);
         self.charge_channel_lines(id, task, Some(message));
         self.charge_tcp_segments(task, segments, acknowledgements);
         for _ in 0..nr_woken {
-            let Some(writer) = self.sync.at(id).writers.pop_front() else {
-                break;
+            let writers = &mut self.sync.at(id).writers;
+            // Writers of a stream socket wait without WQ_FLAG_EXCLUSIVE, so they are added to the
+            // head of the wait queue (sock_wait_for_wmem(), sk_stream_wait_memory()).
+            let writer = if last_first {
+                writers.pop_back()
+            } else {
+                writers.pop_front()
             };
+            let Some(writer) = writer else { break };
             self.try_to_wake_up(writer, wake_flags);
         }
         true

@@ -75,6 +75,7 @@ fn a_message_costs_what_its_kind_and_its_bytes_cost() {
             send_ns: 10_000,
             recv_ns: 20_000,
             byte_ps: 1_000_000,
+            ..MessageCosts::default()
         };
         let tasks = Tasks::default()
             .resources(vec![channel(1000, kind)])
@@ -85,6 +86,36 @@ fn a_message_costs_what_its_kind_and_its_bytes_cost() {
         let stops = (stop_ns(&records, 1), stop_ns(&records, 2));
         assert_eq!(stops, (15_000, 15_000 + 25_000), "{kind:?}");
     }
+}
+
+#[test]
+fn messages_beyond_the_caches_of_freed_memory_cost_more() {
+    let mut spec = free(1);
+    spec.costs.channel.unix_stream = MessageCosts {
+        alloc_ns: 10_000,
+        free_ns: 1_000,
+        cached: 2,
+        ..MessageCosts::default()
+    };
+    let send = || Op::Send { channel: 0, bytes: 100 };
+    let recv = || Op::Recv(0);
+    let tasks = Tasks::default()
+        .resources(vec![channel(1000, Channel::Socket)])
+        // The caches have memory for two of the three messages.
+        .add("w", vec![send(), send(), send(), sleep_ms(2), send(), send(), send()])
+        // Two of the three messages fit into the caches when they are freed. The last message of the
+        // writer therefore needs new memory again.
+        .add("r", vec![sleep_ms(1), recv(), recv(), recv()]);
+    let (_, records, _) = draw(spec, tasks, END, MS);
+    let stops = |pid| {
+        let stop = |record: &Record| match record.event {
+            Event::Switch { prev, .. } if prev == pid => Some(record.time % MS),
+            _ => None,
+        };
+        records.iter().filter_map(stop).collect::<Vec<_>>()
+    };
+    assert_eq!(stops(1), [10_000, 20_000]);
+    assert_eq!(stops(2), [10_000, 11_000]);
 }
 
 #[test]
@@ -101,6 +132,46 @@ fn poll_wakes_all_its_callers_and_leaves_the_message() {
     // wait.
     assert_eq!(starts(&records, 4), [0, 3]);
     assert_eq!(ended, Ended::AllExited);
+}
+
+/// Returns the pids of woken tasks in the order of their wake-ups, without the wake-ups of timers.
+fn woken(records: &[Record]) -> Vec<u32> {
+    let woken = |record: &Record| match record.event {
+        Event::Waking { pid, waker } if waker != 0 => Some(pid),
+        _ => None,
+    };
+    records.iter().filter_map(woken).collect()
+}
+
+#[test]
+fn the_last_poller_is_woken_first() {
+    let tasks = Tasks::default()
+        .resources(vec![channel(100, Channel::Pipe)])
+        .add("a", vec![Op::Poll(0)])
+        .add("b", vec![sleep_ms(1), Op::Poll(0)])
+        .add("c", vec![sleep_ms(2), Op::Poll(0)])
+        .add("w", vec![sleep_ms(3), Op::Send { channel: 0, bytes: 1 }]);
+    assert_eq!(woken(&run(4, tasks).0), [3, 2, 1]);
+}
+
+#[test]
+fn the_last_writer_of_a_stream_is_woken_first_and_of_a_pipe_last() {
+    let order = |kind| {
+        let send = || Op::Send { channel: 0, bytes: 100 };
+        let tasks = Tasks::default()
+            .resources(vec![channel(100, kind)])
+            .add("filler", vec![send()])
+            .add("a", vec![sleep_ms(1), send()])
+            .add("b", vec![sleep_ms(2), send()])
+            .add(
+                "reader",
+                vec![sleep_ms(3), Op::Recv(0), run_ms(1), Op::Recv(0), run_ms(1), Op::Recv(0)],
+            );
+        woken(&run(4, tasks).0)
+    };
+    assert_eq!(order(Channel::Socket)[..2], [3, 2]);
+    assert_eq!(order(Channel::Tcp)[..2], [3, 2]);
+    assert_eq!(order(Channel::Pipe)[..2], [2, 3]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ fn spec(cpus: u32) -> MachineSpec {
         send_ns: 10_000,
         recv_ns: 20_000,
         byte_ps: 0,
+        ..MessageCosts::default()
     };
     spec
 }

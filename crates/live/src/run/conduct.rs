@@ -7,7 +7,7 @@
 
 use super::attributes::{affinity, set_affinity, set_class};
 use super::cgroup::{self, Cgroups};
-use super::execute::{self, World};
+use super::execute::{self, Reaped, World};
 use super::shared::Shared;
 use super::watch::{LoadSample, Watch};
 use super::{counts, exec, outcome};
@@ -76,6 +76,8 @@ pub(super) struct Ended {
     pub machine: (MachineCounts, MachineCounts),
     /// The kernel's counters of the tasks that had not exited, by thread id.
     pub alive: BTreeMap<u32, TaskCounters>,
+    /// CPU time in ns of the processes that this process has reaped, by process id.
+    pub reaped: BTreeMap<u32, u64>,
 }
 
 /// Executes a workload. If `meanwhile` is given, does its work whenever one of its files is
@@ -120,7 +122,8 @@ pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Mean
         workload,
     });
     stop::install_handlers();
-    let mut processes = Processes::start(&world, &spawned)?;
+    let files = meanwhile.as_ref().map_or(&[][..], |meanwhile| &meanwhile.files);
+    let mut processes = Processes::start(&world, &spawned, files)?;
     // If this machine has CPUs that the workload does not use, this process runs only on these
     // CPUs.
     let others: Vec<u32> = machine
@@ -161,6 +164,7 @@ pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Mean
             .into_iter()
             .filter_map(|tid| Some((tid, counts::thread(&tid.to_string())?)))
             .collect(),
+        reaped: processes.reaped.clone(),
     };
     drop(processes);
     drop(raised_priority);
@@ -181,16 +185,21 @@ struct Processes {
     /// writes to it. When the last process exits, the kernel closes the write end, and this process
     /// wakes up. It thus wakes up only once.
     last_exit: OwnedFd,
+    /// CPU time in ns of the processes that have been reaped, by process id.
+    reaped: BTreeMap<u32, u64>,
 }
 
 impl Processes {
-    fn start(world: &Arc<World>, spawned: &[u32]) -> Result<Processes, Error> {
+    /// Starts the processes. They close their copies of `files`. Otherwise, the exit of each process
+    /// would wake this process, because closing a file of tracefs wakes all its readers.
+    fn start(world: &Arc<World>, spawned: &[u32], files: &[RawFd]) -> Result<Processes, Error> {
         let process_id = |task: u32| world.workload.tasks[task as usize].process;
         let numbers: BTreeSet<u32> = spawned.iter().map(|&task| process_id(task)).collect();
         let (last_exit, held) = pipe()?;
         let mut processes = Processes {
             leaders: BTreeSet::new(),
             last_exit,
+            reaped: BTreeMap::new(),
         };
         for process in numbers {
             let own: Vec<u32> = spawned
@@ -207,6 +216,10 @@ impl Processes {
                     )));
                 }
                 0 => {
+                    for &file in files {
+                        // SAFETY: this process does not use its copies of these files.
+                        unsafe { libc::close(file) };
+                    }
                     lead(world, &own);
                     // SAFETY: this ends the child without running the parent's exit handlers.
                     unsafe { libc::_exit(0) }
@@ -266,12 +279,11 @@ impl Processes {
     }
 
     fn collect(&mut self, flags: i32) {
-        while !self.leaders.is_empty() {
-            // SAFETY: a null pointer means that no status is requested.
-            match unsafe { libc::waitpid(-1, std::ptr::null_mut(), flags) } {
-                ended @ 1.. => self.leaders.remove(&ended),
-                _ => return,
-            };
+        while !self.leaders.is_empty()
+            && let Reaped::Process { pid, cpu_ns } = execute::reap(flags)
+        {
+            self.leaders.remove(&pid.cast_signed());
+            self.reaped.insert(pid, cpu_ns);
         }
     }
 }

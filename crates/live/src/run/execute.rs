@@ -5,7 +5,7 @@ use super::attributes::{rename, set_affinity, set_policy};
 use super::cgroup;
 use super::counts;
 use super::refusal::Request;
-use super::shared::{Kind, Shared, TaskId, clock, gettid, read_clock};
+use super::shared::{Kind, Reserved, Shared, TaskId, clock, gettid, read_clock};
 use kernel::chance::draw;
 use kernel::rng::Rng;
 use std::collections::BTreeMap;
@@ -89,6 +89,44 @@ pub fn calibrate() -> u64 {
     rounds * 1024 / fastest.min().unwrap_or(1)
 }
 
+/// Result of [`reap`].
+pub enum Reaped {
+    /// No child has ended.
+    None,
+    NoChildren,
+    Process {
+        pid: u32,
+        /// CPU time of the process in ns, including its exit.
+        cpu_ns: u64,
+    },
+}
+
+/// Reaps a child process that has ended. Waits for one, unless `flags` contains WNOHANG.
+pub fn reap(flags: i32) -> Reaped {
+    // SAFETY: `info` may be all zeros, and its pid then means that no child has ended. The
+    // process that has ended is a child of this process. A null pointer means that no status is
+    // requested.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let peek = flags | libc::WEXITED | libc::WNOWAIT;
+        if libc::waitid(libc::P_ALL, 0, &mut info, peek) != 0 {
+            return Reaped::NoChildren;
+        }
+        let pid = info.si_pid();
+        if pid == 0 {
+            return Reaped::None;
+        }
+        // The clock of the CPU time of a process (make_process_cpuclock in Linux). The process
+        // still has it until it is reaped.
+        let cpu_ns = read_clock(!pid << 3 | 2);
+        libc::waitpid(pid, std::ptr::null_mut(), flags);
+        Reaped::Process {
+            pid: pid.cast_unsigned(),
+            cpu_ns,
+        }
+    }
+}
+
 /// Executes a task that exists from the start of the workload. The calling thread executes the task
 /// until the task ends.
 ///
@@ -137,6 +175,7 @@ pub(super) struct Task<'w> {
     buffer: Vec<u8>,
     file: Option<File>,
     exits: (Sender<()>, Receiver<()>),
+    reserved: Reserved,
 }
 
 impl<'w> Task<'w> {
@@ -168,6 +207,7 @@ impl<'w> Task<'w> {
             buffer: Vec::new(),
             file: None,
             exits: channel(),
+            reserved: Reserved::default(),
         }
     }
 
@@ -177,7 +217,8 @@ impl<'w> Task<'w> {
         }
         self.woken = Some(self.created);
         let shared = &self.world.shared;
-        shared.log(Kind::New, self.id, shared.since_start(self.created), 0);
+        let process = u64::from(std::process::id());
+        shared.log(Kind::New, self.id, shared.since_start(self.created), process);
         let world = Arc::clone(self.world);
         self.go(&world.workload.programs[spec.program as usize].ops, 0);
     }
@@ -260,7 +301,7 @@ impl<'w> Task<'w> {
                 Op::BeginWoken => self.began = Some(self.woken.unwrap_or_else(clock)),
                 Op::Done { count } => {
                     let response = self.began.take().map_or(0, |began| clock().saturating_sub(began));
-                    shared.log(Kind::Done, self.id, u64::from(*count), response);
+                    shared.log_done(&mut self.reserved, self.id, u64::from(*count), response);
                 }
                 Op::Phase(phase) => shared.log(Kind::Phase, self.id, u64::from(*phase), 0),
                 Op::LoopInit { counter } => self.counters[*counter as usize] = 0,
@@ -376,11 +417,17 @@ impl<'w> Task<'w> {
             // The flag restricts the wait to children of this thread. Other threads wait for their
             // own children.
             let flags = libc::__WNOTHREAD | if self.threads > 0 { libc::WNOHANG } else { 0 };
-            // SAFETY: a null pointer means that no status is requested.
-            match unsafe { libc::waitpid(-1, std::ptr::null_mut(), flags) } {
-                0 => thread::sleep(Duration::from_micros(100)),
-                -1 => self.processes = 0,
-                _ => self.processes -= 1,
+            match reap(flags) {
+                Reaped::None => thread::sleep(Duration::from_micros(100)),
+                Reaped::NoChildren => self.processes = 0,
+                Reaped::Process { pid, cpu_ns } => {
+                    let child = TaskId {
+                        task: self.id.task,
+                        tid: pid,
+                    };
+                    self.world.shared.log(Kind::Reaped, child, cpu_ns, 0);
+                    self.processes -= 1;
+                }
             }
         }
     }

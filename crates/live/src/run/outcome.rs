@@ -35,12 +35,15 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     let mut counts = ended.alive.clone();
     let mut before: BTreeMap<u32, TaskCounters> = BTreeMap::new();
     let mut born: BTreeMap<u32, u64> = BTreeMap::new();
+    // The threads of each process, and the CPU time of each process that has been reaped.
+    let mut threads: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut reaped = ended.reaped.clone();
     let mut last = 0;
     let in_time = |entry: &Entry| ended.completed || entry.time <= ended.at_ns;
     let entries = world.shared.entries(0).filter(|(kind, entry)| match kind {
         // Entries with counters of a task are used even if the task exited just after the time
         // limit.
-        Kind::Exit | Kind::Waited | Kind::Before | Kind::BeforeWaited => true,
+        Kind::Exit | Kind::Waited | Kind::Before | Kind::BeforeWaited | Kind::Reaped => true,
         _ => in_time(entry),
     });
     let mut entries: Vec<_> = entries.collect();
@@ -54,7 +57,9 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     for (kind, entry) in entries {
         let pid = entry.tid;
         let spec = &world.workload.tasks[entry.task as usize];
-        last = last.max(entry.time);
+        if kind != Kind::Reaped {
+            last = last.max(entry.time);
+        }
         let event = match kind {
             Kind::Done => Event::Done {
                 pid,
@@ -65,8 +70,13 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
                 pid,
                 phase: entry.a as u32,
             },
+            Kind::Reaped => {
+                reaped.insert(pid, entry.a);
+                continue;
+            }
             Kind::New => {
                 born.insert(pid, entry.a);
+                threads.entry(entry.b as u32).or_default().push(pid);
                 Event::TaskNew {
                     pid,
                     tgid: pid,
@@ -114,6 +124,7 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
             event,
         });
     }
+    add_exits(&mut counts, &threads, &reaped);
     for (pid, before) in before {
         counts
             .entry(pid)
@@ -154,6 +165,26 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     }
 }
 
+/// Adds the CPU time of exits to the counters. A task reads its own counters before it exits, but the
+/// CPU time of its process also contains the exits of all threads. The difference is added to the
+/// process's first thread. If this thread is not a task of the workload, it only starts the tasks,
+/// and nothing is added.
+fn add_exits(counts: &mut BTreeMap<u32, TaskCounters>, threads: &BTreeMap<u32, Vec<u32>>, reaped: &BTreeMap<u32, u64>) {
+    for (process, cpu_ns) in reaped {
+        let Some(threads) = threads.get(process).filter(|threads| threads.contains(process)) else {
+            continue;
+        };
+        let counted: u64 = threads
+            .iter()
+            .filter_map(|thread| counts.get(thread))
+            .map(|task| task.cpu_ns)
+            .sum();
+        if let Some(first) = counts.get_mut(process) {
+            first.cpu_ns += cpu_ns.saturating_sub(counted);
+        }
+    }
+}
+
 /// Returns how much the counters have grown since `before`.
 fn since(counted: &TaskCounters, before: &TaskCounters) -> TaskCounters {
     TaskCounters {
@@ -188,4 +219,28 @@ fn others(counts: &BTreeMap<u32, TaskCounters>, ended: &Ended) -> Option<String>
     (percent >= OTHERS_PERCENT && whole >= 20).then(|| {
         format!("other programs used {percent} % of the machine; the figures are worse than on an idle machine")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_exits_belongs_to_the_first_thread_of_the_process() {
+        let task = |cpu_ns| TaskCounters {
+            cpu_ns,
+            ..TaskCounters::default()
+        };
+        let mut counts = BTreeMap::from([7, 8, 9, 11, 12].map(|tid| (tid, task(100))));
+        // The first thread of process 10 is not a task of the workload.
+        let threads = BTreeMap::from([(7, vec![7]), (8, vec![8, 9]), (10, vec![11, 12])]);
+        add_exits(
+            &mut counts,
+            &threads,
+            &BTreeMap::from([(7, 130), (8, 250), (10, 900), (13, 5)]),
+        );
+        let cpu_ns = |tid| counts[&tid].cpu_ns;
+        assert_eq!([7, 8, 9, 11, 12].map(cpu_ns), [130, 150, 100, 100, 100]);
+        assert_eq!(counts.len(), 5);
+    }
 }

@@ -24,6 +24,21 @@ const WAKEUPS: usize = 8 << 20;
 /// which is below 2^22 in Linux.
 const LATENCY_BITS: u32 = 42;
 
+/// Largest number of entries that a task reserves at once for its finished operations. They fill
+/// about one page. If tasks took single entries instead, each process would have a page fault on
+/// nearly every page of the log.
+const RESERVED_MAX: usize = 102;
+
+/// Entries of the log that a task has reserved for its finished operations.
+#[derive(Default)]
+pub struct Reserved {
+    next: usize,
+    end: usize,
+    /// Size of the last reservation. Each one is twice as large as the one before, so that tasks
+    /// with few operations reserve little.
+    size: usize,
+}
+
 /// Kind of a log entry. The comments describe the entry's values `a` and `b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -32,7 +47,7 @@ pub enum Kind {
     /// Phase `a` began.
     Phase,
     /// The task began to run. `a` is the time of its creation, in ns after the start of the
-    /// workload.
+    /// workload. `b` is the id of its process.
     New,
     /// The task exited and had used `a` ns of CPU time. `b` contains two counters: involuntary
     /// context switches in the upper 32 bits, voluntary ones in the lower.
@@ -46,6 +61,9 @@ pub enum Kind {
     /// creation of the thread, so these values are subtracted from the values at the exit.
     Before,
     BeforeWaited,
+    /// The process with the id `tid` was reaped. `a` is the CPU time of the process in ns, including
+    /// its exit.
+    Reaped,
 }
 
 /// A task, identified by its index in the workload and its thread id.
@@ -243,10 +261,29 @@ impl Shared {
 
     pub fn log(&self, kind: Kind, id: TaskId, a: u64, b: u64) {
         let index = self.head().entries.fetch_add(1, Ordering::Relaxed) as usize;
+        self.write(index, kind, id, (a, b));
+    }
+
+    /// Logs `count` finished operations in an entry that the task has reserved. Reserves more
+    /// entries if none is left.
+    pub fn log_done(&self, reserved: &mut Reserved, id: TaskId, count: u64, response_ns: u64) {
+        if reserved.next == reserved.end {
+            reserved.size = (reserved.size * 2).clamp(4, RESERVED_MAX);
+            let first = self.head().entries.fetch_add(reserved.size as u64, Ordering::Relaxed) as usize;
+            (reserved.next, reserved.end) = (first, first + reserved.size);
+        }
+        let index = reserved.next;
+        reserved.next += 1;
         if index >= ENTRIES {
-            if kind == Kind::Done {
-                self.head().lost.fetch_add(a, Ordering::Relaxed);
-            }
+            self.head().lost.fetch_add(count, Ordering::Relaxed);
+            return;
+        }
+        self.write(index, Kind::Done, id, (count, response_ns));
+    }
+
+    /// Writes an entry of the log, unless the log is full.
+    fn write(&self, index: usize, kind: Kind, id: TaskId, (a, b): (u64, u64)) {
+        if index >= ENTRIES {
             return;
         }
         // SAFETY: no other thread uses this index, and readers do not read the entry before `kind`
@@ -305,8 +342,8 @@ impl Shared {
         lines
     }
 
-    /// Returns the log entries from the index `from` on. Entries are left out if a process was
-    /// killed while writing them.
+    /// Returns the log entries from the index `from` on. Entries are left out if they are reserved
+    /// but not used, or if a process was killed while writing them.
     pub fn entries(&self, from: usize) -> impl Iterator<Item = (Kind, &Entry)> {
         (from..self.logged()).filter_map(|index| {
             // SAFETY: the index is inside the mapping.
@@ -320,6 +357,7 @@ impl Shared {
                 6 => Kind::Exec,
                 7 => Kind::Before,
                 8 => Kind::BeforeWaited,
+                9 => Kind::Reaped,
                 _ => return None,
             };
             Some((kind, entry))

@@ -599,6 +599,7 @@ fn a_file_sets_the_costs_of_some_kinds_of_channels() {
         send_ns,
         recv_ns,
         byte_ps,
+        ..machine::MessageCosts::default()
     };
     assert_eq!((channel.pipe, channel.futex), (row(7, 8, 90), row(5, 6, 0)));
     let default = machine::Channels::default();

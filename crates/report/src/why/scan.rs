@@ -161,8 +161,16 @@ impl Scan {
     }
 
     /// Makes a task part of the workload if its name belongs to the workload.
+    ///
+    /// A recorded task first has the name of its parent. A task that has not done anything yet
+    /// therefore changes its group if it is renamed.
     fn name(&mut self, pid: u32, comm: &str, time: u64) {
-        if self.tasks.entry(pid).group.is_some() || self.names.as_ref().is_some_and(|names| !names.contains(comm)) {
+        if self.names.as_ref().is_some_and(|names| !names.contains(comm)) {
+            return;
+        }
+        let task = self.tasks.entry(pid);
+        let named = task.group.is_some();
+        if named && task.state != State::Unknown {
             return;
         }
         if self.start.is_none() {
@@ -178,8 +186,10 @@ impl Scan {
             self.budget.push(0);
         }
         self.tasks.entry(pid).group = Some(group);
-        self.alive += 1;
-        self.overview.tasks += 1;
+        if !named {
+            self.alive += 1;
+            self.overview.tasks += 1;
+        }
     }
 
     fn group(&self, pid: u32) -> GroupIndex {

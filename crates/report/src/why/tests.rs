@@ -245,6 +245,40 @@ fn other_programs_and_recording_are_parts_of_their_own() {
     assert_eq!(length.live.max_ns, 66 * US);
 }
 
+/// A recording contains a new task first with the name of its parent.
+#[test]
+fn a_task_that_is_renamed_before_it_runs_has_its_new_name() {
+    let renamed = |at: usize| {
+        let mut live = common();
+        let rename = Record {
+            time: 0,
+            cpu: 0,
+            after: 0,
+            event: Event::TaskRename {
+                pid: B,
+                comm: "receiver".into(),
+            },
+        };
+        for record in &mut live.0 {
+            if let Event::TaskNew { pid: B, comm, .. } = &mut record.event {
+                *comm = "sender".into();
+            }
+        }
+        live.0.insert(at, rename);
+        let why = why(&common(), &live);
+        let turns = why.lengths.iter().filter(|length| length.step == Step::BlockedTurn);
+        turns
+            .map(|length| (length.group.clone(), length.live.count))
+            .collect::<Vec<_>>()
+    };
+    let named = |turns: &[(String, u64)], name: &str| turns.iter().find(|turn| turn.0 == name).map_or(0, |turn| turn.1);
+    let before = renamed(3);
+    assert_eq!((named(&before, "sender"), named(&before, "receiver")), (2, 2));
+    // After its first wake-up, the task stays in its group.
+    let after = renamed(8);
+    assert_eq!((named(&after, "sender"), named(&after, "receiver")), (4, 0));
+}
+
 #[test]
 fn the_text_has_at_most_100_columns() {
     let mut live = common();

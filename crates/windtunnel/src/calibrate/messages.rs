@@ -8,6 +8,7 @@
 use super::host::{Pairs, failed, least, pin};
 use super::{Constant, ns, whole};
 use crate::error::Error;
+use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,6 +19,9 @@ const BATCHES: u32 = 20;
 const MESSAGES: u32 = 500;
 /// Size of a large message in bytes. A pipe stores it in one page.
 const LARGE: usize = 4096;
+/// Number of messages in the queue of each stream if many messages are queued. A socket has room for
+/// as many small messages with the default size of its buffer.
+const QUEUED: u32 = 256;
 /// Number of messages that TCP collects before it sends them as one segment.
 const CORKED: u32 = 8;
 
@@ -52,8 +56,15 @@ pub(super) fn measure_messages(pairs: &Pairs) -> Result<Messages, Error> {
         1000
     });
     let (pipe, pipe_row) = row("pipe", &pipe()?, clock)?;
-    let stream = row("unix_stream", &socket_pair(libc::SOCK_STREAM)?, clock)?.1;
-    let datagram = row("unix_datagram", &socket_pair(libc::SOCK_DGRAM)?, clock)?.1;
+    let (stream, mut stream_row) = row("unix_stream", &socket_pair(libc::SOCK_STREAM)?, clock)?;
+    let mut datagram = row("unix_datagram", &socket_pair(libc::SOCK_DGRAM)?, clock)?.1;
+    if let Some(queued) = queued(stream)? {
+        // Both kinds allocate one sk_buff for each message.
+        for row in [&mut stream_row, &mut datagram] {
+            row.value += &queued;
+            row.source += "; alloc_ns, free_ns and cached: with up to 4096 messages in the queues of AF_UNIX streams";
+        }
+    }
     let (tcp, segment) = tcp(clock)?;
     let counter = eventfd()?;
     let eventfd = calls(&counter, 8, clock)?;
@@ -77,7 +88,7 @@ pub(super) fn measure_messages(pairs: &Pairs) -> Result<Messages, Error> {
         ],
         channels: vec![
             pipe_row,
-            stream,
+            stream_row,
             datagram,
             tcp,
             constant(
@@ -143,6 +154,60 @@ fn calls(ends: &Ends, bytes: usize, clock: f64) -> Result<Calls, Error> {
         best.recv = best.recv.min(mean(recv));
     }
     Ok(best)
+}
+
+/// Measures how much more messages cost if many of them are queued, because the kernel's caches of
+/// freed memory are then empty or full. Returns the values `alloc_ns`, `free_ns` and `cached` of the
+/// row, or `None` if the messages do not cost more.
+///
+/// Each stream gets a message in turn, and then all messages of a stream are received. The messages
+/// that lie next to each other in memory are therefore in different queues, as in programs with many
+/// connections. Of n queued messages, n - `cached` cost `alloc_ns` and `free_ns` more. Two
+/// measurements with different n therefore give all values.
+fn queued(small: Calls) -> Result<Option<String>, Error> {
+    const FEW: u32 = 4;
+    const MANY: u32 = 16;
+    let streams = (0..MANY)
+        .map(|_| socket_pair(libc::SOCK_STREAM))
+        .collect::<Result<Vec<_>, _>>()?;
+    // Returns by how much sending and receiving takes longer than for single messages, in ns.
+    let extra = |streams: &[Ends]| -> Result<Calls, Error> {
+        let mut best = Calls {
+            send: f64::INFINITY,
+            recv: f64::INFINITY,
+        };
+        for _ in 0..BATCHES / 2 {
+            let begun = Instant::now();
+            for _ in 0..QUEUED {
+                streams.iter().try_for_each(|stream| put(&stream.write, 1))?;
+            }
+            let sent = Instant::now();
+            for stream in streams {
+                (0..QUEUED).try_for_each(|_| take(&stream.read, 1))?;
+            }
+            best.recv = best.recv.min(sent.elapsed().as_nanos() as f64);
+            best.send = best.send.min((sent - begun).as_nanos() as f64);
+        }
+        let messages = streams.len() as f64 * f64::from(QUEUED);
+        Ok(Calls {
+            send: best.send - messages * small.send,
+            recv: best.recv - messages * small.recv,
+        })
+    };
+    let (few, many) = (extra(&streams[..FEW as usize])?, extra(&streams)?);
+    let both = |calls: Calls| calls.send + calls.recv;
+    let more = (both(many) - both(few)) / f64::from((MANY - FEW) * QUEUED);
+    if more < (small.send + small.recv) / 10.0 {
+        return Ok(None);
+    }
+    let cached = (f64::from(FEW * QUEUED) - both(few) / more).clamp(0.0, f64::from(FEW * QUEUED));
+    let uncached = f64::from(MANY * QUEUED) - cached;
+    Ok(Some(format!(
+        ", alloc_ns = {}, free_ns = {}, cached = {}",
+        whole(many.send / uncached),
+        whole(many.recv / uncached),
+        report::rounded(cached)
+    )))
 }
 
 /// Measures a TCP connection within the host. While the connection is corked, messages stay in the
@@ -223,11 +288,13 @@ fn put(fd: &OwnedFd, bytes: usize) -> Result<(), Error> {
 }
 
 fn take(fd: &OwnedFd, bytes: usize) -> Result<(), Error> {
-    let mut buffer = [0_u8; LARGE];
+    // Without initial contents, because writing zeros to 4 KiB takes a quarter of the time of a
+    // read.
+    let mut buffer = [MaybeUninit::<u8>::uninit(); LARGE];
     let mut received = 0;
     while received < bytes {
         let rest = &mut buffer[received..bytes];
-        // SAFETY: the call writes at most the length of `rest`.
+        // SAFETY: the call writes at most the length of `rest`. Nothing reads the bytes.
         match unsafe { libc::read(fd.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len()) } {
             count @ 1.. => received += count.cast_unsigned(),
             _ => return Err(failed("read")),

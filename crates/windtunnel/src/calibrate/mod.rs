@@ -8,10 +8,12 @@
 //! Some costs cannot be measured separately, for example schedule() and the switch of registers and
 //! address space that follows. In this case, only their sum is measured. It is divided in the
 //! proportions of the default cost table, and the `source` text in the file says so. If a cost
-//! cannot be measured at all, the file does not contain it, and the default cost applies.
+//! cannot be measured at all, the file does not contain it, and the default cost applies. For the
+//! costs of interrupts, a comment in the file says why.
 
 mod bandwidth;
 mod host;
+mod interrupts;
 mod memory;
 mod messages;
 mod smt;
@@ -27,6 +29,12 @@ struct Constant {
     name: &'static str,
     value: String,
     source: String,
+}
+
+/// A cost that could not be measured and therefore keeps its default value.
+struct Kept {
+    name: &'static str,
+    why: String,
 }
 
 /// Measures this host and returns the text of its machine file. Before each measurement, calls
@@ -47,6 +55,9 @@ pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
     constants.extend(messages.constants);
     report("context switches, wake-ups, fork and exec");
     constants.extend(switch::measure_switches(&pairs, messages.pipe_ns)?);
+    report("interrupts");
+    let (interrupts, kept) = interrupts::measure_interrupts(&pairs)?;
+    constants.extend(interrupts);
     report("cache lines and locks");
     constants.extend(memory::measure_transfers(&pairs)?);
     report("cache reloads");
@@ -61,6 +72,7 @@ pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
         speeds.as_deref(),
         &constants,
         &messages.channels,
+        &kept,
     ))
 }
 
@@ -70,6 +82,7 @@ fn text(
     speeds: Option<&[f64]>,
     constants: &[Constant],
     channels: &[Constant],
+    kept: &[Kept],
 ) -> String {
     let spec = &definition.spec;
     let mut out = String::from("# A machine file written by `windtunnel machine calibrate`: measured on this host.\n");
@@ -89,6 +102,11 @@ fn text(
         for Constant { name, value, source } in constants {
             let _ = writeln!(out, "{name} = {{ {value}, source = {} }}", quoted(source));
         }
+    }
+    out.push('\n');
+    for Kept { name, why } in kept {
+        let why: String = why.chars().filter(|c| !c.is_control()).collect();
+        let _ = writeln!(out, "# {name} keeps its default value: {why}");
     }
     // The topology is long, so it comes last.
     let _ = write!(out, "\n[topology]\ninline = '''\n{xml}'''\n");

@@ -31,6 +31,13 @@ fn the_written_machine_file_is_valid_and_can_be_simulated() {
         let source = definition.cost_sources.get(constant).map_or("", String::as_str);
         assert!(source.starts_with("measured"), "{constant}: {source}");
     }
+    // The costs of interrupts are either measured, or the file says why they are not.
+    let text = std::fs::read_to_string(&file).expect("the file can be read");
+    for constant in ["timer_irq", "ipi_receive", "ipi_send", "softirq"] {
+        let source = definition.cost_sources.get(constant).map_or("", String::as_str);
+        let kept = text.contains(&format!("# {constant} keeps its default value: "));
+        assert!(source.starts_with("measured") != kept, "{constant}: {source}");
+    }
     let costs = &definition.spec.costs;
     assert!(
         (20..100_000).contains(&costs.context_switch_ns),

@@ -25,12 +25,12 @@ LIVE = os.environ.get("WINDTUNNEL_LIVE", str(ROOT / "target/release/windtunnel-l
 COLUMNS = [
     ("score", "score"),
     ("context switches", "switches"),
-    ("preemptions", "preempt."),
-    ("migrations", "migr."),
+    ("preemptions", "preemptions"),
+    ("migrations", "migrations"),
     ("wake-up latency p50, us", "wake-up p50"),
     ("wake-up latency p99, us", "wake-up p99"),
-    ("response mean, us", "resp. mean"),
-    ("response p99, us", "resp. p99"),
+    ("response mean, us", "response mean"),
+    ("response p99, us", "response p99"),
     ("fairness (Jain)", "fairness"),
     ("busy, %", "busy"),
 ]
@@ -160,7 +160,7 @@ class Table:
 
         same, pairs = self.order()
         cells = [f"{100 * same / pairs:.0f} % of {pairs} pairs" if pairs else "-"]
-        cells += [median(head) for _, head in COLUMNS if head not in ("migr.", "busy")]
+        cells += [median(head) for _, head in COLUMNS if head not in ("migrations", "busy")]
         cells += [f"{statistics.median(self.all()):.0f} %", f"{quantile(self.all(), 0.9):.0f} %"]
         return [self.name] + cells
 
@@ -168,7 +168,7 @@ class Table:
 def paragraph(tables):
     """Returns a summary as a Markdown table, with one column for each table of errors."""
     heads = ["", "policies in the order of the kernel"]
-    heads += [f"{head}, median error" for _, head in COLUMNS if head not in ("migr.", "busy")]
+    heads += [f"{head}, median error" for _, head in COLUMNS if head not in ("migrations", "busy")]
     heads += ["all figures, median error", "all figures, 90th percentile"]
     columns = [table.summary() for table in tables]
     lines = ["| | " + " | ".join(column[0] for column in columns) + " |", "|---|" + "---:|" * len(columns)]

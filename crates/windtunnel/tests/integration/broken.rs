@@ -251,7 +251,8 @@ fn a_policy_that_loses_tasks_is_never_the_best() {
         let kept = lost["kept"].as_str().expect("the result names the queue");
         let expected = match name {
             "drops" => "held by the policy: its last ops.enqueue() inserted it into no DSQ",
-            _ => "on DSQ 0x0, 0 of ",
+            // Several tasks have waited equally long, and any of them may be named.
+            _ => "on DSQ 0x0, ",
         };
         assert!(kept.starts_with(expected), "{name}: {kept}");
         // The wake-up latency of a lost task is at least the time that it has waited.

@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help run build check test wheel docs fast bench compat compat-long perfetto live-test soak attack fuzz setup
+.PHONY: help run build check test wheel docs fast deb image bench compat compat-long perfetto live-test soak attack fuzz setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -42,6 +42,14 @@ wheel: setup
 ## Build with profile-guided optimisation (simulations run a third faster): target/fast/release/windtunnel
 fast: setup
 	@scripts/fast.sh
+
+## Build the Debian package from the fast build, and test it: target/deb (BUILD=release: without PGO)
+deb: setup
+	@scripts/deb.sh
+
+## Build the Debian package and a container image with it, and test both (needs podman or docker)
+image: setup
+	@scripts/deb.sh image
 
 ## Measure the speed and print a table
 bench: build

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # deb.sh [image]: builds the Debian package (target/deb) and tests it. With "image", also builds a
-# container image with the package, and runs the command in it (needs podman or docker).
+# container image with the package, and runs the command in it (needs podman or docker). If podman
+# cannot start containers, BUILDAH_ISOLATION=chroot lets it build the image all the same.
 #
 # The package contains the command as scripts/fast.sh builds it. BUILD=release packages
 # target/release/windtunnel instead, which is built faster and simulates more slowly. cargo-deb,
 # which makes the package, is installed into target/tools.
 set -eu
 cd "$(dirname "$0")/.."
-cargo_deb_version=3.7.0
+cargo_deb_version=3.8.0
 tools=$PWD/target/tools/bin
 if [ "$("$tools/cargo-deb" --version 2>/dev/null)" != "$cargo_deb_version" ]; then
   cargo install cargo-deb --version $cargo_deb_version --locked --quiet --root target/tools

@@ -23,7 +23,7 @@
 #
 # Environment variables:
 #
-#   DOCS=1                 makes `speed` write docs/live-speed.md
+#   DOCS=1                 makes `speed` measure longer, with three seeds, and write docs/live-speed.md
 #   POLICIES="steal rr"    selects policies
 #   SECONDS_EACH=60        sets for how long each policy is loaded. In 6 s, CPU 3 goes offline once.
 #   LONG=steal:300         makes `numa` load one policy for longer
@@ -81,7 +81,8 @@ trap 'for group in $(jobs -p); do kill -- -"$group"; done 2>/dev/null' EXIT
 trap 'exit 130' INT TERM
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(policies numa commands speed)
+# `commands` takes longest, so its guest starts first.
+[ $# -gt 0 ] || parts=(commands policies numa speed)
 only=${POLICIES:-}
 only=${only// /,}
 
@@ -113,8 +114,10 @@ for part in "${parts[@]}"; do
     speed)
       # A policy is compared with scx_simple in the same guest, so each of the two guests begins
       # with scx_simple.
-      CLOCK=exact WORDS="parts=speed half=1 only=$only" guest speed1
-      [ -n "$only" ] || CLOCK=exact WORDS="parts=speed half=2" guest speed2 ;;
+      brief=brief=1
+      [ -z "${DOCS:-}" ] || brief=
+      CLOCK=exact WORDS="parts=speed $brief half=1 only=$only" guest speed1
+      [ -n "$only" ] || CLOCK=exact WORDS="parts=speed $brief half=2" guest speed2 ;;
     fidelity)
       wait_for_guests
       names=(${only//,/ })

@@ -9,9 +9,8 @@
 $1 == "speed" && $2 == "scx_simple" { simple_messages[FILENAME] = $4; simple_pingpong[FILENAME] = $6 }
 $1 == "speed" && !($2 in guest) { order[++n] = $2; guest[$2] = FILENAME; messages[$2] = $4; pingpong[$2] = $6 }
 $1 == "profile" && guest[$2] == FILENAME {
-  calls = $5 / 40000
-  lines[$2] = lines[$2] sprintf("    %-24s %7.2f x %5.0f ns\n", $3, calls, $7)
-  sum[$2] += calls * $7 / 1000
+  lines[$2] = lines[$2] sprintf("    %-24s %7.2f x %5.0f ns\n", $3, $5, $7)
+  sum[$2] += $5 * $7 / 1000
 }
 function relative(value, base) { return base > 0 && value > 0 ? sprintf("%+.1f %%", 100 * (base / value - 1)) : "-" }
 function row(name, a, b, c, d, e) {

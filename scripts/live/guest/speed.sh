@@ -1,16 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# speed.sh SCHEDULER...: measures the speed of messages (hackbench) and of a ping-pong through pipes
+# speed.sh SEEDS ROUNDS SCHEDULER...: measures the speed of messages (hackbench) and of a ping-pong through pipes
 # under each scheduler. `default` is the kernel's own scheduler. Each figure is the median over
-# three seeds. The guest must run with CLOCK=exact (see ../boot.sh), so that the same boot always
+# SEEDS (an odd number). The ping-pong has ROUNDS rounds. The guest must run with CLOCK=exact (see ../boot.sh), so that the same boot always
 # gives the same figures.
 #
 # After that, the script enables the kernel's BPF statistics and runs the ping-pong again. It prints
 # how often each callback was called, and how long the calls took.
+seeds=$1 rounds=$2
+shift 2
 fail() { echo "FAILED $*"; failed=1; }
 failed=0
 score() { windtunnel live run "$@" | sed -n 's/^  score  *\([0-9.]*\).*/\1/p'; }
-median() { for seed in 1 2 3; do score "$1" --seed $seed; done | sort -n | sed -n 2p; }
+median() { for seed in $(seq $seeds); do score "$1" --seed $seed; done | sort -n | sed -n $((seeds / 2 + 1))p; }
 stop() { kill "$loader"; wait "$loader" || fail "$1: exit status $?"; }
 start() {
   windtunnel live load "$1" --quiet >/tmp/out 2>/tmp/err &
@@ -24,14 +26,14 @@ for scheduler; do
     *) start "$scheduler" ;;
   esac
   name=$(basename "$scheduler" .bpf.o)
-  echo "speed $name hackbench $(median hackbench:groups=1,loops=200) ping-pong $(median lat_ctx:processes=2,rounds=20000)"
+  echo "speed $name hackbench $(median hackbench:groups=1,loops=200) ping-pong $(median lat_ctx:processes=2,rounds=$rounds)"
   if [ -n "$loader" ]; then
     echo 1 >/proc/sys/kernel/bpf_stats_enabled
-    score lat_ctx:processes=2,rounds=20000 >/dev/null
+    score lat_ctx:processes=2,rounds=$rounds >/dev/null
     echo 0 >/proc/sys/kernel/bpf_stats_enabled
-    bpftool prog show | awk -v name="$name" '/ struct_ops / { for (i = 1; i < NF; i++) if ($i == "name") callback = $(i + 1)
+    bpftool prog show | awk -v name="$name" -v passes=$((2 * rounds)) '/ struct_ops / { for (i = 1; i < NF; i++) if ($i == "name") callback = $(i + 1)
       for (i = 1; i < NF; i++) { if ($i == "run_time_ns") time = $(i + 1); if ($i == "run_cnt") count = $(i + 1) } 
-      if ($0 ~ /run_cnt/) printf "profile %s %s calls %d ns %.0f\n", name, callback, count, time / count }'
+      if ($0 ~ /run_cnt/) printf "profile %s %s calls-per-pass %.2f ns %.0f\n", name, callback, count / passes, time / count }'
     stop "$name"
   fi
 done

@@ -7,6 +7,7 @@
 #   long=POLICY:N     for how long this policy is loaded
 #   plain=1           loads policies only with their default parameters
 #   soak=1            prints a table row for each policy, and does not require its counters to move
+#   brief=1           makes `speed` measure with one seed and a short ping-pong
 #   half=1 or half=2  runs half of the schedulers that `speed` compares; both halves begin with scx_simple
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 parts=$(word parts)
@@ -239,10 +240,12 @@ part refusals && refusals
 part policies && policies
 if part speed; then
   simple=/objects/scx_simple.bpf.o
+  length="3 20000"
+  [ -z "$(word brief)" ] || length="1 5000"
   if [ "$(word half)" = 2 ]; then
-    sh /speed.sh $simple fifo linux26 mqs p9 rr || failed=1
+    sh /speed.sh $length $simple fifo linux26 mqs p9 rr || failed=1
   else
-    sh /speed.sh default $simple $(policies_of o1 pmqs steal torus percpu) || failed=1
+    sh /speed.sh $length default $simple $(policies_of o1 pmqs steal torus percpu) || failed=1
   fi
 fi
 if part fidelity; then

@@ -127,8 +127,9 @@ impl Args {
         if self.sensitivity {
             return self.sensitivity(&experiments, &options);
         }
-        destination::check(updated.iter().chain(&self.report).map(PathBuf::as_path))?;
+        // First, because the check creates temporary files, which a signal must not leave behind.
         interrupt::listen();
+        destination::check(updated.iter().chain(&self.report).map(PathBuf::as_path))?;
         let surface = console::surface();
         let mut comparisons: Vec<Comparison> = Vec::new();
         let mut errors = Vec::new();

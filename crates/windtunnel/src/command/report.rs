@@ -68,8 +68,9 @@ impl Args {
             .map(|name| self.exports.for_run(name, names.len()))
             .collect();
         let paths = exports.iter().flat_map(Exports::paths).chain(&self.output);
-        destination::check(paths.map(PathBuf::as_path))?;
+        // First, because the check creates temporary files, which a signal must not leave behind.
         interrupt::listen();
+        destination::check(paths.map(PathBuf::as_path))?;
         let mut done = Collected::default();
         for ((path, name), exports) in self.traces.iter().zip(&names).zip(&exports) {
             if interrupt::signal().is_some() {

@@ -68,8 +68,9 @@ impl Args {
         let shared = [&self.json, &self.details, &self.html].into_iter().flatten();
         let traces = scenarios.iter().filter_map(|scenario| scenario.trace.as_ref());
         let paths = shared.chain(traces).chain(exports.iter().flat_map(Exports::paths));
-        destination::check(paths.map(PathBuf::as_path))?;
+        // First, because the check creates temporary files, which a signal must not leave behind.
         interrupt::listen();
+        destination::check(paths.map(PathBuf::as_path))?;
         let mut done = Collected::default();
         for (scenario, exports) in scenarios.iter().zip(&exports) {
             if interrupt::signal().is_some() {

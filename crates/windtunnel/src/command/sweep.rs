@@ -46,6 +46,8 @@ impl Args {
             .output
             .clone()
             .unwrap_or_else(|| self.file.with_extension("parquet"));
+        // First, because the check creates a temporary file, which a signal must not leave behind.
+        interrupt::listen();
         destination::check([output.as_path()])?;
         let store = match (&self.store, self.no_store) {
             (_, true) => None,
@@ -57,7 +59,6 @@ impl Args {
             output: Some(output.clone()),
             threads: self.threads,
         };
-        interrupt::listen();
         let started = Instant::now();
         let bar = runs_bar(plan.cases.len() as u64);
         let done = plan.run(&options, &|done, _| bar.set_position(done / 1000));

@@ -23,7 +23,7 @@ docs: build
 
 ## Build the command and compile the policies
 build: setup
-	@cargo build --release --quiet -p windtunnel
+	@cargo build --profile $${BUILD:-release} --quiet -p windtunnel
 	@scripts/policies.sh
 
 ## Check one policy in seconds: compile it, load it, run its tests with the sanitizer (POLICY=steal)

@@ -7,11 +7,13 @@
 # to docs/compat.md.
 #
 # All files are kept in target/compat, so a second run neither fetches nor compiles them again. The
-# environment variable COMPAT_OBJECTS can name additional objects, separated by spaces.
+# environment variable COMPAT_OBJECTS can name additional objects, separated by spaces. BUILD=dev
+# uses the development build.
 set -u
 cd "$(dirname "$0")/.."
 dir=target/compat
-windtunnel=target/release/windtunnel
+. scripts/build.sh
+windtunnel=$build/windtunnel
 failed=()
 
 scripts/compat/sources.sh "$dir" </dev/null || {

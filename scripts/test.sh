@@ -31,10 +31,15 @@ part "kernel rules" scripts/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast
 # These inputs are the same each time. `make attack` uses other inputs, and runs for hours.
 part "random attacks" target/debug/attack count 1000 1
-part "release build" cargo build --release --quiet -p windtunnel
-part "determinism in release" env WINDTUNNEL=target/release/windtunnel \
+# The tests below compare the development build with a build of our crates as they are released.
+optimised=target/as-released
+mkdir -p $optimised
+part "build as released" cargo build --config scripts/as-released.toml --quiet -p windtunnel
+# The next build of the command replaces target/debug/windtunnel.
+cp target/debug/windtunnel $optimised/
+part "determinism as released" env WINDTUNNEL=$optimised/windtunnel \
   cargo test --quiet -p windtunnel --test integration determinism::
-part "instructions" scripts/instructions.sh
+part "instructions" scripts/instructions.sh $optimised/windtunnel
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" >&2

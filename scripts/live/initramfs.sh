@@ -14,7 +14,8 @@ cp scripts/live/guest/{test.sh,load.sh,speed.sh,costs.sh,fidelity.sh,fidelity.tx
 scripts/live/mechanisms.py >"$root/mechanisms"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
-for binary in target/release/windtunnel target/release/windtunnel-live "$(PATH=$PATH:/usr/sbin command -v bpftool)"; do
+. scripts/build.sh
+for binary in "$build"/windtunnel "$build"/windtunnel-live "$(PATH=$PATH:/usr/sbin command -v bpftool)"; do
   strip -o "$root/bin/$(basename "$binary")" "$binary"
   # ldd prints lines like "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)". The line of the
   # dynamic loader has no arrow.

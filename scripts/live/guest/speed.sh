@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# speed.sh SEEDS ROUNDS SCHEDULER...: measures the speed of messages (hackbench) and of a ping-pong through pipes
-# under each scheduler. `default` is the kernel's own scheduler. Each figure is the median over
-# SEEDS (an odd number). The ping-pong has ROUNDS rounds. The guest must run with CLOCK=exact (see ../boot.sh), so that the same boot always
-# gives the same figures.
+# speed.sh SEEDS ROUNDS LOOPS SCHEDULER...: measures the speed of messages (hackbench) and of a
+# ping-pong through pipes under each scheduler. `default` is the kernel's own scheduler. Each figure
+# is the median over SEEDS (an odd number). The ping-pong has ROUNDS rounds, and each sender of
+# hackbench sends LOOPS messages to each receiver. The guest must run with CLOCK=exact (see
+# ../boot.sh), so that the same boot always gives the same figures.
 #
 # After that, the script enables the kernel's BPF statistics and runs the ping-pong again. It prints
 # how often each callback was called, and how long the calls took.
-seeds=$1 rounds=$2
-shift 2
+seeds=$1 rounds=$2 loops=$3
+shift 3
 fail() { echo "FAILED $*"; failed=1; }
 failed=0
 score() { windtunnel live run "$@" | sed -n 's/^  score  *\([0-9.]*\).*/\1/p'; }
@@ -26,7 +27,7 @@ for scheduler; do
     *) start "$scheduler" ;;
   esac
   name=$(basename "$scheduler" .bpf.o)
-  echo "speed $name hackbench $(median hackbench:groups=1,loops=200) ping-pong $(median lat_ctx:processes=2,rounds=$rounds)"
+  echo "speed $name hackbench $(median hackbench:groups=1,loops=$loops) ping-pong $(median lat_ctx:processes=2,rounds=$rounds)"
   if [ -n "$loader" ]; then
     echo 1 >/proc/sys/kernel/bpf_stats_enabled
     score lat_ctx:processes=2,rounds=$rounds >/dev/null

@@ -40,6 +40,15 @@ struct State {
     slots: BTreeMap<i32, Value>,
 }
 
+impl State {
+    /// Returns whether the untested argument is in a register or a stack slot, or can be loaded
+    /// again. If not, no later instruction can use it.
+    fn has_argument(&self) -> bool {
+        let mut known = self.regs.iter().chain(self.slots.values());
+        known.any(|value| matches!(value, Value::Context | Value::MaybeNull))
+    }
+}
+
 /// Checks all callbacks. Returns the verifier's error message if a callback uses an argument that
 /// may be NULL without testing it.
 pub(crate) fn check(code: &Code, ops: &OpsTable) -> Result<(), String> {
@@ -72,12 +81,12 @@ fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> 
     }];
     let mut seen = BTreeSet::new();
     while let Some(mut state) = todo.pop() {
-        // Follows the path until it ends, or until it reaches a branch in a state that was already
-        // examined.
+        // Follows the path until it ends, or until it reaches a branch without the argument or in a
+        // state that was already examined.
         while state.pc < function.end && seen.len() < MAX_STATES {
             let insn = code.insns[state.pc];
             let branch = matches!(insn.op & CLASS, JMP | JMP32) && insn.op != CALL;
-            if branch && !seen.insert(state.clone()) {
+            if branch && (!state.has_argument() || !seen.insert(state.clone())) {
                 break;
             }
             if let Some(reg) = base(&insn)

@@ -72,7 +72,13 @@ pub(super) fn allocate_sections(
         };
         let bytes = region.bytes_mut(memory, section.data.len() as u64);
         let bytes = bytes.map_err(|fault| Error::new(fault.to_string()).in_section(&section.name))?;
-        bytes.copy_from_slice(&section.data);
+        // The region's pages contain zeros. Pages of zeros are not copied, because the host provides
+        // memory for a page when it is first written.
+        for (to, from) in bytes.chunks_mut(PAGE as usize).zip(section.data.chunks(PAGE as usize)) {
+            if from.iter().any(|&byte| byte != 0) {
+                to.copy_from_slice(from);
+            }
+        }
         let (mut fields, mut tagged) = (Vec::new(), Vec::new());
         for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
             let Kind::Var { ty, .. } = *object.btf.kind(var) else {

@@ -154,7 +154,11 @@ impl Object {
         value::set(&self.btf, location, &mut bytes, text)
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))?;
         if data.len() < end {
-            data.resize(end, 0);
+            // New memory is filled with zeros by the host, and only when it is used. `resize` would
+            // write them, and sections can be large.
+            let mut longer = vec![0; end];
+            longer[..data.len()].copy_from_slice(data);
+            *data = longer;
         }
         data[to_usize(location.offset)..end].copy_from_slice(&bytes);
         Ok(())

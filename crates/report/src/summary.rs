@@ -292,9 +292,12 @@ impl Summary {
             let (before, from) = cpu.before;
             let late = cpu.since.saturating_sub(from.max(end));
             if before != IDLE && late > 0 {
-                self.busy_ns -= u128::from(late);
                 let task = self.tasks.entry(before);
                 task.cpu_ns = task.cpu_ns.saturating_sub(late);
+                match task.noise {
+                    true => self.noise.cpu_ns -= u128::from(late),
+                    false => self.busy_ns -= u128::from(late),
+                }
             }
             if cpu.pid != IDLE {
                 let ns = end.saturating_sub(cpu.since);

@@ -156,7 +156,7 @@ fn background_work_is_counted_apart_from_the_workload() {
         100,
         &[
             new(5, "task"),
-            kthread,
+            kthread.clone(),
             waking(5, 5),
             wakeup(5, 5),
             switch(10, 0, 0, Running, 5),
@@ -183,6 +183,18 @@ fn background_work_is_counted_apart_from_the_workload() {
     assert_eq!((noise.tasks, noise.cpu_ns, noise.percent), (1, 40, 5.0));
     assert_eq!((noise.switches, noise.wakeups), (2, 2));
     assert_eq!(result(100, &[new(5, "task")]).noise, None);
+
+    // The last switch is later than the end at 100.
+    let late = [
+        kthread,
+        switch(0, 0, 0, Running, 9),
+        switch(130, 0, 9, Interruptible, 0),
+    ];
+    let r = result(100, &late);
+    assert_eq!(
+        (r.noise.expect("the run has background work").cpu_ns, r.busy_percent),
+        (100, 0.0)
+    );
 }
 
 #[test]

@@ -49,22 +49,6 @@ const SUITE: &str = "[workloads]\nbusy = '{\"tasks\": {\"t\": {\"instance\": 4, 
     'exit SCX_EXIT_UNREG']\n[[case]]\nobject = 'vtime'\nworkload = 'busy'\n\
     steps = ['ops flags 2', 'open', 'load', 'run 1ms', 'program init pid:t', 'loaded', 'refused name', 'reopen']\n";
 
-/// Specifications of generated workloads.
-const SPECIFICATIONS: [&str; 12] = [
-    "closed:n=7,compute=10ms/20ms,compute_dist=trace,think=5ms,think_dist=H2,cv2=4,start_cpu=0",
-    "open:arrival=M,interarrival=5ms,service=pareto,work=4ms,number=100,duration=1s",
-    "hackbench:groups=1,fds=3,loops=5,via=pipe,as=thread,bytes=1k",
-    "sleepers:n=10,run=50us,sleep=1.5ms",
-    "yield:n=2",
-    "closed:n=7,placement=4/3/0",
-    "chat:rooms=2,messages=3,users=4,bytes=1k,buffer=8k,work=1us",
-    "mkbench:builds=2,jobs=3,files=5,compute=10ms,reads=2,link=0",
-    "lat_proc:operation=shell,n=10",
-    "lat_ctx:processes=3,size_kb=4,rounds=10",
-    "schbench:message_threads=2,workers=3,work=1ms,sleep=10us",
-    "boost:resource=network,interactive=1ms,compute=5ms,spare=4ms,requests=3,nice=2,cpu=1",
-];
-
 /// Topologies of machines in hwloc's synthetic notation.
 const SYNTHETIC: [&str; 3] = [
     "pack:2 [numa(memory=1GiB)] l3:2(size=32MiB) l2:2 core:1 pu:2(indexes=2*8:8*1)",
@@ -124,7 +108,7 @@ fn read() -> Result<Seeds, String> {
     let parsed: Result<Vec<Object>, _> = objects.iter().map(|bytes| Object::parse(bytes, "seed.bpf.o")).collect();
     let parsed = parsed.map_err(|error| error.to_string())?;
     let mut workloads = texts(&root.join("workloads"), "json")?;
-    workloads.extend(SPECIFICATIONS.map(str::to_owned));
+    workloads.extend(workload::generator::generators().iter().map(|g| g.example()));
     let mut machines = texts(&root.join("machines"), "toml")?;
     machines.extend(texts(&root.join("crates/machine/tests/data"), "xml")?);
     machines.extend(SYNTHETIC.map(str::to_owned));

@@ -91,7 +91,8 @@ pub enum Op {
         absolute: bool,
     },
     /// Sleep until a sampled length has passed since the previous expiry of timer `timer`, like an
-    /// absolute [`Op::Timer`]. This models arrivals that the task's own work does not delay.
+    /// absolute [`Op::Timer`]. This models arrivals that the task's own work does not delay. The
+    /// timer starts at its first use, except in background work.
     Interval {
         timer: u32,
         length: Dist,

@@ -90,8 +90,9 @@ impl Cursor {
         }
     }
 
-    /// Gives a new task a random generator of its own, and starts its timer 0. The expiry times of
-    /// an [`Op::Interval`] of this timer then do not depend on when the task first runs.
+    /// Gives a new task of background work a random generator of its own, and starts its timer 0.
+    /// The expiry times of an [`Op::Interval`] of this timer then do not depend on when the task
+    /// first runs. Timers of other tasks start at their first use.
     pub fn set_rng(&mut self, rng: Rng) {
         self.rng = Some(Box::new(rng));
         self.timers.push((0, self.created));

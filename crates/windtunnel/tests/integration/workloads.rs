@@ -41,6 +41,17 @@ fn check(spec: &str, expected: u64, unit: &str, better: &str) {
 }
 
 #[test]
+fn every_generator_has_an_example_that_runs() {
+    for generator in workload::generator::generators() {
+        let spec = generator.example();
+        for result in results_under_two_policies(&spec, "smp4") {
+            assert!(operations(&result) > 0, "{spec}");
+            assert!(score(&result) > 0.0, "{spec}");
+        }
+    }
+}
+
+#[test]
 fn finite_workloads_do_all_their_operations() {
     for (spec, expected, unit, better) in [
         ("chat:rooms=1,messages=10", 20 * 10 * 19, "messages/s", "higher"),

@@ -18,6 +18,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "boost",
     about: "an interactive and a computing task that receive requests at the same times",
+    example: "resource=network,interactive=1ms,compute=5ms,spare=4ms,requests=3,nice=2,cpu=1",
     parameters: &[
         Parameter {
             name: "resource",

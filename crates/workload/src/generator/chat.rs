@@ -24,6 +24,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "chat",
     about: "a chat server and its clients, with four threads per user (VolanoMark)",
+    example: "rooms=2,messages=3,users=4,bytes=1k,buffer=8k,work=1us",
     parameters: &[
         Parameter {
             name: "rooms",

@@ -17,6 +17,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "closed",
     about: "n tasks that compute and sleep in turn",
+    example: "placement=4/3/0,compute=10ms/20ms,compute_dist=trace,think=5ms,think_dist=H2,cv2=4",
     parameters: &[
         Parameter {
             name: "n",

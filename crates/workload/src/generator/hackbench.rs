@@ -15,6 +15,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "hackbench",
     about: "groups of senders and receivers that use pipes or sockets",
+    example: "groups=1,fds=3,loops=5,via=pipe,as=thread,bytes=1k",
     parameters: &[
         Parameter {
             name: "groups",

@@ -18,6 +18,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "lat_ctx",
     about: "processes that pass a token around a ring of pipes (lmbench)",
+    example: "processes=3,size_kb=4,rounds=10",
     parameters: &[
         Parameter {
             name: "processes",

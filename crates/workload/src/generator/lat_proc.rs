@@ -16,6 +16,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "lat_proc",
     about: "a process that repeatedly creates another one and waits for its exit (lmbench)",
+    example: "operation=shell,n=10",
     parameters: &[
         Parameter {
             name: "operation",

@@ -21,6 +21,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "mkbench",
     about: "parallel builds: make -j with forked compiles, then a link",
+    example: "builds=2,jobs=3,files=5,compute=10ms,reads=2,link=0",
     parameters: &[
         Parameter {
             name: "builds",

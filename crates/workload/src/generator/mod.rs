@@ -2,7 +2,7 @@
 //! Generators: functions that create a workload from parameters. A user specifies the name of a
 //! generator and its parameters, such as `hackbench:groups=4,loops=50,via=pipe`.
 //!
-//! Each generator has its own file and a line in [`generators`]. Generators use no random numbers.
+//! Each generator has a file and a line in [`GENERATORS`]. Generators use no random numbers.
 //! Random lengths are a [`Dist`](crate::Dist), which the machine samples during the run.
 
 mod arguments;
@@ -32,6 +32,8 @@ pub struct Generator {
     pub name: &'static str,
     /// Description in one line.
     pub about: &'static str,
+    /// Parameters of a small workload. Tests run this workload and damage its specification.
+    pub example: &'static str,
     pub parameters: &'static [Parameter],
     pub(crate) build: fn(&Arguments) -> Result<Workload, Error>,
 }
@@ -54,6 +56,13 @@ static GENERATORS: &[Generator] = &[
 /// Returns all generators.
 pub fn generators() -> &'static [Generator] {
     GENERATORS
+}
+
+impl Generator {
+    /// Returns the specification of the workload `example`.
+    pub fn example(&self) -> String {
+        format!("{}:{}", self.name, self.example)
+    }
 }
 
 /// Generates the workload that `spec` describes: the name of a generator, optionally followed by

@@ -15,6 +15,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "open",
     about: "jobs that arrive independently of the load, compute and exit",
+    example: "arrival=M,interarrival=5ms,service=pareto,work=4ms,number=100,duration=1s",
     parameters: &[
         Parameter {
             name: "arrival",

@@ -17,6 +17,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "schbench",
     about: "message threads that wake worker threads for requests",
+    example: "message_threads=2,workers=3,work=1ms,sleep=10us",
     parameters: &[
         Parameter {
             name: "message_threads",

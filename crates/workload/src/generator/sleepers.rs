@@ -10,6 +10,7 @@ use input::Error;
 pub const GENERATOR: Generator = Generator {
     name: "sleepers",
     about: "n tasks that repeatedly run for a short time and sleep",
+    example: "n=10,run=50us,sleep=1.5ms",
     parameters: &[
         Parameter {
             name: "n",

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::program::{Op, Score, Workload};
 use input::Error;
 
-/// The same generator under the name that the literature uses.
+/// The literature calls the same generator `loop_yield`.
 pub const LOOP_YIELD: Generator = Generator {
     name: "loop_yield",
     ..GENERATOR
@@ -17,6 +17,7 @@ pub const LOOP_YIELD: Generator = Generator {
 pub const GENERATOR: Generator = Generator {
     name: "yield",
     about: "n tasks that only call sched_yield",
+    example: "n=2",
     parameters: &[
         Parameter {
             name: "n",

@@ -115,20 +115,7 @@ fn damaged_files_never_panic() {
 
 #[test]
 fn damaged_specifications_never_panic() {
-    let specs = [
-        "closed:n=7,compute=10ms/20ms,compute_dist=trace,think=5ms,think_dist=H2,cv2=4,start_cpu=0",
-        "open:arrival=M,interarrival=5ms,service=pareto,work=4ms,number=100,duration=1s",
-        "hackbench:groups=1,fds=3,loops=5,via=pipe,as=thread,bytes=1k",
-        "sleepers:n=10,run=50us,sleep=1.5ms",
-        "yield:n=2",
-        "closed:n=7,placement=4/3/0",
-        "chat:rooms=2,messages=3,users=4,bytes=1k,buffer=8k,work=1us",
-        "mkbench:builds=2,jobs=3,files=5,compute=10ms,reads=2,link=0",
-        "lat_proc:operation=shell,n=10",
-        "lat_ctx:processes=3,size_kb=4,rounds=10",
-        "schbench:message_threads=2,workers=3,work=1ms,sleep=10us",
-        "boost:resource=network,interactive=1ms,compute=5ms,spare=4ms,requests=3,nice=2,cpu=1",
-    ];
+    let specs: Vec<_> = workload::generator::generators().iter().map(|g| g.example()).collect();
     let tokens = [
         ":",
         ",",
@@ -146,7 +133,7 @@ fn damaged_specifications_never_panic() {
     let mut random = Random(SEED);
     let mut made = 0;
     for round in 0..ROUNDS {
-        let text = damage(&mut random, specs[round % specs.len()], &tokens);
+        let text = damage(&mut random, &specs[round % specs.len()], &tokens);
         match workload::generator::generate(&text) {
             Ok(workload) => {
                 made += 1;

@@ -3,6 +3,7 @@
 //! scheduler) and the random generator.
 
 use crate::hardware::caches::{self, Caches};
+use crate::hardware::cpufreq::Cpufreq;
 use crate::hardware::cpuidle::CpuIdle;
 use crate::hardware::cpuset::CpuSet;
 use crate::hardware::memory::Memory;
@@ -19,6 +20,7 @@ use crate::sched::fair::numa::Numa;
 use crate::sched::fair::task_group::TaskGroups;
 use crate::sched::rq::Rq;
 use crate::sched::rt::cpupri::RootDomain;
+use crate::sched::schedutil::Schedutil;
 use crate::sched::task::Task;
 use crate::simulation::cost::Entry;
 use crate::simulation::event::{Event, EventQueue};
@@ -91,6 +93,9 @@ pub struct Machine {
     pub(crate) memory: Memory,
     pub numa: Numa,
     pub(crate) smt: Smt,
+    pub(crate) cpufreq: Cpufreq,
+    /// State of the frequency governor schedutil, if the machine uses it.
+    pub(crate) schedutil: Option<Box<Schedutil>>,
     pub(crate) cpuidle: CpuIdle,
     pub(crate) domains: Domains,
     pub(crate) task_groups: TaskGroups,
@@ -172,6 +177,8 @@ impl Machine {
             memory: Memory::new(&spec, &workload),
             numa: Numa::new(&spec, &workload),
             smt: Smt::new(&spec),
+            cpufreq: Cpufreq::new(&spec),
+            schedutil: Schedutil::new(&spec),
             cpuidle: CpuIdle::new(&spec),
             domains: Domains::new(&spec.topology),
             task_groups: task_groups(&layout, &workload, nr_cpus),

@@ -227,6 +227,7 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
             topology: found.topology,
             hz,
             cpuperf_min: 1024,
+            frequency: crate::Frequency::default(),
             kernel: KernelConfig::default(),
             noise: None,
             cpuidle: CpuIdle::default(),

@@ -15,7 +15,15 @@
 //! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
 //! numa_balancing = false                    # tasks and pages are not moved between nodes; default: true
 //! noise = "server"                          # background work; default: none
+//! turbo = { speed = [1.0, 0.94], source = "..." } # highest frequency by number of active cores; default: all 1.0
 //! cpuidle = "menu"                          # or "off", "poll"; default: "menu" if there are states
+//!
+//! [frequency]                               # default: only a policy's targets change frequencies
+//! governor = "schedutil"                    # or "performance"
+//! domain = "core"                           # CPUs with one frequency: "core" (default), "llc", "package"
+//! transition_us = 20                        # from a request to the new frequency; default: 0
+//! rate_limit_us = 1000                      # default: 1.5 * transition_us, or 1000
+//! source = "..."
 //!
 //! [[idle_state]]                            # default: CPUs halt; leaving this takes costs.idle_exit
 //! name = "C1"
@@ -77,6 +85,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use toml::Spanned;
 
+mod frequency;
 mod idle_states;
 
 /// Maximum size of a machine file in bytes.
@@ -94,6 +103,8 @@ struct Written {
     cpuperf_min: Option<Spanned<u32>>,
     smt_throughput: Option<Spanned<SmtThroughput>>,
     shared_speed: Option<Spanned<SmtThroughput>>,
+    turbo: Option<Spanned<SmtThroughput>>,
+    frequency: Option<Spanned<frequency::Written>>,
     topology: Option<Spanned<WrittenTopology>>,
     cpus: Option<Spanned<Vec<Spanned<Group>>>>,
     #[serde(default)]
@@ -290,6 +301,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         }
         None => Vec::new(),
     };
+    let frequency = file.frequency(&written.frequency, &written.turbo, &found.topology, &mut cost_sources)?;
     Ok(Definition {
         spec: MachineSpec {
             name: name.to_owned(),
@@ -297,6 +309,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
             topology: found.topology,
             hz,
             cpuperf_min,
+            frequency,
             smt_throughput,
             shared_speed,
             kernel: KernelConfig {
@@ -527,13 +540,15 @@ impl File<'_> {
             return Err(self
                 .source
                 .error(speeds.span().start, message)
-                .hint("write one speed for each number of busy threads: [1.0, 0.62] for two threads per core"));
+                .hint(format!(
+                    "write one speed for each number of busy {unit}, for example [1.0, 0.62] for two {unit}"
+                )));
         }
         let mut previous = 1.0;
         for (index, speed) in speeds.get_ref().iter().enumerate() {
             let value = *speed.get_ref();
             let expected = match index {
-                0 if value != 1.0 => "1.0, because a thread runs at full speed while its siblings are idle".to_owned(),
+                0 if value != 1.0 => "1.0, the full speed".to_owned(),
                 // NaN is in no range, so it is refused here.
                 _ if !(0.001..=previous).contains(&value) => format!("0.001 to {previous:?}, the speed before it"),
                 _ => {

@@ -20,6 +20,7 @@ pub mod costs;
 pub mod definition;
 mod file;
 mod file_costs;
+pub mod frequency;
 mod host;
 mod host_xml;
 pub mod idle;
@@ -37,6 +38,7 @@ mod xml;
 pub use catalog::{define, from_synthetic, from_toml, from_xml, list, load};
 pub use costs::{ByDistance, Costs};
 pub use definition::Definition;
+pub use frequency::{Frequency, FrequencyDomain, FrequencyGovernor};
 pub use idle::{CpuIdle, Governor, IdleState};
 pub use input::Error;
 pub use message::{Channels, MessageCosts};
@@ -86,6 +88,7 @@ pub struct MachineSpec {
     /// Lowest speed to which a policy can set a CPU, from 1 to 1024 (full speed). With 1024, all
     /// CPUs have a fixed speed.
     pub cpuperf_min: u32,
+    pub frequency: Frequency,
     /// Speeds of a hardware thread in 1/1024 of its full speed. The first entry applies while the
     /// thread is the only busy one of its core, the second while two threads are busy, and so on.
     /// There are as many entries as the largest core has threads.

@@ -37,6 +37,7 @@ impl MachineSpec {
             topology,
             hz: 1000,
             cpuperf_min: 1024,
+            frequency: crate::Frequency::default(),
             kernel: KernelConfig::default(),
             noise: None,
             cpuidle: CpuIdle::default(),

@@ -5,6 +5,7 @@ use crate::KernelConfig;
 use crate::catalog::Listed;
 use crate::costs::{ByDistance, CONSTANTS, Slot, TASK_LINE};
 use crate::definition::Definition;
+use crate::frequency::{FREQUENCY, FrequencyDomain, FrequencyGovernor, TURBO, name_of};
 use crate::idle::{self, Governor, IdleState};
 use crate::message::{CHANNELS, MessageCosts, source_name};
 use crate::noise;
@@ -58,6 +59,7 @@ pub fn show(definition: &Definition) -> String {
         }
     }
     siblings(&mut out, definition);
+    frequencies(&mut out, definition);
     idle_states(&mut out, definition);
     costs(&mut out, definition);
     out
@@ -208,6 +210,9 @@ pub fn costs_page(definitions: &[Definition]) -> String {
             let source = smt_source(definition).replace('|', "\\|");
             let _ = writeln!(out, "| `{SMT_THROUGHPUT}` | {} | {source} |", speeds.join(", "));
         }
+        for (text, source) in frequency_rows(definition) {
+            let _ = writeln!(out, "| frequency | {text} | {} |", source.replace('|', "\\|"));
+        }
         for state in &spec.cpuidle.states {
             let (name, amount, source) = idle_row(definition, state);
             let _ = writeln!(out, "| idle state {name} | {amount} | {} |", source.replace('|', "\\|"));
@@ -240,6 +245,42 @@ fn siblings(out: &mut String, definition: &Definition) {
         }
         let _ = writeln!(out, "\n    {}", smt_source(definition));
     }
+}
+
+/// Writes the frequency governor and the highest frequencies, if the machine file contains them.
+fn frequencies(out: &mut String, definition: &Definition) {
+    for (text, source) in frequency_rows(definition) {
+        let _ = writeln!(out, "\n{text}\n    {source}");
+    }
+}
+
+/// Returns the description and the source of the frequency governor and of the highest
+/// frequencies, as far as the machine file contains them.
+fn frequency_rows(definition: &Definition) -> Vec<(String, String)> {
+    let mut rows = Vec::new();
+    let frequency = &definition.spec.frequency;
+    if let Some(source) = definition.cost_sources.get(FREQUENCY) {
+        let governor = name_of(&FrequencyGovernor::NAMES, frequency.governor);
+        let mut text = format!("frequency governor {governor}");
+        if frequency.governor == FrequencyGovernor::Schedutil {
+            let _ = write!(
+                text,
+                ", one frequency per {}, rate limit {} us, transition {} us",
+                name_of(&FrequencyDomain::NAMES, frequency.domain),
+                frequency.rate_limit_ns / 1000,
+                frequency.transition_ns / 1000
+            );
+        }
+        rows.push((text, source.clone()));
+    }
+    if let Some(source) = definition.cost_sources.get(TURBO) {
+        let mut text = "highest frequency by active cores of the package:".to_owned();
+        for (index, &speed) in frequency.turbo.iter().enumerate() {
+            let _ = write!(text, " {}: {}", index + 1, smt::decimal(speed));
+        }
+        rows.push((text, source.clone()));
+    }
+    rows
 }
 
 /// Writes the idle states, if the machine has a list of them.

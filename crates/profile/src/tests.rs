@@ -27,6 +27,7 @@ fn spec(cpus: Vec<Cpu>) -> MachineSpec {
         topology: Topology::new(cpus, Vec::new()),
         hz: 250,
         cpuperf_min: 1024,
+        frequency: machine::Frequency::default(),
         smt_throughput: vec![1024; 2],
         shared_speed: Vec::new(),
         kernel: machine::KernelConfig::default(),

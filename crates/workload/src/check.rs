@@ -234,7 +234,7 @@ pub(crate) fn policy(policy: Policy) -> Checked {
                 ));
             }
         }
-        Policy::Idle | Policy::Deadline => {}
+        Policy::Idle | Policy::Deadline { .. } => {}
     }
     Ok(())
 }

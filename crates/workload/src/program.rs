@@ -61,8 +61,10 @@ pub enum Policy {
     },
     /// SCHED_DEADLINE, which precedes all other policies. The simulated kernel does not limit the
     /// runtime of such tasks, so their programs must do so. Only tasks of disturbances have this
-    /// policy.
-    Deadline,
+    /// policy. `bandwidth` is the reserved share of the CPU's time in 1/1024 (runtime / period).
+    Deadline {
+        bandwidth: u32,
+    },
     /// rt_priority is 1..=99; 99 is the highest.
     Fifo {
         rt_priority: u32,

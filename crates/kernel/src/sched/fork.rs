@@ -126,6 +126,7 @@ impl Machine {
             wakee_flips: 0,
             wakee_flip_decay: 0,
             wake_generation,
+            in_iowait: false,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             numa: None,

@@ -19,6 +19,7 @@ pub mod rq;
 pub mod rt;
 pub mod sched_class;
 pub mod schedule;
+pub(crate) mod schedutil;
 pub mod setscheduler;
 pub mod task;
 pub mod tracepoint;

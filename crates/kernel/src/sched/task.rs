@@ -84,6 +84,8 @@ pub struct Task {
     pub footprint: Footprint,
     /// State of NUMA balancing, if it is on and the task has a footprint.
     pub(crate) numa: Option<Box<fair::numa::NumaTask>>,
+    /// Whether the task waits for an I/O, or has not run since its completion (in_iowait).
+    pub in_iowait: bool,
     pub children: u32,
     /// Number of the task's process in the simulator. Tasks of a process share an address space.
     pub process: u32,
@@ -209,7 +211,10 @@ impl Task {
             Policy::RoundRobin { rt_priority } => (SCHED_RR, rt_priority),
             Policy::Batch { .. } => (SCHED_BATCH, 0),
             Policy::Idle => (SCHED_IDLE, 0),
-            Policy::Deadline => (SCHED_DEADLINE, 0),
+            Policy::Deadline { bandwidth } => {
+                self.rt.bandwidth = bandwidth;
+                (SCHED_DEADLINE, 0)
+            }
             Policy::Ext { .. } => (SCHED_EXT, 0),
         };
         // The other policies keep the nice value, which has no effect on them.
@@ -218,7 +223,7 @@ impl Task {
                 Some((nice, PRIO_TO_WEIGHT[(nice + 20) as usize]))
             }
             Policy::Idle => Some((0, WEIGHT_IDLEPRIO)),
-            Policy::Deadline | Policy::Fifo { .. } | Policy::RoundRobin { .. } => None,
+            Policy::Deadline { .. } | Policy::Fifo { .. } | Policy::RoundRobin { .. } => None,
         };
         if let Some((nice, weight)) = fair {
             s.static_prio = 120 + nice;

@@ -51,6 +51,9 @@ pub enum Event {
     Disturb { index: u32 },
     /// An interrupt of the background work arrives. `source` is its index in `Noise::interrupts`.
     Noise { source: u32 },
+    /// The CPUs of a frequency domain change to the frequency that schedutil requested. `domain` is
+    /// its index in `Schedutil::domains`.
+    Frequency { domain: u32 },
     /// A CPU goes online or offline.
     Hotplug { cpu: CpuId, online: bool },
     /// An IPI arrives that makes the CPU do nohz idle balancing or start its stopper thread.

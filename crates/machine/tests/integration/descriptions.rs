@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of all kinds of descriptions that `--machine` accepts, and of the errors for invalid ones.
 
-use machine::{Governor, MachineSpec, define, load};
+use machine::{FrequencyDomain, FrequencyGovernor, Governor, MachineSpec, define, load};
 use std::path::{Path, PathBuf};
 
 fn data(file: &str) -> String {
@@ -611,4 +611,55 @@ fn a_file_sets_the_costs_of_some_kinds_of_channels() {
         "{shown}"
     );
     assert!(shown.contains("default; assumption: 2025 cycles"), "{shown}");
+}
+
+#[test]
+fn frequencies_are_read_and_checked() {
+    let file = |keys: &str, rest: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"pack:2 core:2 pu:2\"\n{keys}\n{rest}");
+        file("frequency", &text)
+    };
+    let section = |keys: &str| format!("[frequency]\n{keys}\nsource = \"a table\"\n");
+    let definition = file(
+        "turbo = { speed = [1.0, 0.75], source = \"a data sheet\" }",
+        &section("governor = \"schedutil\"\ndomain = \"package\"\ntransition_us = 20"),
+    )
+    .unwrap();
+    let frequency = &definition.spec.frequency;
+    assert_eq!(
+        *frequency,
+        machine::Frequency {
+            governor: FrequencyGovernor::Schedutil,
+            domain: FrequencyDomain::Package,
+            rate_limit_ns: 30_000,
+            transition_ns: 20_000,
+            turbo: vec![1024, 768],
+        }
+    );
+    let shown = machine::show(&definition);
+    assert!(
+        shown.contains(
+            "frequency governor schedutil, one frequency per package, rate limit 30 us, transition 20 us\n    a table\n"
+        ) && shown.contains("highest frequency by active cores of the package: 1: 1.00 2: 0.75\n    a data sheet\n"),
+        "{shown}"
+    );
+    let schedutil = file("", &section("governor = \"schedutil\"")).unwrap().spec.frequency;
+    assert_eq!((schedutil.rate_limit_ns, schedutil.transition_ns), (1_000_000, 0));
+    assert_eq!(file("", "").unwrap().spec.frequency, machine::Frequency::default());
+    for (keys, rest, message) in [
+        ("", section("governor = \"scedutil\""), "did you mean 'schedutil'?"),
+        ("", section("governor = \"ondemand\""), "known are performance, schedutil"),
+        ("", section("govenor = \"schedutil\""), "did you mean 'governor'?"),
+        ("", section("governor = \"schedutil\"\ndomain = \"socket\""), "known are core, llc, package"),
+        ("", section("governor = \"schedutil\"\nrate_limit_us = 1000001"), "expected 0 to 1000000"),
+        ("", section("governor = \"performance\"\nrate_limit_us = 5"), "only the governor \"schedutil\""),
+        ("", "[frequency]\ngovernor = \"performance\"".to_owned(), "'source' is missing"),
+        ("turbo = { speed = [1.0], source = \"s\" }", String::new(), "a package has up to 2 cores"),
+        ("turbo = { speed = [1.0, 1.1], source = \"s\" }", String::new(), "speed 2 of turbo is 1.1"),
+        ("turbo = { speed = [0.9, 0.9], source = \"s\" }", String::new(), "expected 1.0"),
+        ("turbo = { speed = [1.0, 0.9], source = \"\" }", String::new(), "the source is empty"),
+    ] {
+        let error = file(keys, &rest).unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
 }

@@ -370,7 +370,7 @@ impl Text<'_> {
             Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => {
                 self.line(depth, "priority", &rt_priority.to_string());
             }
-            Policy::Idle | Policy::Deadline => {}
+            Policy::Idle | Policy::Deadline { .. } => {}
         }
     }
 

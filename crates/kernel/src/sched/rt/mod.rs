@@ -78,6 +78,8 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     rt.nr_running += 1;
     rt.nr_movable += u32::from(movable);
     update_root_domain(m, cpu);
+    m.track_deadline_task(task);
+    m.cpufreq_update_util(cpu, false);
 }
 
 /// Removes a task from the list of its priority (dequeue_task_rt).
@@ -88,6 +90,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u3
     rt.nr_running -= 1;
     rt.nr_movable -= u32::from(movable);
     update_root_domain(m, cpu);
+    m.cpufreq_update_util(cpu, false);
 }
 
 /// Moves the current task to the end of the list of its priority (yield_task_rt).

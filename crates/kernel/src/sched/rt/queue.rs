@@ -16,6 +16,8 @@ pub const NO_RT: u32 = 100;
 pub struct Entity {
     /// Remaining ticks of a SCHED_RR task's slice.
     pub time_slice: u32,
+    /// For SCHED_DEADLINE: share of a CPU's time that the task may use, in 1/1024 (dl_bw).
+    pub bandwidth: u32,
     pub on_list: bool,
     prio: u32,
     prev: TaskId,
@@ -26,6 +28,7 @@ impl Default for Entity {
     fn default() -> Entity {
         Entity {
             time_slice: 0,
+            bandwidth: 0,
             on_list: false,
             prio: 0,
             prev: IDLE,
@@ -69,6 +72,11 @@ impl RtRq {
     /// Returns [`NO_RT`] if the queue is empty.
     pub fn highest(&self) -> u32 {
         self.bitmap.trailing_zeros().min(NO_RT)
+    }
+
+    /// Returns whether SCHED_FIFO or SCHED_RR tasks are queued (rt_rq_is_runnable).
+    pub(crate) fn has_realtime(&self) -> bool {
+        self.bitmap >> 1 != 0
     }
 
     /// Returns the first task of the highest queued priority, or `None` if the queue is empty.

@@ -168,7 +168,7 @@ impl Machine {
             rqs: CpuSet::all(nr_cpus)
                 .iter()
                 .zip(&spec.topology.cpus)
-                .map(|(cpu, known)| Rq::new(cpu, known.capacity.into()))
+                .map(|(cpu, known)| Rq::new(cpu, spec.speed(cpu.nr()).into(), known.capacity.into()))
                 .collect(),
             locks: Locks::new(nr_cpus),
             sync: Sync::new(&workload.resources),
@@ -180,7 +180,7 @@ impl Machine {
             cpufreq: Cpufreq::new(&spec),
             schedutil: Schedutil::new(&spec),
             cpuidle: CpuIdle::new(&spec),
-            domains: Domains::new(&spec.topology),
+            domains: Domains::new(&spec.topology, &spec.priorities),
             task_groups: task_groups(&layout, &workload, nr_cpus),
             root_domain: RootDomain::new(nr_cpus),
             online_cpus: CpuSet::all(nr_cpus),

@@ -228,6 +228,8 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
             hz,
             cpuperf_min: 1024,
             frequency: crate::Frequency::default(),
+            priorities: Vec::new(),
+            speeds: Vec::new(),
             kernel: KernelConfig::default(),
             noise: None,
             cpuidle: CpuIdle::default(),

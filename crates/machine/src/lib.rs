@@ -89,6 +89,12 @@ pub struct MachineSpec {
     /// CPUs have a fixed speed.
     pub cpuperf_min: u32,
     pub frequency: Frequency,
+    /// Priority of each CPU for ITMT (Intel Turbo Boost Max Technology 3.0): the scheduler prefers
+    /// CPUs with a higher number. Empty if CPUs have no priorities.
+    pub priorities: Vec<u32>,
+    /// Speed of each CPU; the fastest has 1024. Empty if the speeds are the capacities of the
+    /// topology, so that the kernel knows them.
+    pub speeds: Vec<u32>,
     /// Speeds of a hardware thread in 1/1024 of its full speed. The first entry applies while the
     /// thread is the only busy one of its core, the second while two threads are busy, and so on.
     /// There are as many entries as the largest core has threads.
@@ -103,4 +109,12 @@ pub struct MachineSpec {
     pub noise: Option<Noise>,
     pub cpuidle: CpuIdle,
     pub costs: Costs,
+}
+
+impl MachineSpec {
+    /// Returns the speed of a CPU at its full frequency. The fastest CPU has 1024.
+    pub fn speed(&self, cpu: u32) -> u32 {
+        let cpu = cpu as usize;
+        self.speeds.get(cpu).copied().unwrap_or(self.topology.cpus[cpu].capacity)
+    }
 }

@@ -38,6 +38,8 @@ impl MachineSpec {
             hz: 1000,
             cpuperf_min: 1024,
             frequency: crate::Frequency::default(),
+            priorities: Vec::new(),
+            speeds: Vec::new(),
             kernel: KernelConfig::default(),
             noise: None,
             cpuidle: CpuIdle::default(),

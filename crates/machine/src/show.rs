@@ -12,6 +12,7 @@ use crate::noise;
 use crate::smt::{self, SHARED_SPEED, SMT_THROUGHPUT};
 use crate::topology::Topology;
 use input::cpu_list;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Returns the text that `machine show` prints.
@@ -40,6 +41,16 @@ pub fn show(definition: &Definition) -> String {
     if let Some(text) = kernel(spec.kernel) {
         let _ = writeln!(out, "kernel: {text}");
     }
+    if !spec.priorities.is_empty() {
+        let _ = writeln!(out, "ITMT priorities: {}", by_value(&spec.priorities));
+    }
+    if !spec.speeds.is_empty() {
+        let _ = writeln!(
+            out,
+            "speeds, which the kernel does not know: {}",
+            by_value(&spec.speeds)
+        );
+    }
     if let Some(noise) = spec.noise {
         let _ = writeln!(out, "background work: {}", noise.name());
     }
@@ -63,6 +74,17 @@ pub fn show(definition: &Definition) -> String {
     idle_states(&mut out, definition);
     costs(&mut out, definition);
     out
+}
+
+/// Formats one number per CPU: each value with the CPUs that have it, highest value first.
+fn by_value(values: &[u32]) -> String {
+    let mut cpus: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (cpu, &value) in (0..).zip(values) {
+        cpus.entry(value).or_default().push(cpu);
+    }
+    let rows = cpus.iter().rev();
+    let texts: Vec<String> = rows.map(|(value, cpus)| format!("{value} ({})", named(cpus))).collect();
+    texts.join(", ")
 }
 
 /// Returns the options of the kernel that differ from the default.

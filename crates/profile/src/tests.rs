@@ -28,6 +28,8 @@ fn spec(cpus: Vec<Cpu>) -> MachineSpec {
         hz: 250,
         cpuperf_min: 1024,
         frequency: machine::Frequency::default(),
+        priorities: Vec::new(),
+        speeds: Vec::new(),
         smt_throughput: vec![1024; 2],
         shared_speed: Vec::new(),
         kernel: machine::KernelConfig::default(),

@@ -173,8 +173,11 @@ impl Machine {
         #[cfg(test)]
         self.cpufreq.changes.push((now, cpu, level));
         self.update_clock_pelt(cpu);
-        let full = u64::from(self.spec.topology.cpus[cpu.index()].capacity);
-        self.rqs[cpu].capacity = (full * level / SCHED_CAPACITY_SCALE).max(1);
+        let known = u64::from(self.spec.topology.cpus[cpu.index()].capacity);
+        let full = u64::from(self.spec.speed(cpu.nr()));
+        let rq = &mut self.rqs[cpu];
+        rq.capacity = (full * level / SCHED_CAPACITY_SCALE).max(1);
+        rq.known_capacity = (known * level / SCHED_CAPACITY_SCALE).max(1);
         self.update_speed(cpu);
     }
 
@@ -240,7 +243,7 @@ impl Machine {
     /// If the frequency does not follow from the request and the limit.
     pub(super) fn verify_frequency(&self, cpu: CpuId) {
         let state = &self.cpufreq.cpus[cpu];
-        let full = u64::from(self.spec.topology.cpus[cpu.index()].capacity);
+        let full = u64::from(self.spec.speed(cpu.nr()));
         assert_eq!(
             (state.current, self.rqs[cpu].capacity),
             (

@@ -70,7 +70,7 @@ impl World for Machine {
             let own = &self.rqs[cpu];
             self.layout
                 .rq_struct_mut(cpu)
-                .advance(own.clock, own.capacity, own.curr == IDLE);
+                .advance(own.clock, own.known_capacity, own.curr == IDLE);
         }
         u64::from(cpu) * self.layout.rq_stride()
     }

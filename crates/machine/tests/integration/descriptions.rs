@@ -663,3 +663,45 @@ fn frequencies_are_read_and_checked() {
         assert!(error.contains(message), "{error}");
     }
 }
+
+#[test]
+fn priorities_and_unknown_capacities_are_read_and_checked() {
+    let groups = |first: &str, second: &str| {
+        let text = format!(
+            "description = \"d\"\nhz = 100\nasym_capacity = false\n[[cpus]]\ncores = 1\nthreads = 2\nllc = 0\n{first}\n\
+             [[cpus]]\ncores = 2\nllc = 0\ncapacity = 600\n{second}\n"
+        );
+        file("itmt", &text)
+    };
+    let definition = groups("priority = 47", "priority = 35").unwrap();
+    let spec = &definition.spec;
+    assert_eq!(spec.priorities, [47, 47, 35, 35]);
+    assert_eq!(spec.speeds, [1024, 1024, 600, 600]);
+    assert!(spec.topology.cpus.iter().all(|cpu| cpu.capacity == 1024));
+    assert_eq!((spec.speed(0), spec.speed(3)), (1024, 600));
+    let shown = machine::show(&definition);
+    assert!(
+        shown.contains("ITMT priorities: 47 (CPUs 0-1), 35 (CPUs 2-3)\n")
+            && shown.contains("speeds, which the kernel does not know: 1024 (CPUs 0-1), 600 (CPUs 2-3)\n"),
+        "{shown}"
+    );
+    let kinds = |kinds: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:4 pu:1\"\n{kinds}");
+        file("itmt", &text)
+    };
+    let spec = kinds("[[kind]]\ncpus = \"0-2\"\npriority = 1\n[[kind]]\ncpus = \"3\"\npriority = 2\n");
+    let spec = spec.unwrap().spec;
+    assert_eq!((spec.priorities, spec.speeds), (vec![1, 1, 1, 2], vec![]));
+    let none = kinds("").unwrap().spec;
+    assert!(none.priorities.is_empty());
+    for (result, message) in [
+        (groups("priority = 47", ""), "CPU 2 has no priority, but other CPUs have one"),
+        (groups("priority = 0", "priority = 1"), "priority is 0, expected 1 to 65535"),
+        (groups("prioriy = 1", ""), "did you mean 'priority'?"),
+        (kinds("[[kind]]\ncpus = \"0\"\n"), "the [[kind]] sets nothing"),
+        (kinds("[[kind]]\ncpus = \"0\"\npriority = 3\n"), "CPU 1 has no priority"),
+    ] {
+        let error = result.unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
+}

@@ -18,6 +18,7 @@ use crate::sched::ext::idle_masks::Idle;
 use crate::sched::fair::domains::Domains;
 use crate::sched::fair::numa::Numa;
 use crate::sched::fair::task_group::TaskGroups;
+use crate::sched::nohz_full::NohzFull;
 use crate::sched::rq::Rq;
 use crate::sched::rt::cpupri::RootDomain;
 use crate::sched::schedutil::Schedutil;
@@ -97,6 +98,7 @@ pub struct Machine {
     /// State of the frequency governor schedutil, if the machine uses it.
     pub(crate) schedutil: Option<Box<Schedutil>>,
     pub(crate) cpuidle: CpuIdle,
+    pub(crate) nohz_full: NohzFull,
     pub(crate) domains: Domains,
     pub(crate) task_groups: TaskGroups,
     pub(crate) root_domain: RootDomain,
@@ -180,6 +182,7 @@ impl Machine {
             cpufreq: Cpufreq::new(&spec),
             schedutil: Schedutil::new(&spec),
             cpuidle: CpuIdle::new(&spec),
+            nohz_full: NohzFull::new(&spec),
             domains: Domains::new(&spec.topology, &spec.priorities),
             task_groups: task_groups(&layout, &workload, nr_cpus),
             root_domain: RootDomain::new(nr_cpus),
@@ -238,6 +241,7 @@ impl Machine {
                 );
             }
         }
+        machine.start_remote_ticks();
         machine.start_noise();
         for (index, disturbance) in machine.workload.disturbances.iter().enumerate() {
             let index = index as u32;

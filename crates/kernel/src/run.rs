@@ -156,6 +156,8 @@ impl Machine {
             Event::Disturb { index } => return self.disturb(index),
             Event::Frequency { domain } => return self.frequency_changes(domain),
             Event::Noise { source } => return self.noise_interrupt(source),
+            Event::TickKick { cpu } => self.tick_kick(cpu),
+            Event::RemoteTick { cpu } => self.remote_tick(cpu),
             Event::Hrtick { cpu } => fair::hrtick(self, cpu),
             Event::CfsPeriod { group, generation } => fair::period_timer(self, group, generation),
             Event::CfsSlack { group, generation } => fair::slack_timer(self, group, generation),

@@ -229,6 +229,7 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
             cpuperf_min: 1024,
             frequency: crate::Frequency::default(),
             priorities: Vec::new(),
+            nohz_full: Vec::new(),
             speeds: Vec::new(),
             kernel: KernelConfig::default(),
             noise: None,

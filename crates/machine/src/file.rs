@@ -16,6 +16,7 @@
 //! numa_balancing = false                    # tasks and pages are not moved between nodes; default: true
 //! noise = "server"                          # background work; default: none
 //! turbo = { speed = [1.0, 0.94], source = "..." } # highest frequency by number of active cores; default: all 1.0
+//! nohz_full = "1-7"                         # CPUs without a tick while they run one task; default: none
 //! asym_capacity = false                     # the kernel does not know the capacities; default: true
 //! cpuidle = "menu"                          # or "off", "poll"; default: "menu" if there are states
 //!
@@ -122,6 +123,7 @@ struct Written {
     irq_time_accounting: bool,
     numa_balancing: Option<bool>,
     asym_capacity: Option<bool>,
+    nohz_full: Option<Spanned<String>>,
     noise: Option<Spanned<String>>,
     cpuidle: Option<Spanned<String>>,
     #[serde(default)]
@@ -314,6 +316,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
             speeds.push(std::mem::replace(&mut cpu.capacity, 1024));
         }
     }
+    let nohz_full = file.nohz_full(&written.nohz_full, &found.topology)?;
     let frequency = file.frequency(&written.frequency, &written.turbo, &found.topology, &mut cost_sources)?;
     Ok(Definition {
         spec: MachineSpec {
@@ -324,6 +327,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
             cpuperf_min,
             frequency,
             priorities,
+            nohz_full,
             speeds,
             smt_throughput,
             shared_speed,
@@ -497,8 +501,25 @@ impl File<'_> {
         })
     }
 
+    /// Reads the key `nohz_full`.
+    fn nohz_full(&self, cpus: &Option<Spanned<String>>, topology: &Topology) -> Result<Vec<u32>, Error> {
+        let Some(cpus) = cpus else { return Ok(Vec::new()) };
+        let at = cpus.span().start;
+        let mut found = cpu_list::parse(cpus.get_ref(), topology.nr_cpus())
+            .map_err(|message| self.source.error(at, message).hint(cpu_list::EXAMPLE))?;
+        found.sort_unstable();
+        found.dedup();
+        if found.len() == topology.cpus.len() {
+            let error = self.source.error(at, "all CPUs are in nohz_full");
+            return Err(error.hint("leave out at least one CPU, which keeps the time and handles timers"));
+        }
+        Ok(found)
+    }
+
     fn priority(&self, priority: &Option<Spanned<u32>>) -> Result<Option<u32>, Error> {
-        let number = priority.as_ref().map(|value| self.number("priority", value, 1..=65_535));
+        let number = priority
+            .as_ref()
+            .map(|value| self.number("priority", value, 1..=65_535));
         number.transpose()
     }
 

@@ -92,6 +92,8 @@ pub struct MachineSpec {
     /// Priority of each CPU for ITMT (Intel Turbo Boost Max Technology 3.0): the scheduler prefers
     /// CPUs with a higher number. Empty if CPUs have no priorities.
     pub priorities: Vec<u32>,
+    /// CPUs without a tick while they run a single task (NO_HZ_FULL), in ascending order.
+    pub nohz_full: Vec<u32>,
     /// Speed of each CPU; the fastest has 1024. Empty if the speeds are the capacities of the
     /// topology, so that the kernel knows them.
     pub speeds: Vec<u32>,

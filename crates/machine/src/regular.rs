@@ -39,6 +39,7 @@ impl MachineSpec {
             cpuperf_min: 1024,
             frequency: crate::Frequency::default(),
             priorities: Vec::new(),
+            nohz_full: Vec::new(),
             speeds: Vec::new(),
             kernel: KernelConfig::default(),
             noise: None,

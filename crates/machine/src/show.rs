@@ -41,6 +41,13 @@ pub fn show(definition: &Definition) -> String {
     if let Some(text) = kernel(spec.kernel) {
         let _ = writeln!(out, "kernel: {text}");
     }
+    if !spec.nohz_full.is_empty() {
+        let _ = writeln!(
+            out,
+            "no tick while they run one task (nohz_full): {}",
+            named(&spec.nohz_full)
+        );
+    }
     if !spec.priorities.is_empty() {
         let _ = writeln!(out, "ITMT priorities: {}", by_value(&spec.priorities));
     }

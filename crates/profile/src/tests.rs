@@ -29,6 +29,7 @@ fn spec(cpus: Vec<Cpu>) -> MachineSpec {
         cpuperf_min: 1024,
         frequency: machine::Frequency::default(),
         priorities: Vec::new(),
+        nohz_full: Vec::new(),
         speeds: Vec::new(),
         smt_throughput: vec![1024; 2],
         shared_speed: Vec::new(),

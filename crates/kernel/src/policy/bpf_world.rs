@@ -18,6 +18,8 @@ use bpf::memory::{RECORD, Region, Use};
 
 /// BPF_F_TIMER_ABS: the expiry is an absolute time.
 const TIMER_ABS: u64 = 1;
+/// BPF_F_TIMER_CPU_PIN: the timer stays on the CPU that starts it.
+const TIMER_CPU_PIN: u64 = 2;
 
 impl World for Machine {
     fn region(&self) -> &Region {
@@ -160,6 +162,10 @@ impl World for Machine {
         // increases while a callback runs, so a callback that restarts its own timer cannot stop
         // the simulated time.
         let now = self.now_ns();
+        let target = match flags & TIMER_CPU_PIN {
+            0 => self.timer_target(self.this_cpu),
+            _ => self.this_cpu,
+        };
         let at = if flags & TIMER_ABS != 0 {
             ns.max(now)
         } else {
@@ -180,14 +186,14 @@ impl World for Machine {
         let slot = &mut timers.slots[number as usize];
         self.ext.timer_starts = self.ext.timer_starts.wrapping_add(1);
         let generation = self.ext.timer_starts;
-        slot.cpu = self.this_cpu;
+        slot.cpu = target;
         slot.pending = Some(generation);
         let event = Event::BpfTimer {
             timer: number,
             generation,
         };
         self.events.push(at, event);
-        self.note_timer(self.this_cpu, at, event);
+        self.note_timer(target, at, event);
         Ok(())
     }
 

@@ -127,6 +127,7 @@ impl Machine {
             wakee_flip_decay: 0,
             wake_generation,
             in_iowait: false,
+            timer_cpu: None,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             numa: None,

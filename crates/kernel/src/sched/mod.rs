@@ -13,6 +13,7 @@ pub mod fork;
 pub mod hook;
 pub mod hotplug;
 pub mod idle;
+pub(crate) mod nohz_full;
 pub mod observed;
 pub mod prefetch;
 pub mod rq;

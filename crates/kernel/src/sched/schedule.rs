@@ -324,6 +324,9 @@ impl Machine {
         if self.rqs[cpu].tick_armed || (self.rqs[cpu].idle() && !self.idle_tick(cpu)) {
             return;
         }
+        if self.nohz_full.contains(cpu) && !self.rqs[cpu].idle() && self.can_stop_tick(cpu) {
+            return;
+        }
         let at = self.next_tick(cpu);
         let rq = &mut self.rqs[cpu];
         rq.tick_armed = true;

@@ -86,6 +86,8 @@ pub struct Task {
     pub(crate) numa: Option<Box<fair::numa::NumaTask>>,
     /// Whether the task waits for an I/O, or has not run since its completion (in_iowait).
     pub in_iowait: bool,
+    /// CPU of the timer that ends the task's sleep, if it is not the task's own CPU (NO_HZ_FULL).
+    pub timer_cpu: Option<CpuId>,
     pub children: u32,
     /// Number of the task's process in the simulator. Tasks of a process share an address space.
     pub process: u32,

@@ -160,6 +160,7 @@ impl Machine {
         self.observe(Transition::Queued { task });
         self.class_enqueue_task(cpu, task, flags);
         self.tasks[task].set_queued();
+        self.update_tick_dependency(cpu);
     }
 
     /// Removes a task from its queue on `cpu`. The task may be running.
@@ -235,8 +236,9 @@ impl Machine {
         if t.wake_generation != generation || t.state() == State::Dead {
             return;
         }
-        let cpu = if self.online_cpus.contains(t.cpu()) {
-            t.cpu()
+        let timer = self.wake_cpu(task);
+        let cpu = if self.online_cpus.contains(timer) {
+            timer
         } else {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
@@ -249,7 +251,10 @@ impl Machine {
         let t = &mut self.tasks[task];
         t.wake_generation = t.wake_generation.wrapping_add(1);
         let generation = t.wake_generation;
-        let (cpu, at) = (self.tasks[task].cpu(), at.max(self.now));
+        let own = self.tasks[task].cpu();
+        let cpu = self.timer_target(own);
+        self.tasks[task].timer_cpu = (cpu != own).then_some(cpu);
+        let at = at.max(self.now);
         let event = Event::Wake { task, generation };
         self.events.push(at, event);
         self.note_timer(cpu, at, event);

@@ -20,6 +20,7 @@ mod hotplug;
 mod kernel_time;
 mod local_time;
 mod maps;
+mod nohz_full;
 mod noise;
 mod partial;
 mod policies;

@@ -44,6 +44,23 @@ impl Machine {
         &mut self.task_groups.rq_mut(id).runtime
     }
 
+    /// Returns whether a limit (cpu.max) applies to a fair task (cfs_task_bw_constrained).
+    pub(crate) fn is_bandwidth_limited(&self, task: TaskId) -> bool {
+        if !self.task_groups.limited || self.class_of(task) != Class::Fair {
+            return false;
+        }
+        let cpu = self.tasks[task].cpu();
+        let mut at = self.cfs_rq_of(cpu, task);
+        while at >= GROUP {
+            let group = self.task_groups.group_number(at);
+            if self.task_groups.groups[group as usize].bandwidth.quota.is_some() {
+                return true;
+            }
+            at = self.cfs_rq_of(cpu, at);
+        }
+        false
+    }
+
     /// Subtracts `ns` from the runtime of a group's queue. If none is left, takes more from the
     /// pool (account_cfs_rq_runtime).
     pub(super) fn account_cfs_rq_runtime(&mut self, id: CfsRqId, ns: u64) {

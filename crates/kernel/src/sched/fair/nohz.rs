@@ -129,7 +129,7 @@ fn kick(m: &mut Machine, cpu: CpuId, jiffies: u64) {
     m.domains.nohz_next_balance = jiffies + 1;
     let mut ilb = m.idle_cpus.first();
     while let Some(at) = ilb
-        && (at == cpu || !available_idle_cpu(m, at))
+        && (at == cpu || m.nohz_full.contains(at) || !available_idle_cpu(m, at))
     {
         ilb = m.idle_cpus.next(at.nr() + 1);
     }

@@ -46,6 +46,8 @@ pub struct RtRq {
     pub nr_running: u32,
     /// Number of queued tasks that may migrate. The running task counts as queued.
     pub nr_movable: u32,
+    /// Number of queued SCHED_RR tasks.
+    pub nr_round_robin: u32,
     /// Whether the CPU should try to push waiting tasks to other CPUs after the current switch.
     pub push_wanted: bool,
     /// First and last task of each priority. The running task stays in its list.
@@ -61,6 +63,7 @@ impl Default for RtRq {
             lists: Box::new([(IDLE, IDLE); NO_RT as usize]),
             nr_running: 0,
             nr_movable: 0,
+            nr_round_robin: 0,
             push_wanted: false,
             avg: Avg::default(),
         }
@@ -77,6 +80,11 @@ impl RtRq {
     /// Returns whether SCHED_FIFO or SCHED_RR tasks are queued (rt_rq_is_runnable).
     pub(crate) fn has_realtime(&self) -> bool {
         self.bitmap >> 1 != 0
+    }
+
+    /// Returns whether SCHED_DEADLINE tasks are queued.
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.bitmap & 1 != 0
     }
 
     /// Returns the first task of the highest queued priority, or `None` if the queue is empty.

@@ -23,6 +23,7 @@ use crate::sched::rq::Rq;
 use crate::sched::rt::cpupri::RootDomain;
 use crate::sched::schedutil::Schedutil;
 use crate::sched::task::Task;
+use crate::sched::wakeup::SoftTimer;
 use crate::simulation::cost::Entry;
 use crate::simulation::event::{Event, EventQueue};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -65,6 +66,8 @@ pub struct Machine {
     pub(crate) free_tasks: Vec<TaskId>,
     /// Slot of each pid's task, indexed by the pid. IDLE if the task has exited.
     pub(crate) pids: Vec<TaskId>,
+    /// Sleeps with timer slack.
+    pub(crate) soft_timers: Vec<SoftTimer>,
     /// Live tasks, ordered by [`Task::sort_key`].
     pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
@@ -173,7 +176,7 @@ impl Machine {
                 .map(|(cpu, known)| Rq::new(cpu, spec.speed(cpu.nr()).into(), known.capacity.into()))
                 .collect(),
             locks: Locks::new(nr_cpus),
-            sync: Sync::new(&workload.resources),
+            sync: Sync::new(&workload.resources, &workload.tasks),
             noise,
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             memory: Memory::new(&spec, &workload),
@@ -210,6 +213,7 @@ impl Machine {
             events: EventQueue::new(nr_cpus),
             free_tasks: Vec::new(),
             pids: vec![IDLE],
+            soft_timers: Vec::new(),
             threads: BTreeMap::new(),
             nr_alive: 0,
             failed_forks: Vec::new(),

@@ -271,7 +271,7 @@ impl Machine {
         let alive = self
             .tasks
             .iter()
-            .filter(|task| task.state() != State::Dead && !task.is_kthread());
+            .filter(|task| task.state() != State::Dead && !task.noise);
         Ended::Deadlock {
             waiting: alive.map(|task| task.pid()).collect(),
         }

@@ -228,6 +228,7 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     };
     // The timer interrupt raises HRTIMER_SOFTIRQ, which runs the callback.
     m.enter_timer_irq(cpu);
+    m.run_soft_timers(cpu);
     m.charge(cpu, u64::from(m.spec.costs.softirq_ns + m.spec.costs.callback_ns));
     let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;

@@ -154,7 +154,9 @@ impl Machine {
     /// Performs [`Machine::cpufreq_update_util`] (sugov_update_single_freq, sugov_update_shared).
     #[inline(never)]
     fn sugov_update(&mut self, cpu: CpuId, iowait: bool) {
-        let Some(mut governor) = self.schedutil.take() else { return };
+        let Some(mut governor) = self.schedutil.take() else {
+            return;
+        };
         if let Some(domain) = self.next_frequency(&mut governor, cpu, iowait) {
             self.events
                 .push(self.now + governor.transition_ns, Event::Frequency { domain });

@@ -86,6 +86,10 @@ pub struct Task {
     pub(crate) numa: Option<Box<fair::numa::NumaTask>>,
     /// Whether the task waits for an I/O, or has not run since its completion (in_iowait).
     pub in_iowait: bool,
+    /// Whether the task is background work of the machine and not part of the workload.
+    pub noise: bool,
+    /// Timer slack of the task while it has no real-time policy, ns (default_timer_slack_ns).
+    pub timer_slack: u64,
     /// CPU of the timer that ends the task's sleep, if it is not the task's own CPU (NO_HZ_FULL).
     pub timer_cpu: Option<CpuId>,
     pub children: u32,
@@ -237,6 +241,8 @@ impl Task {
             _ => s.static_prio,
         };
         s.normal_prio = s.prio;
+        // The timers of real-time tasks have no slack.
+        s.timer_slack_ns = if s.prio < 100 { 0 } else { self.timer_slack };
     }
 
     /// Returns whether the task may run on `cpu`. Most tasks may run on all CPUs, so this case is

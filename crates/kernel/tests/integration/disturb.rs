@@ -183,7 +183,10 @@ fn a_governor_decides_about_the_policys_performance_target() {
     assert_eq!(governed_end_us(Schedutil, 0, &["TARGET=512"]), 16_000);
     // For 2 ms, the CPU still runs at full speed. The remaining 8 ms of work take 8 * 1024 / 640.
     assert_eq!(governed_end_us(Schedutil, 2000, &["TARGET=512"]), 2000 + 12_800);
-    assert_eq!(governed_end_us(Schedutil, 0, &["TARGET=0", "RAISED=1024"]), 5_000 + 8_750);
+    assert_eq!(
+        governed_end_us(Schedutil, 0, &["TARGET=0", "RAISED=1024"]),
+        5_000 + 8_750
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // Tests read and write files.
 
 mod attack;
+mod attributes;
 mod begin;
 mod calls;
 mod cgroups;

@@ -6,7 +6,7 @@ use super::file::{Fields, File, INT_MAX};
 use super::json::{Member, Value};
 use crate::builder::Builder;
 use crate::disturbance::{Action, Disturbance};
-use crate::program::{Cgroup, Dist, Op, Policy, TaskSpec, Workload};
+use crate::program::{Attributes, Cgroup, Dist, Op, Policy, TaskSpec, Workload};
 use input::{Error, Position};
 
 /// Keys that need a "taskgroup". If an object has several of them, they take effect in this order.
@@ -52,7 +52,10 @@ const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
 /// # Errors
 /// Fails if the workload has disturbances, or a SCHED_DEADLINE task, which only disturbances add.
 pub fn refuse(workload: &Workload) -> Result<(), Error> {
-    let deadline = workload.tasks.iter().any(|task| matches!(task.policy, Policy::Deadline { .. }));
+    let deadline = workload
+        .tasks
+        .iter()
+        .any(|task| matches!(task.policy, Policy::Deadline { .. }));
     if deadline || !workload.disturbances.is_empty() {
         return Err(Error::at(&workload.name, "rt-app's format has no disturbances").hint("remove the disturbances"));
     }
@@ -242,6 +245,7 @@ impl Noise {
                 spawn: true,
                 footprint_bytes: 0,
                 touch_mbps: None,
+                attributes: Attributes::default(),
             });
             workload.programs.push(program.finish());
         }

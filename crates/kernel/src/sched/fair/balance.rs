@@ -602,7 +602,10 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
 fn need_active_balance(m: &Machine, env: &Env) -> bool {
     let span = env.span(m);
     let failed = m.domains.levels[env.cpu.index()][env.level].nr_balance_failed;
-    if asym_active_balance(m, env) || env.kind == Migrate::Misfit || (env.kind == Migrate::Task && failed > span.cache_nice_tries + 2) {
+    if asym_active_balance(m, env)
+        || env.kind == Migrate::Misfit
+        || (env.kind == Migrate::Task && failed > span.cache_nice_tries + 2)
+    {
         return true;
     }
     let (src, dst) = (m.capacity_of(env.src_cpu), m.capacity_of(env.dst_cpu));

@@ -28,7 +28,7 @@ use super::entity::{CfsRqId, GROUP, NONE};
 use super::quota::*;
 use super::{dequeue_throttled_entities, enqueue_task};
 use crate::machine::Machine;
-use crate::sched::class::flags;
+use crate::sched::class::{Class, flags};
 use crate::sched::observed::Transition;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};

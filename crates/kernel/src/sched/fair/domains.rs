@@ -366,7 +366,10 @@ impl Domains {
     /// Returns the CPU's largest domain in which load moves to CPUs of higher priority
     /// (sd_asym_packing).
     pub(super) fn asym_packing_span(&self, cpu: CpuId) -> Option<&Span> {
-        let mut spans = self.levels[cpu].iter().rev().map(|level| &self.spans[level.span as usize]);
+        let mut spans = self.levels[cpu]
+            .iter()
+            .rev()
+            .map(|level| &self.spans[level.span as usize]);
         spans.find(|span| span.asym_packing)
     }
 

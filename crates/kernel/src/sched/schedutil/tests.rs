@@ -202,8 +202,14 @@ fn a_task_that_waits_for_io_raises_the_frequency() {
         m.busy_frequencies()[0].mean
     };
     // The I/O takes 80 us, as the sleep does.
-    let (io, sleep) = (frequency(Op::Io { bytes: 0 }), frequency(Op::Sleep(Dist::Fixed(80 * US))));
-    assert!(io > 900 && sleep < 400, "mean frequency with I/O: {io}, with sleeps: {sleep}");
+    let (io, sleep) = (
+        frequency(Op::Io { bytes: 0 }),
+        frequency(Op::Sleep(Dist::Fixed(80 * US))),
+    );
+    assert!(
+        io > 900 && sleep < 400,
+        "mean frequency with I/O: {io}, with sleeps: {sleep}"
+    );
 }
 
 #[test]

@@ -493,7 +493,11 @@ fn the_kernel_does_not_know_the_speeds_of_cpus_without_capacities() {
     let mut m = bed.machine(machine);
     let mut records = Vec::new();
     m.advance(15 * MS, &mut records);
-    assert_eq!(m.now - m.clock_pelt(cpu_id(0)), 0, "the clock of load averages is slower");
+    assert_eq!(
+        m.now - m.clock_pelt(cpu_id(0)),
+        0,
+        "the clock of load averages is slower"
+    );
     assert_eq!(m.arch_capacity(cpu_id(0)), 1024);
     assert!(!m.domains.asym);
     m.run(SECOND, &mut records);

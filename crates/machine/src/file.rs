@@ -442,11 +442,7 @@ impl File<'_> {
     }
 
     /// Builds a topology from `[[cpus]]` groups.
-    fn groups(
-        &self,
-        groups: &Spanned<Vec<Spanned<Group>>>,
-        priorities: &mut Vec<Option<u32>>,
-    ) -> Result<Found, Error> {
+    fn groups(&self, groups: &Spanned<Vec<Spanned<Group>>>, priorities: &mut Vec<Option<u32>>) -> Result<Found, Error> {
         let mut cpus = Vec::new();
         let mut cores = 0;
         let mut labels = Labels::default();
@@ -544,7 +540,10 @@ impl File<'_> {
 
     /// Sets the capacity and the priority of the CPUs of a `[[kind]]`.
     fn kind(&self, kind: &Kind, topology: &mut Topology, priorities: &mut Vec<Option<u32>>) -> Result<(), Error> {
-        let capacity = kind.capacity.as_ref().map(|value| self.number("capacity", value, 1..=1024));
+        let capacity = kind
+            .capacity
+            .as_ref()
+            .map(|value| self.number("capacity", value, 1..=1024));
         let capacity = capacity.transpose()?;
         let priority = self.priority(&kind.priority)?;
         if capacity.is_none() && priority.is_none() {
@@ -615,12 +614,9 @@ impl File<'_> {
         let given = speeds.get_ref().len();
         if given != cpus {
             let message = format!("found {given} {key} speeds, but {has} {cpus} {unit}");
-            return Err(self
-                .source
-                .error(speeds.span().start, message)
-                .hint(format!(
-                    "write one speed for each number of busy {unit}, for example [1.0, 0.62] for two {unit}"
-                )));
+            return Err(self.source.error(speeds.span().start, message).hint(format!(
+                "write one speed for each number of busy {unit}, for example [1.0, 0.62] for two {unit}"
+            )));
         }
         let mut previous = 1.0;
         for (index, speed) in speeds.get_ref().iter().enumerate() {

@@ -117,6 +117,9 @@ impl MachineSpec {
     /// Returns the speed of a CPU at its full frequency. The fastest CPU has 1024.
     pub fn speed(&self, cpu: u32) -> u32 {
         let cpu = cpu as usize;
-        self.speeds.get(cpu).copied().unwrap_or(self.topology.cpus[cpu].capacity)
+        self.speeds
+            .get(cpu)
+            .copied()
+            .unwrap_or(self.topology.cpus[cpu].capacity)
     }
 }

@@ -25,8 +25,8 @@
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;
 use crate::result::{
-    self, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult, LockResult, LostTasks, Migrations,
-    NoiseResult, Percentiles, Status, TaskResult, Throughput,
+    self, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult, LockResult, LostTasks,
+    Migrations, NoiseResult, Percentiles, Status, TaskResult, Throughput,
 };
 use crate::score::Better;
 use crate::summary::Ended;

@@ -6,8 +6,8 @@ use crate::figures::RunResult;
 use crate::histogram::Histogram;
 use crate::lost::lost_tasks;
 use crate::result::{
-    CallbackResult, FrequencyResult, IdleStateResult, LockResult, Migrations, NoiseResult, Run, Status, TaskResult, Throughput,
-    decimals, percent, ratio,
+    CallbackResult, FrequencyResult, IdleStateResult, LockResult, Migrations, NoiseResult, Run, Status, TaskResult,
+    Throughput, decimals, percent, ratio,
 };
 use crate::score::{Measured, Score, score};
 use crate::task::{RunState, Task};

@@ -148,7 +148,7 @@ fn errors_say_what_is_wrong() {
     assert!(
         error("nuna16").starts_with("machine: there is no machine \"nuna16\"\n  hint: did you mean numa16? use a name")
     );
-    assert!(error("whale").contains("known names: epyc-2s, hybrid, numa16,"));
+    assert!(error("whale").contains("known names: epyc-2s, hybrid, hybrid-itmt, numa16,"));
     assert!(error("node:2").contains(
         "\"node:2\" is not an hwloc synthetic machine: its last level is Node, expected pu\n  hint: write a syn"
     ));
@@ -648,16 +648,52 @@ fn frequencies_are_read_and_checked() {
     assert_eq!(file("", "").unwrap().spec.frequency, machine::Frequency::default());
     for (keys, rest, message) in [
         ("", section("governor = \"scedutil\""), "did you mean 'schedutil'?"),
-        ("", section("governor = \"ondemand\""), "known are performance, schedutil"),
+        (
+            "",
+            section("governor = \"ondemand\""),
+            "known are performance, schedutil",
+        ),
         ("", section("govenor = \"schedutil\""), "did you mean 'governor'?"),
-        ("", section("governor = \"schedutil\"\ndomain = \"socket\""), "known are core, llc, package"),
-        ("", section("governor = \"schedutil\"\nrate_limit_us = 1000001"), "expected 0 to 1000000"),
-        ("", section("governor = \"performance\"\nrate_limit_us = 5"), "only the governor \"schedutil\""),
-        ("", "[frequency]\ngovernor = \"performance\"".to_owned(), "'source' is missing"),
-        ("turbo = { speed = [1.0], source = \"s\" }", String::new(), "a package has up to 2 cores"),
-        ("turbo = { speed = [1.0, 1.1], source = \"s\" }", String::new(), "speed 2 of turbo is 1.1"),
-        ("turbo = { speed = [0.9, 0.9], source = \"s\" }", String::new(), "expected 1.0"),
-        ("turbo = { speed = [1.0, 0.9], source = \"\" }", String::new(), "the source is empty"),
+        (
+            "",
+            section("governor = \"schedutil\"\ndomain = \"socket\""),
+            "known are core, llc, package",
+        ),
+        (
+            "",
+            section("governor = \"schedutil\"\nrate_limit_us = 1000001"),
+            "expected 0 to 1000000",
+        ),
+        (
+            "",
+            section("governor = \"performance\"\nrate_limit_us = 5"),
+            "only the governor \"schedutil\"",
+        ),
+        (
+            "",
+            "[frequency]\ngovernor = \"performance\"".to_owned(),
+            "'source' is missing",
+        ),
+        (
+            "turbo = { speed = [1.0], source = \"s\" }",
+            String::new(),
+            "a package has up to 2 cores",
+        ),
+        (
+            "turbo = { speed = [1.0, 1.1], source = \"s\" }",
+            String::new(),
+            "speed 2 of turbo is 1.1",
+        ),
+        (
+            "turbo = { speed = [0.9, 0.9], source = \"s\" }",
+            String::new(),
+            "expected 1.0",
+        ),
+        (
+            "turbo = { speed = [1.0, 0.9], source = \"\" }",
+            String::new(),
+            "the source is empty",
+        ),
     ] {
         let error = file(keys, &rest).unwrap_err();
         assert!(error.contains(message), "{error}");
@@ -695,13 +731,43 @@ fn priorities_and_unknown_capacities_are_read_and_checked() {
     let none = kinds("").unwrap().spec;
     assert!(none.priorities.is_empty());
     for (result, message) in [
-        (groups("priority = 47", ""), "CPU 2 has no priority, but other CPUs have one"),
-        (groups("priority = 0", "priority = 1"), "priority is 0, expected 1 to 65535"),
+        (
+            groups("priority = 47", ""),
+            "CPU 2 has no priority, but other CPUs have one",
+        ),
+        (
+            groups("priority = 0", "priority = 1"),
+            "priority is 0, expected 1 to 65535",
+        ),
         (groups("prioriy = 1", ""), "did you mean 'priority'?"),
         (kinds("[[kind]]\ncpus = \"0\"\n"), "the [[kind]] sets nothing"),
         (kinds("[[kind]]\ncpus = \"0\"\npriority = 3\n"), "CPU 1 has no priority"),
     ] {
         let error = result.unwrap_err();
         assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn cpus_without_a_tick_are_read_and_checked() {
+    let file = |cpus: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:4 pu:1\"\nnohz_full = {cpus}\n");
+        file("nohz", &text)
+    };
+    let definition = file("\"3,1-2\"").unwrap();
+    assert_eq!(definition.spec.nohz_full, [1, 2, 3]);
+    let shown = machine::show(&definition);
+    assert!(
+        shown.contains("no tick while they run one task (nohz_full): CPUs 1-3\n"),
+        "{shown}"
+    );
+    for (cpus, message) in [
+        ("\"0-3\"", "all CPUs are in nohz_full"),
+        ("\"1-4\"", "4"),
+        ("\"x\"", "m.toml:4:13: "),
+        ("3", "string"),
+    ] {
+        let error = file(cpus).unwrap_err();
+        assert!(error.contains(message), "{cpus}: {error}");
     }
 }

@@ -3,6 +3,7 @@
 //! scheduler) and the random generator.
 
 use crate::hardware::caches::{self, Caches};
+use crate::hardware::cpufreq::Cpufreq;
 use crate::hardware::cpuidle::CpuIdle;
 use crate::hardware::cpuset::CpuSet;
 use crate::hardware::memory::Memory;
@@ -17,9 +18,12 @@ use crate::sched::ext::idle_masks::Idle;
 use crate::sched::fair::domains::Domains;
 use crate::sched::fair::numa::Numa;
 use crate::sched::fair::task_group::TaskGroups;
+use crate::sched::nohz_full::NohzFull;
 use crate::sched::rq::Rq;
 use crate::sched::rt::cpupri::RootDomain;
+use crate::sched::schedutil::Schedutil;
 use crate::sched::task::Task;
+use crate::sched::wakeup::SoftTimer;
 use crate::simulation::cost::Entry;
 use crate::simulation::event::{Event, EventQueue};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -62,6 +66,8 @@ pub struct Machine {
     pub(crate) free_tasks: Vec<TaskId>,
     /// Slot of each pid's task, indexed by the pid. IDLE if the task has exited.
     pub(crate) pids: Vec<TaskId>,
+    /// Sleeps with timer slack.
+    pub(crate) soft_timers: Vec<SoftTimer>,
     /// Live tasks, ordered by [`Task::sort_key`].
     pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
@@ -91,7 +97,11 @@ pub struct Machine {
     pub(crate) memory: Memory,
     pub numa: Numa,
     pub(crate) smt: Smt,
+    pub(crate) cpufreq: Cpufreq,
+    /// State of the frequency governor schedutil, if the machine uses it.
+    pub(crate) schedutil: Option<Box<Schedutil>>,
     pub(crate) cpuidle: CpuIdle,
+    pub(crate) nohz_full: NohzFull,
     pub(crate) domains: Domains,
     pub(crate) task_groups: TaskGroups,
     pub(crate) root_domain: RootDomain,
@@ -163,17 +173,20 @@ impl Machine {
             rqs: CpuSet::all(nr_cpus)
                 .iter()
                 .zip(&spec.topology.cpus)
-                .map(|(cpu, known)| Rq::new(cpu, known.capacity.into()))
+                .map(|(cpu, known)| Rq::new(cpu, spec.speed(cpu.nr()).into(), known.capacity.into()))
                 .collect(),
             locks: Locks::new(nr_cpus),
-            sync: Sync::new(&workload.resources),
+            sync: Sync::new(&workload.resources, &workload.tasks),
             noise,
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             memory: Memory::new(&spec, &workload),
             numa: Numa::new(&spec, &workload),
             smt: Smt::new(&spec),
+            cpufreq: Cpufreq::new(&spec),
+            schedutil: Schedutil::new(&spec),
             cpuidle: CpuIdle::new(&spec),
-            domains: Domains::new(&spec.topology),
+            nohz_full: NohzFull::new(&spec),
+            domains: Domains::new(&spec.topology, &spec.priorities),
             task_groups: task_groups(&layout, &workload, nr_cpus),
             root_domain: RootDomain::new(nr_cpus),
             online_cpus: CpuSet::all(nr_cpus),
@@ -200,6 +213,7 @@ impl Machine {
             events: EventQueue::new(nr_cpus),
             free_tasks: Vec::new(),
             pids: vec![IDLE],
+            soft_timers: Vec::new(),
             threads: BTreeMap::new(),
             nr_alive: 0,
             failed_forks: Vec::new(),
@@ -231,6 +245,7 @@ impl Machine {
                 );
             }
         }
+        machine.start_remote_ticks();
         machine.start_noise();
         for (index, disturbance) in machine.workload.disturbances.iter().enumerate() {
             let index = index as u32;

@@ -96,6 +96,7 @@ impl Machine {
             self.record_overhead(cpu);
         }
         self.finish_idle();
+        self.finish_frequencies();
         self.observe(Transition::End);
         self.verify();
         self.waiting_at_end = self.waiting_tasks();
@@ -153,7 +154,10 @@ impl Machine {
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
             Event::Disturb { index } => return self.disturb(index),
+            Event::Frequency { domain } => return self.frequency_changes(domain),
             Event::Noise { source } => return self.noise_interrupt(source),
+            Event::TickKick { cpu } => self.tick_kick(cpu),
+            Event::RemoteTick { cpu } => self.remote_tick(cpu),
             Event::Hrtick { cpu } => fair::hrtick(self, cpu),
             Event::CfsPeriod { group, generation } => fair::period_timer(self, group, generation),
             Event::CfsSlack { group, generation } => fair::slack_timer(self, group, generation),
@@ -267,7 +271,7 @@ impl Machine {
         let alive = self
             .tasks
             .iter()
-            .filter(|task| task.state() != State::Dead && !task.is_kthread());
+            .filter(|task| task.state() != State::Dead && !task.noise);
         Ended::Deadlock {
             waiting: alive.map(|task| task.pid()).collect(),
         }

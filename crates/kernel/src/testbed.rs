@@ -86,6 +86,7 @@ impl Bed {
             spawn: true,
             footprint_bytes: 0,
             touch_mbps: None,
+            attributes: workload::Attributes::default(),
         });
         self.workload.tasks.last_mut().expect("a task was pushed just now")
     }

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The machines that are built in, so that the command works without the repository.
-const BUILT_IN: [(&str, &str); 11] = [
+const BUILT_IN: [(&str, &str); 12] = [
     ("epyc-2s", include_str!("../../../machines/epyc-2s.toml")),
     ("hybrid", include_str!("../../../machines/hybrid.toml")),
+    ("hybrid-itmt", include_str!("../../../machines/hybrid-itmt.toml")),
     ("numa16", include_str!("../../../machines/numa16.toml")),
     ("numa32", include_str!("../../../machines/numa32.toml")),
     ("rpi4", include_str!("../../../machines/rpi4.toml")),
@@ -227,6 +228,10 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
             topology: found.topology,
             hz,
             cpuperf_min: 1024,
+            frequency: crate::Frequency::default(),
+            priorities: Vec::new(),
+            nohz_full: Vec::new(),
+            speeds: Vec::new(),
             kernel: KernelConfig::default(),
             noise: None,
             cpuidle: CpuIdle::default(),

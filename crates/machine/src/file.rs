@@ -15,7 +15,17 @@
 //! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
 //! numa_balancing = false                    # tasks and pages are not moved between nodes; default: true
 //! noise = "server"                          # background work; default: none
+//! turbo = { speed = [1.0, 0.94], source = "..." } # highest frequency by number of active cores; default: all 1.0
+//! nohz_full = "1-7"                         # CPUs without a tick while they run one task; default: none
+//! asym_capacity = false                     # the kernel does not know the capacities; default: true
 //! cpuidle = "menu"                          # or "off", "poll"; default: "menu" if there are states
+//!
+//! [frequency]                               # default: only a policy's targets change frequencies
+//! governor = "schedutil"                    # or "performance"
+//! domain = "core"                           # CPUs with one frequency: "core" (default), "llc", "package"
+//! transition_us = 20                        # from a request to the new frequency; default: 0
+//! rate_limit_us = 1000                      # default: 1.5 * transition_us, or 1000
+//! source = "..."
 //!
 //! [[idle_state]]                            # default: CPUs halt; leaving this takes costs.idle_exit
 //! name = "C1"
@@ -48,6 +58,7 @@
 //! cores = 6                                 # threads of a core have consecutive ids
 //! threads = 2                               # default: 1
 //! capacity = 1024                           # default: 1024, the fastest
+//! priority = 47                             # ITMT priority; all CPUs have one, or none
 //! package = 0                               # default: 0
 //! node = 0                                  # default: 0
 //! llc = 0                                   # default: one LLC per group
@@ -56,8 +67,8 @@
 //! llc_size = "24 MiB"
 //! ```
 //!
-//! In a file with `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`) set the
-//! capacities of CPUs. Unknown keys are errors, because a misspelt constant would otherwise
+//! In a file with `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`,
+//! `priority = 35`) set the capacities and priorities of CPUs. Unknown keys are errors, because a misspelt constant would otherwise
 //! silently have its default value.
 
 use crate::costs::{ByDistance, TASK_LINE};
@@ -77,6 +88,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use toml::Spanned;
 
+mod frequency;
 mod idle_states;
 
 /// Maximum size of a machine file in bytes.
@@ -94,6 +106,8 @@ struct Written {
     cpuperf_min: Option<Spanned<u32>>,
     smt_throughput: Option<Spanned<SmtThroughput>>,
     shared_speed: Option<Spanned<SmtThroughput>>,
+    turbo: Option<Spanned<SmtThroughput>>,
+    frequency: Option<Spanned<frequency::Written>>,
     topology: Option<Spanned<WrittenTopology>>,
     cpus: Option<Spanned<Vec<Spanned<Group>>>>,
     #[serde(default)]
@@ -108,6 +122,8 @@ struct Written {
     #[serde(default)]
     irq_time_accounting: bool,
     numa_balancing: Option<bool>,
+    asym_capacity: Option<bool>,
+    nohz_full: Option<Spanned<String>>,
     noise: Option<Spanned<String>>,
     cpuidle: Option<Spanned<String>>,
     #[serde(default)]
@@ -137,6 +153,7 @@ struct Group {
     cores: Spanned<u32>,
     threads: Option<Spanned<u32>>,
     capacity: Option<Spanned<u32>>,
+    priority: Option<Spanned<u32>>,
     package: Option<Spanned<u32>>,
     node: Option<Spanned<u32>>,
     llc: Option<Spanned<u32>>,
@@ -149,7 +166,8 @@ struct Group {
 #[serde(deny_unknown_fields)]
 struct Kind {
     cpus: Spanned<String>,
-    capacity: Spanned<u32>,
+    capacity: Option<Spanned<u32>>,
+    priority: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -214,9 +232,10 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
     }
     let hz = file.number("hz", &written.hz, 10..=10_000)?;
     let cpuperf_min = file.optional("cpuperf_min", &written.cpuperf_min, 1..=1024, 1024)?;
+    let mut priorities: Vec<Option<u32>> = Vec::new();
     let mut found = match (&written.topology, &written.cpus) {
         (Some(topology), None) => file.topology(topology, dir)?,
-        (None, Some(groups)) => file.groups(groups)?,
+        (None, Some(groups)) => file.groups(groups, &mut priorities)?,
         (Some(_), Some(groups)) => {
             return Err(source
                 .error(groups.span().start, "the file has both topology and [[cpus]]")
@@ -229,8 +248,9 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         }
     };
     for kind in &written.kind {
-        file.kind(kind.get_ref(), &mut found.topology)?;
+        file.kind(kind.get_ref(), &mut found.topology, &mut priorities)?;
     }
+    let priorities = file.priorities(&priorities, &written)?;
     let fastest = found.topology.cpus.iter().map(|c| c.capacity).max().unwrap_or(0);
     if fastest != 1024 {
         let kind = written.kind.first().map(|kind| kind.span().start);
@@ -290,6 +310,14 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         }
         None => Vec::new(),
     };
+    let mut speeds = Vec::new();
+    if written.asym_capacity == Some(false) {
+        for cpu in &mut found.topology.cpus {
+            speeds.push(std::mem::replace(&mut cpu.capacity, 1024));
+        }
+    }
+    let nohz_full = file.nohz_full(&written.nohz_full, &found.topology)?;
+    let frequency = file.frequency(&written.frequency, &written.turbo, &found.topology, &mut cost_sources)?;
     Ok(Definition {
         spec: MachineSpec {
             name: name.to_owned(),
@@ -297,6 +325,10 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
             topology: found.topology,
             hz,
             cpuperf_min,
+            frequency,
+            priorities,
+            nohz_full,
+            speeds,
             smt_throughput,
             shared_speed,
             kernel: KernelConfig {
@@ -410,7 +442,7 @@ impl File<'_> {
     }
 
     /// Builds a topology from `[[cpus]]` groups.
-    fn groups(&self, groups: &Spanned<Vec<Spanned<Group>>>) -> Result<Found, Error> {
+    fn groups(&self, groups: &Spanned<Vec<Spanned<Group>>>, priorities: &mut Vec<Option<u32>>) -> Result<Found, Error> {
         let mut cpus = Vec::new();
         let mut cores = 0;
         let mut labels = Labels::default();
@@ -444,7 +476,9 @@ impl File<'_> {
                 let message = format!("the machine has more than {MAX_CPUS} CPUs");
                 return Err(self.source.error(group.cores.span().start, message));
             }
+            let priority = self.priority(&group.priority)?;
             for _ in 0..group_cores {
+                priorities.extend((0..threads).map(|_| priority));
                 cpus.extend((0..threads).map(|thread| Cpu {
                     core: cores,
                     thread,
@@ -463,15 +497,71 @@ impl File<'_> {
         })
     }
 
-    /// Sets the capacity of the CPUs of a `[[kind]]`.
-    fn kind(&self, kind: &Kind, topology: &mut Topology) -> Result<(), Error> {
-        let capacity = self.number("capacity", &kind.capacity, 1..=1024)?;
+    /// Reads the key `nohz_full`.
+    fn nohz_full(&self, cpus: &Option<Spanned<String>>, topology: &Topology) -> Result<Vec<u32>, Error> {
+        let Some(cpus) = cpus else { return Ok(Vec::new()) };
+        let at = cpus.span().start;
+        let mut found = cpu_list::parse(cpus.get_ref(), topology.nr_cpus())
+            .map_err(|message| self.source.error(at, message).hint(cpu_list::EXAMPLE))?;
+        found.sort_unstable();
+        found.dedup();
+        if found.len() == topology.cpus.len() {
+            let error = self.source.error(at, "all CPUs are in nohz_full");
+            return Err(error.hint("leave out at least one CPU, which keeps the time and handles timers"));
+        }
+        Ok(found)
+    }
+
+    fn priority(&self, priority: &Option<Spanned<u32>>) -> Result<Option<u32>, Error> {
+        let number = priority
+            .as_ref()
+            .map(|value| self.number("priority", value, 1..=65_535));
+        number.transpose()
+    }
+
+    /// Returns the priority of each CPU. Either all CPUs have a priority or none has one.
+    fn priorities(&self, found: &[Option<u32>], written: &Written) -> Result<Vec<u32>, Error> {
+        if found.iter().all(Option::is_none) {
+            return Ok(Vec::new());
+        }
+        if let Some(cpu) = found.iter().position(Option::is_none) {
+            let kinds = written.kind.iter().filter(|kind| kind.get_ref().priority.is_some());
+            let groups = written.cpus.iter().flat_map(|groups| groups.get_ref());
+            let groups = groups.filter(|group| group.get_ref().priority.is_some());
+            let first = kinds.map(Spanned::span).chain(groups.map(Spanned::span)).next();
+            let error = self.source.error(
+                first.map_or(0, |span| span.start),
+                format!("CPU {cpu} has no priority, but other CPUs have one"),
+            );
+            return Err(error.hint("add the key priority to all [[cpus]] or [[kind]] entries"));
+        }
+        Ok(found.iter().copied().flatten().collect())
+    }
+
+    /// Sets the capacity and the priority of the CPUs of a `[[kind]]`.
+    fn kind(&self, kind: &Kind, topology: &mut Topology, priorities: &mut Vec<Option<u32>>) -> Result<(), Error> {
+        let capacity = kind
+            .capacity
+            .as_ref()
+            .map(|value| self.number("capacity", value, 1..=1024));
+        let capacity = capacity.transpose()?;
+        let priority = self.priority(&kind.priority)?;
+        if capacity.is_none() && priority.is_none() {
+            let error = self.source.error(kind.cpus.span().start, "the [[kind]] sets nothing");
+            return Err(error.hint("add capacity or priority"));
+        }
+        priorities.resize(topology.cpus.len(), None);
         let cpus = cpu_list::parse(kind.cpus.get_ref(), topology.nr_cpus()).map_err(|message| {
             let error = self.source.error(kind.cpus.span().start, message);
             error.hint(cpu_list::EXAMPLE)
         })?;
         for cpu in cpus {
-            topology.cpus[cpu as usize].capacity = capacity;
+            if let Some(capacity) = capacity {
+                topology.cpus[cpu as usize].capacity = capacity;
+            }
+            if priority.is_some() {
+                priorities[cpu as usize] = priority;
+            }
         }
         Ok(())
     }
@@ -524,16 +614,15 @@ impl File<'_> {
         let given = speeds.get_ref().len();
         if given != cpus {
             let message = format!("found {given} {key} speeds, but {has} {cpus} {unit}");
-            return Err(self
-                .source
-                .error(speeds.span().start, message)
-                .hint("write one speed for each number of busy threads: [1.0, 0.62] for two threads per core"));
+            return Err(self.source.error(speeds.span().start, message).hint(format!(
+                "write one speed for each number of busy {unit}, for example [1.0, 0.62] for two {unit}"
+            )));
         }
         let mut previous = 1.0;
         for (index, speed) in speeds.get_ref().iter().enumerate() {
             let value = *speed.get_ref();
             let expected = match index {
-                0 if value != 1.0 => "1.0, because a thread runs at full speed while its siblings are idle".to_owned(),
+                0 if value != 1.0 => "1.0, the full speed".to_owned(),
                 // NaN is in no range, so it is refused here.
                 _ if !(0.001..=previous).contains(&value) => format!("0.001 to {previous:?}, the speed before it"),
                 _ => {

@@ -20,6 +20,7 @@ pub mod costs;
 pub mod definition;
 mod file;
 mod file_costs;
+pub mod frequency;
 mod host;
 mod host_xml;
 pub mod idle;
@@ -37,6 +38,7 @@ mod xml;
 pub use catalog::{define, from_synthetic, from_toml, from_xml, list, load};
 pub use costs::{ByDistance, Costs};
 pub use definition::Definition;
+pub use frequency::{Frequency, FrequencyDomain, FrequencyGovernor};
 pub use idle::{CpuIdle, Governor, IdleState};
 pub use input::Error;
 pub use message::{Channels, MessageCosts};
@@ -86,6 +88,15 @@ pub struct MachineSpec {
     /// Lowest speed to which a policy can set a CPU, from 1 to 1024 (full speed). With 1024, all
     /// CPUs have a fixed speed.
     pub cpuperf_min: u32,
+    pub frequency: Frequency,
+    /// Priority of each CPU for ITMT (Intel Turbo Boost Max Technology 3.0): the scheduler prefers
+    /// CPUs with a higher number. Empty if CPUs have no priorities.
+    pub priorities: Vec<u32>,
+    /// CPUs without a tick while they run a single task (NO_HZ_FULL), in ascending order.
+    pub nohz_full: Vec<u32>,
+    /// Speed of each CPU; the fastest has 1024. Empty if the speeds are the capacities of the
+    /// topology, so that the kernel knows them.
+    pub speeds: Vec<u32>,
     /// Speeds of a hardware thread in 1/1024 of its full speed. The first entry applies while the
     /// thread is the only busy one of its core, the second while two threads are busy, and so on.
     /// There are as many entries as the largest core has threads.
@@ -100,4 +111,15 @@ pub struct MachineSpec {
     pub noise: Option<Noise>,
     pub cpuidle: CpuIdle,
     pub costs: Costs,
+}
+
+impl MachineSpec {
+    /// Returns the speed of a CPU at its full frequency. The fastest CPU has 1024.
+    pub fn speed(&self, cpu: u32) -> u32 {
+        let cpu = cpu as usize;
+        self.speeds
+            .get(cpu)
+            .copied()
+            .unwrap_or(self.topology.cpus[cpu].capacity)
+    }
 }

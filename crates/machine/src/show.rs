@@ -5,12 +5,14 @@ use crate::KernelConfig;
 use crate::catalog::Listed;
 use crate::costs::{ByDistance, CONSTANTS, Slot, TASK_LINE};
 use crate::definition::Definition;
+use crate::frequency::{FREQUENCY, FrequencyDomain, FrequencyGovernor, TURBO, name_of};
 use crate::idle::{self, Governor, IdleState};
 use crate::message::{CHANNELS, MessageCosts, source_name};
 use crate::noise;
 use crate::smt::{self, SHARED_SPEED, SMT_THROUGHPUT};
 use crate::topology::Topology;
 use input::cpu_list;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Returns the text that `machine show` prints.
@@ -39,6 +41,23 @@ pub fn show(definition: &Definition) -> String {
     if let Some(text) = kernel(spec.kernel) {
         let _ = writeln!(out, "kernel: {text}");
     }
+    if !spec.nohz_full.is_empty() {
+        let _ = writeln!(
+            out,
+            "no tick while they run one task (nohz_full): {}",
+            named(&spec.nohz_full)
+        );
+    }
+    if !spec.priorities.is_empty() {
+        let _ = writeln!(out, "ITMT priorities: {}", by_value(&spec.priorities));
+    }
+    if !spec.speeds.is_empty() {
+        let _ = writeln!(
+            out,
+            "speeds, which the kernel does not know: {}",
+            by_value(&spec.speeds)
+        );
+    }
     if let Some(noise) = spec.noise {
         let _ = writeln!(out, "background work: {}", noise.name());
     }
@@ -58,9 +77,21 @@ pub fn show(definition: &Definition) -> String {
         }
     }
     siblings(&mut out, definition);
+    frequencies(&mut out, definition);
     idle_states(&mut out, definition);
     costs(&mut out, definition);
     out
+}
+
+/// Formats one number per CPU: each value with the CPUs that have it, highest value first.
+fn by_value(values: &[u32]) -> String {
+    let mut cpus: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (cpu, &value) in (0..).zip(values) {
+        cpus.entry(value).or_default().push(cpu);
+    }
+    let rows = cpus.iter().rev();
+    let texts: Vec<String> = rows.map(|(value, cpus)| format!("{value} ({})", named(cpus))).collect();
+    texts.join(", ")
 }
 
 /// Returns the options of the kernel that differ from the default.
@@ -208,6 +239,9 @@ pub fn costs_page(definitions: &[Definition]) -> String {
             let source = smt_source(definition).replace('|', "\\|");
             let _ = writeln!(out, "| `{SMT_THROUGHPUT}` | {} | {source} |", speeds.join(", "));
         }
+        for (text, source) in frequency_rows(definition) {
+            let _ = writeln!(out, "| frequency | {text} | {} |", source.replace('|', "\\|"));
+        }
         for state in &spec.cpuidle.states {
             let (name, amount, source) = idle_row(definition, state);
             let _ = writeln!(out, "| idle state {name} | {amount} | {} |", source.replace('|', "\\|"));
@@ -240,6 +274,42 @@ fn siblings(out: &mut String, definition: &Definition) {
         }
         let _ = writeln!(out, "\n    {}", smt_source(definition));
     }
+}
+
+/// Writes the frequency governor and the highest frequencies, if the machine file contains them.
+fn frequencies(out: &mut String, definition: &Definition) {
+    for (text, source) in frequency_rows(definition) {
+        let _ = writeln!(out, "\n{text}\n    {source}");
+    }
+}
+
+/// Returns the description and the source of the frequency governor and of the highest
+/// frequencies, as far as the machine file contains them.
+fn frequency_rows(definition: &Definition) -> Vec<(String, String)> {
+    let mut rows = Vec::new();
+    let frequency = &definition.spec.frequency;
+    if let Some(source) = definition.cost_sources.get(FREQUENCY) {
+        let governor = name_of(&FrequencyGovernor::NAMES, frequency.governor);
+        let mut text = format!("frequency governor {governor}");
+        if frequency.governor == FrequencyGovernor::Schedutil {
+            let _ = write!(
+                text,
+                ", one frequency per {}, rate limit {} us, transition {} us",
+                name_of(&FrequencyDomain::NAMES, frequency.domain),
+                frequency.rate_limit_ns / 1000,
+                frequency.transition_ns / 1000
+            );
+        }
+        rows.push((text, source.clone()));
+    }
+    if let Some(source) = definition.cost_sources.get(TURBO) {
+        let mut text = "highest frequency by active cores of the package:".to_owned();
+        for (index, &speed) in frequency.turbo.iter().enumerate() {
+            let _ = write!(text, " {}: {}", index + 1, smt::decimal(speed));
+        }
+        rows.push((text, source.clone()));
+    }
+    rows
 }
 
 /// Writes the idle states, if the machine has a list of them.

@@ -25,8 +25,8 @@
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;
 use crate::result::{
-    self, CallbackResult, CheckedResult, ExitRecord, Fairness, IdleStateResult, LockResult, LostTasks, Migrations,
-    NoiseResult, Percentiles, Status, TaskResult, Throughput,
+    self, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult, LockResult, LostTasks,
+    Migrations, NoiseResult, Percentiles, Status, TaskResult, Throughput,
 };
 use crate::score::Better;
 use crate::summary::Ended;
@@ -223,6 +223,15 @@ figures! {
             .details_as("idle states", idle_states_line),
     ];
 
+    /// Mean frequency of each CPU while it was busy. Empty if the machine file names neither a
+    /// frequency governor nor turbo frequencies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    frequencies: Vec<FrequencyResult>, Known::Simulated, |run| run.frequencies() => [
+        Figure::new("mean frequency of busy CPUs", Unit::Percent, |r| result::mean_frequency(&r.frequencies))
+            .details_as("frequency", frequencies_line)
+            .measure("frequency_percent", 1.0),
+    ];
+
     /// CPU time that the kernel and the policy used, in percent of the time of all online CPUs.
     overhead_percent: f64, Known::Simulated, |run| result::percent(run.counts.overhead_ns.into(), run.cpu_ns) => [
         Figure::new("CPU time of kernel and policy, in percent", Unit::Percent, |r| Some(r.overhead_percent)).lower()
@@ -351,6 +360,16 @@ fn idle_states_line(r: &RunResult) -> Option<String> {
         .map(|state| format!("{} {} %", state.name, percent(state.percent)))
         .collect();
     (!shares.is_empty()).then(|| shares.join(", "))
+}
+
+/// Returns the line with the mean frequency of busy CPUs, and the lowest and highest mean of a CPU.
+fn frequencies_line(r: &RunResult) -> Option<String> {
+    let mean = result::mean_frequency(&r.frequencies)?;
+    let busy = r.frequencies.iter().filter(|cpu| cpu.busy_ns > 0);
+    let lowest = busy.clone().min_by(|a, b| a.percent.total_cmp(&b.percent))?;
+    let highest = busy.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+    let cpu = |of: &FrequencyResult| format!("{} % (CPU {})", percent(of.percent), of.cpu);
+    Some(format!("{} %, from {} to {}", percent(mean), cpu(lowest), cpu(highest)))
 }
 
 fn migrations_line(r: &RunResult) -> Option<String> {

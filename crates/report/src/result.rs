@@ -60,6 +60,9 @@ pub struct Run {
     pub numa_pages_migrated: u64,
     /// Time that the CPUs spent in each idle state, in ns. It does not contain exit latencies.
     pub idle_states: Vec<(String, u64)>,
+    /// For each CPU: the time in ns during which it was busy, and its mean frequency in that time in
+    /// 1/1024 of its highest frequency. Empty if the machine has no model of frequencies.
+    pub frequencies: Vec<(u64, u64)>,
     /// Names of the callbacks. `op` of `Event::Callback` is an index into this list.
     pub ops: Vec<String>,
     /// Names of the locks. `lock` of `Event::LockWait` is an index into this list. Locks without a
@@ -76,6 +79,25 @@ pub struct IdleStateResult {
     pub ns: u64,
     /// This time in percent of the time of all CPUs while they were online.
     pub percent: f64,
+}
+
+/// Mean frequency of a CPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FrequencyResult {
+    pub cpu: u32,
+    /// Time during which the CPU was busy.
+    pub busy_ns: u64,
+    /// Mean frequency in this time, in percent of the CPU's highest frequency.
+    pub percent: f64,
+}
+
+/// Returns the mean frequency of all CPUs while they were busy, in percent. Returns `None` if no
+/// CPU was busy.
+pub(crate) fn mean_frequency(cpus: &[FrequencyResult]) -> Option<f64> {
+    let busy: u64 = cpus.iter().map(|cpu| cpu.busy_ns).sum();
+    let sum: f64 = cpus.iter().map(|cpu| cpu.busy_ns as f64 * cpu.percent).sum();
+    (busy > 0).then(|| sum / busy as f64)
 }
 
 /// Totals of the background work (noise): kernel threads that do not belong to the workload.

@@ -6,8 +6,8 @@ use crate::figures::RunResult;
 use crate::histogram::Histogram;
 use crate::lost::lost_tasks;
 use crate::result::{
-    CallbackResult, IdleStateResult, LockResult, Migrations, NoiseResult, Run, Status, TaskResult, Throughput,
-    decimals, percent, ratio,
+    CallbackResult, FrequencyResult, IdleStateResult, LockResult, Migrations, NoiseResult, Run, Status, TaskResult,
+    Throughput, decimals, percent, ratio,
 };
 use crate::score::{Measured, Score, score};
 use crate::task::{RunState, Task};
@@ -419,6 +419,17 @@ impl<'a> Ended<'a> {
             percent: percent((*ns).into(), self.cpu_ns),
         };
         states.map(result).collect()
+    }
+
+    /// Returns the mean frequency of each CPU.
+    pub fn frequencies(&self) -> Vec<FrequencyResult> {
+        let cpus = (0..).zip(&self.run.frequencies);
+        let result = |(cpu, &(busy_ns, mean)): (u32, &(u64, u64))| FrequencyResult {
+            cpu,
+            busy_ns,
+            percent: percent(mean.into(), 1024),
+        };
+        cpus.map(result).collect()
     }
 
     /// Returns the totals of the background work, or `None` if the machine has none.

@@ -321,6 +321,11 @@ impl Running<'_> {
                 .into_iter()
                 .map(|time| (time.name, time.ns))
                 .collect(),
+            frequencies: machine
+                .busy_frequencies()
+                .into_iter()
+                .map(|cpu| (cpu.busy_ns, cpu.mean))
+                .collect(),
             ops: callback_names(),
             locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
         };

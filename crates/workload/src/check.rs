@@ -93,6 +93,7 @@ pub(crate) fn check(workload: &Workload) -> Checked {
             ..finding
         };
         endless(workload, program).map_err(in_program)?;
+        migration(program).map_err(in_program)?;
         locks(workload, program).map_err(in_program)?;
     }
     wakers_exist(workload)
@@ -172,9 +173,19 @@ fn disturbances(workload: &Workload) -> Checked {
 
 /// Checks the tasks: their programs, cgroups, policies and CPUs.
 fn tasks(workload: &Workload) -> Checked {
-    for task in &workload.tasks {
+    for (number, task) in (0..).zip(&workload.tasks) {
         let in_task = |message: &str| format!("task '{}': {message}", task.comm);
         too_long("a start time", task.start_ns)?;
+        too_long("a timer slack", task.attributes.timer_slack_ns.unwrap_or(0))?;
+        if let Some(parent) = task.attributes.parent {
+            let exists = workload.tasks.get(parent as usize).is_some_and(|parent| parent.spawn);
+            if !exists || parent >= number {
+                return Err(new_finding(
+                    in_task("its parent is not an earlier task that is created at the start"),
+                    "use the index of such a task in `tasks`",
+                ));
+            }
+        }
         if task.program as usize >= workload.programs.len() {
             return Err(new_finding(
                 in_task("its program does not exist"),
@@ -234,7 +245,7 @@ pub(crate) fn policy(policy: Policy) -> Checked {
                 ));
             }
         }
-        Policy::Idle | Policy::Deadline => {}
+        Policy::Idle | Policy::Deadline { .. } => {}
     }
     Ok(())
 }
@@ -382,6 +393,39 @@ impl Resource {
             | Resource::Channel { name, .. } => name,
         }
     }
+}
+
+/// Checks that each `migrate_enable` ends a section that a `migrate_disable` began, and that loops
+/// contain whole sections.
+fn migration(program: &Program) -> Result<(), (usize, Finding)> {
+    /// Greatest depth of nested sections.
+    const MAX_DEPTH: u32 = 1000;
+    let mut depth: u32 = 0;
+    let mut depths = Vec::with_capacity(program.ops.len());
+    for (pc, op) in program.ops.iter().enumerate() {
+        depths.push(depth);
+        match op {
+            Op::MigrateDisable if depth == MAX_DEPTH => {
+                let message = format!("migration is disabled more than {MAX_DEPTH} times");
+                return Err((pc, new_finding(message, "add migrate_enable")));
+            }
+            Op::MigrateDisable => depth += 1,
+            Op::MigrateEnable if depth == 0 => {
+                let message = "migration is enabled, but it was not disabled";
+                return Err((pc, new_finding(message, "add migrate_disable before it, or remove it")));
+            }
+            Op::MigrateEnable => depth -= 1,
+            Op::LoopBack { target, .. } if depths.get(*target as usize) != Some(&depth) => {
+                let message = "a round of a loop changes whether migration is disabled";
+                return Err((
+                    pc,
+                    new_finding(message, "use migrate_disable and migrate_enable in pairs"),
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Loops with at most this many rounds are accepted even if no time passes in them, because a short

@@ -61,8 +61,10 @@ pub enum Policy {
     },
     /// SCHED_DEADLINE, which precedes all other policies. The simulated kernel does not limit the
     /// runtime of such tasks, so their programs must do so. Only tasks of disturbances have this
-    /// policy.
-    Deadline,
+    /// policy. `bandwidth` is the reserved share of the CPU's time in 1/1024 (runtime / period).
+    Deadline {
+        bandwidth: u32,
+    },
     /// rt_priority is 1..=99; 99 is the highest.
     Fifo {
         rt_priority: u32,
@@ -160,6 +162,9 @@ pub enum Op {
     SetPolicy(Policy),
     /// Move the task to a cgroup, an index into [`Workload::cgroups`].
     SetCgroup(u32),
+    /// Keep the task on its CPU until the matching [`Op::MigrateEnable`] (migrate_disable()). Nests.
+    MigrateDisable,
+    MigrateEnable,
     /// Begin a request. Its response time counts from this step, or from the creation of the task
     /// if `arrival` is set.
     Begin {
@@ -292,6 +297,22 @@ pub struct TaskSpec {
     /// Bytes of the working set that the task touches per us of its work (MB/s). `None` is the rate
     /// of the machine.
     pub touch_mbps: Option<u32>,
+    pub attributes: Attributes,
+}
+
+/// Rare properties of a task. By default, the task has none of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Parent of a task that is created at the start, an index into [`Workload::tasks`]. `None` is
+    /// the kernel itself. A forked task always has the forking task as its parent.
+    pub parent: Option<TaskId>,
+    /// User id. `None` inherits the parent's; tasks without a parent belong to root.
+    pub uid: Option<u32>,
+    /// Whether the task is a kernel thread (PF_KTHREAD), which has no address space.
+    pub kthread: bool,
+    /// Time by which sleeps may end late, ns (PR_SET_TIMERSLACK). `None` inherits the parent's;
+    /// tasks without a parent have 0.
+    pub timer_slack_ns: Option<u64>,
 }
 
 /// A cgroup. Index 0 is always the root.

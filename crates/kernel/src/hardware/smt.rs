@@ -78,6 +78,9 @@ impl Machine {
     /// of all CPUs in its part of the machine.
     #[inline]
     pub(crate) fn set_busy(&mut self, cpu: CpuId, busy: bool) {
+        if self.cpufreq.tracks_busy {
+            self.track_busy(cpu, busy);
+        }
         if !self.smt.speeds.is_empty() {
             self.set_busy_in_part(cpu, busy);
         }
@@ -183,6 +186,7 @@ impl Machine {
         let mut busy = vec![0; self.smt.busy.len()];
         for rq in self.rqs.iter().filter(|rq| rq.curr != IDLE) {
             busy[self.smt.part_of[rq.cpu.index()]] += 1;
+            self.verify_frequency(rq.cpu);
             assert_eq!(
                 rq.speed,
                 self.current_speed(rq.cpu),

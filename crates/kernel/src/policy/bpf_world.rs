@@ -18,6 +18,8 @@ use bpf::memory::{RECORD, Region, Use};
 
 /// BPF_F_TIMER_ABS: the expiry is an absolute time.
 const TIMER_ABS: u64 = 1;
+/// BPF_F_TIMER_CPU_PIN: the timer stays on the CPU that starts it.
+const TIMER_CPU_PIN: u64 = 2;
 
 impl World for Machine {
     fn region(&self) -> &Region {
@@ -70,7 +72,7 @@ impl World for Machine {
             let own = &self.rqs[cpu];
             self.layout
                 .rq_struct_mut(cpu)
-                .advance(own.clock, own.capacity, own.curr == IDLE);
+                .advance(own.clock, own.known_capacity, own.curr == IDLE);
         }
         u64::from(cpu) * self.layout.rq_stride()
     }
@@ -160,6 +162,10 @@ impl World for Machine {
         // increases while a callback runs, so a callback that restarts its own timer cannot stop
         // the simulated time.
         let now = self.now_ns();
+        let target = match flags & TIMER_CPU_PIN {
+            0 => self.timer_target(self.this_cpu),
+            _ => self.this_cpu,
+        };
         let at = if flags & TIMER_ABS != 0 {
             ns.max(now)
         } else {
@@ -180,14 +186,14 @@ impl World for Machine {
         let slot = &mut timers.slots[number as usize];
         self.ext.timer_starts = self.ext.timer_starts.wrapping_add(1);
         let generation = self.ext.timer_starts;
-        slot.cpu = self.this_cpu;
+        slot.cpu = target;
         slot.pending = Some(generation);
         let event = Event::BpfTimer {
             timer: number,
             generation,
         };
         self.events.push(at, event);
-        self.note_timer(self.this_cpu, at, event);
+        self.note_timer(target, at, event);
         Ok(())
     }
 
@@ -222,6 +228,7 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     };
     // The timer interrupt raises HRTIMER_SOFTIRQ, which runs the callback.
     m.enter_timer_irq(cpu);
+    m.run_soft_timers(cpu);
     m.charge(cpu, u64::from(m.spec.costs.softirq_ns + m.spec.costs.callback_ns));
     let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;

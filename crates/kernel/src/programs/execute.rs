@@ -106,8 +106,10 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         Op::Io { bytes } => {
             if stage == 0 {
                 let ns = IO_LATENCY_NS + bytes * 1000 / IO_BYTES_PER_US;
+                m.tasks[task].in_iowait = true;
                 return sleep_until(m, task, m.now + ns, State::Uninterruptible);
             }
+            m.tasks[task].in_iowait = false;
             true
         }
         Op::Timer {
@@ -231,6 +233,16 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             }
             true
         }
+        Op::MigrateDisable => {
+            m.migrate_disable(task);
+            true
+        }
+        Op::MigrateEnable => {
+            // The task may have to move to another CPU, so the step is completed before.
+            m.tasks[task].program.done();
+            m.migrate_enable(task);
+            return None;
+        }
         Op::Begin { arrival } => {
             let local = m.local_time(cpu);
             let cursor = &mut m.tasks[task].program;
@@ -312,7 +324,15 @@ fn has_costs_of_its_own(op: &Op) -> bool {
 /// Makes the running task sleep until the time `at` (ns).
 fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Option<Next> {
     m.tasks[task].program.stage = 1;
-    m.wake_at(task, at);
+    // I/O is not subject to the slack of timers.
+    let slack = match state {
+        State::Interruptible => m.tasks[task].task_struct.timer_slack_ns,
+        _ => 0,
+    };
+    match slack {
+        0 => m.wake_at(task, at),
+        slack => m.wake_in_range(task, at, slack),
+    }
     Some(Next::Block(state))
 }
 

@@ -144,6 +144,7 @@ fn add_task(workload: &mut Workload, activity: &Activity, number: u32, cpu: u32,
         spawn: true,
         footprint_bytes: 0,
         touch_mbps: None,
+        attributes: workload::Attributes::default(),
     });
 }
 

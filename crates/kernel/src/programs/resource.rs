@@ -4,8 +4,8 @@
 
 use crate::simulation::id::{CpuId, TaskId};
 use machine::MessageCosts;
-use std::collections::{BTreeMap, VecDeque};
-use workload::{Channel, Resource};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use workload::{Channel, Resource, TaskSpec};
 
 /// Maximum amount of data in a TCP segment, in bytes. The MTU of the loopback device is 16 KiB plus
 /// headers (Linux 2.4).
@@ -26,6 +26,10 @@ pub(super) struct Message {
 pub struct Sync {
     /// Number of pending Spawn events.
     pub pending_spawns: u32,
+    /// Pids of tasks that are the parents of others, by their index in the workload.
+    pub created: BTreeMap<u32, u32>,
+    /// Tasks of the workload that are the parents of others.
+    parents: BTreeSet<u32>,
     /// CPU on which the next task without a start CPU of its own will start. Such tasks are
     /// distributed over the CPUs in turn.
     pub next_start: u32,
@@ -105,7 +109,7 @@ impl Shared {
 }
 
 impl Sync {
-    pub fn new(resources: &[Resource]) -> Sync {
+    pub fn new(resources: &[Resource], tasks: &[TaskSpec]) -> Sync {
         let shared = |resource: &Resource| match resource {
             Resource::Mutex {
                 priority_inheritance, ..
@@ -130,6 +134,7 @@ impl Sync {
         };
         Sync {
             resources: resources.iter().map(shared).collect(),
+            parents: tasks.iter().filter_map(|task| task.attributes.parent).collect(),
             ..Sync::default()
         }
     }
@@ -137,6 +142,13 @@ impl Sync {
     /// Returns the tgid of a process, which is the pid of its first task.
     pub fn process_leader(&mut self, process: u32, pid: u32) -> u32 {
         *self.leaders.entry(process).or_insert(pid)
+    }
+
+    /// Records the pid of a task that was created at the start, if it is the parent of others.
+    pub fn note_created(&mut self, index: u32, pid: u32) {
+        if self.parents.contains(&index) {
+            self.created.insert(index, pid);
+        }
     }
 
     /// Returns a number for a process that is created by fork.

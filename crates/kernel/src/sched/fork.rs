@@ -79,7 +79,10 @@ impl Machine {
             return None;
         }
         let pid = self.pids.len() as u32;
-        let (process, tgid) = if parent == IDLE {
+        let attributes = &spec.attributes;
+        let (process, tgid) = if attributes.kthread && parent != IDLE {
+            (self.sync.new_process(), pid)
+        } else if parent == IDLE {
             (spec.process, self.sync.process_leader(spec.process, pid))
         } else if thread {
             (self.tasks[parent].process, self.tasks[parent].tgid())
@@ -94,15 +97,32 @@ impl Machine {
         } else {
             self.find_task(tgid).unwrap_or(id)
         };
-        let above = (parent != IDLE).then_some(parent);
+        // A task that is created at the start can name its parent.
+        let named_parent = attributes
+            .parent
+            .and_then(|index| self.sync.created.get(&index).copied());
+        let named_parent = named_parent.and_then(|pid| self.find_task(pid));
+        let above = if parent == IDLE { named_parent } else { Some(parent) };
         let mut task_struct = self.layout.new_task_struct(&self.region, id, leader, above);
         task_struct.pid = pid as i32;
         task_struct.tgid = tgid as i32;
         task_struct.flags = self.noise.flags(index, &spec.comm) | layout::PF_FORKNOEXEC;
+        if attributes.kthread {
+            task_struct.flags |= layout::PF_KTHREAD;
+        }
         if task_struct.flags & layout::PF_KTHREAD != 0 {
             // Kernel threads have no address space.
             task_struct.mm = std::ptr::null_mut();
         }
+        if let Some(cred) = attributes.uid.map(|uid| self.layout.cred_addr(uid)) {
+            task_struct.cred = cred as *mut layout::cred;
+            task_struct.real_cred = task_struct.cred;
+        } else if let Some(above) = above {
+            task_struct.cred = self.tasks[above].task_struct.cred;
+            task_struct.real_cred = task_struct.cred;
+        }
+        let inherited = above.map_or(0, |above| self.tasks[above].timer_slack);
+        let timer_slack = attributes.timer_slack_ns.unwrap_or(inherited);
         task_struct.start_time = self.now;
         task_struct.start_boottime = self.now;
         task_struct.scx.tid = u64::from(pid);
@@ -126,6 +146,10 @@ impl Machine {
             wakee_flips: 0,
             wakee_flip_decay: 0,
             wake_generation,
+            in_iowait: false,
+            noise: self.noise.contains(index),
+            timer_slack,
+            timer_cpu: None,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             numa: None,
@@ -155,20 +179,23 @@ impl Machine {
         let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
         self.record_user_cpus(id, asked);
         self.nr_alive += 1;
-        if parent != IDLE {
-            self.tasks[parent].children += 1;
+        if let Some(above) = above {
+            self.tasks[above].children += 1;
+        }
+        if parent == IDLE {
+            self.sync.note_created(index, pid);
         }
         self.fork_footprint(parent, id);
         fair::numa::init_task(self, id);
         ext::task_created(self, id);
         self.class_task_fork(id);
         if let Err(errno) = ext::post_fork(self, id) {
-            self.cancel_fork(id, parent, errno);
+            self.cancel_fork(id, above.unwrap_or(IDLE), errno);
             return None;
         }
-        let parent_pid = match self.tasks[id].is_kthread() {
+        let parent_pid = match self.tasks[id].noise {
             true => trace::KTHREADD,
-            false => self.pid_of(parent),
+            false => self.pid_of(above.unwrap_or(IDLE)),
         };
         self.trace_text(
             self.this_cpu,
@@ -293,7 +320,7 @@ impl Machine {
         let t = &self.tasks[task];
         self.pids[t.pid() as usize] = IDLE;
         self.threads.remove(&t.sort_key());
-        let is_noise = t.is_kthread();
+        let is_noise = t.noise;
         self.nr_alive -= 1;
         self.noise.nr_tasks -= u32::from(is_noise);
         self.free_if_gone(task);

@@ -62,6 +62,8 @@ pub struct Rq {
     /// Work that the CPU does per ns at its frequency while the other hardware threads of its core
     /// are idle. It is 1024 on the machine's fastest CPU.
     pub capacity: u64,
+    /// Capacity at the CPU's frequency as the kernel knows it. The load averages are scaled by it.
+    pub known_capacity: u64,
     /// End of the device interrupt that the CPU is handling. Other interrupts, including the
     /// timer's, wait until then.
     pub irqs_off_until: u64,
@@ -115,9 +117,10 @@ impl Rq {
         self.need_resched || self.resched_deferred
     }
 
-    pub fn new(cpu: CpuId, capacity: u64) -> Rq {
+    pub fn new(cpu: CpuId, capacity: u64, known_capacity: u64) -> Rq {
         Rq {
             capacity,
+            known_capacity,
             speed: capacity,
             progressed: 0,
             cpu,

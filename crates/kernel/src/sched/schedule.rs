@@ -210,6 +210,9 @@ impl Machine {
         self.charge(cpu, cost);
         if prev != IDLE {
             self.tasks[prev].off_cpu_at = self.local_time(cpu);
+            if self.tasks[prev].migration_disabled() > 0 {
+                self.migrate_disable_switch(cpu, prev);
+            }
         }
         self.switch_footprints(cpu, prev, next);
         if next != IDLE {
@@ -298,6 +301,7 @@ impl Machine {
         if rq.idle() {
             if self.idle_tick(cpu) {
                 self.charge(cpu, u64::from(self.spec.costs.tick_ns));
+                self.run_soft_timers(cpu);
                 self.arm_tick(cpu);
             }
             return;
@@ -314,6 +318,7 @@ impl Machine {
         self.record_overhead(cpu);
         fair::trigger_load_balance(self, cpu);
         fair::numa::tick(self, cpu);
+        self.run_soft_timers(cpu);
         self.arm_tick(cpu);
     }
 
@@ -322,6 +327,9 @@ impl Machine {
     /// (tick_setup_sched_timer).
     pub(crate) fn arm_tick(&mut self, cpu: CpuId) {
         if self.rqs[cpu].tick_armed || (self.rqs[cpu].idle() && !self.idle_tick(cpu)) {
+            return;
+        }
+        if self.nohz_full.contains(cpu) && !self.rqs[cpu].idle() && self.can_stop_tick(cpu) {
             return;
         }
         let at = self.next_tick(cpu);

@@ -3,10 +3,12 @@
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
+use crate::policy::layout::cpumask;
 use crate::sched::class::{Class, flags};
 use crate::sched::observed::Transition;
+use crate::sched::task::State;
 use crate::sched::{ext, fair};
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use trace::MigrateReason;
 use workload::Policy;
 
@@ -22,6 +24,7 @@ impl Machine {
         self.finish_wakeup(task);
         self.set_cpus_mask(task, cpus);
         let cpu = self.tasks[task].cpu();
+        // A task with migration disabled moves when it enables migration again.
         if self.is_cpu_allowed(task, cpu) {
             return;
         }
@@ -33,6 +36,49 @@ impl Machine {
             self.move_queued_task(task, to, MigrateReason::Affinity);
         } else {
             self.set_task_cpu(task, to, MigrateReason::Affinity);
+        }
+    }
+
+    /// Keeps the running task on its CPU (migrate_disable). The calls nest.
+    pub(crate) fn migrate_disable(&mut self, task: TaskId) {
+        self.tasks[task].task_struct.migration_disabled += 1;
+    }
+
+    /// Ends a section in which the running task stays on its CPU (migrate_enable). If the task's
+    /// affinity has changed in the meantime, the task may have to move.
+    pub(crate) fn migrate_enable(&mut self, task: TaskId) {
+        let s = &mut *self.tasks[task].task_struct;
+        if s.migration_disabled != 1 {
+            // The check of the workload guarantees that each end has a beginning.
+            s.migration_disabled = s.migration_disabled.saturating_sub(1);
+            return;
+        }
+        let own = self.cpus_ptr(task).addr() as *mut cpumask;
+        if self.tasks[task].task_struct.cpus_ptr != own {
+            self.change_queued(task, |m| {
+                m.tasks[task].task_struct.cpus_ptr = own;
+                m.class_set_cpus_allowed(task);
+            });
+        }
+        self.tasks[task].task_struct.migration_disabled = 0;
+        let cpu = self.tasks[task].cpu();
+        if !self.is_cpu_allowed(task, cpu) {
+            let to = self.select_fallback_rq(task, cpu);
+            self.migrate_running(task, to, MigrateReason::Affinity);
+        }
+    }
+
+    /// Restricts the mask that a policy sees to `cpu`, because a task with migration disabled is
+    /// switched out there (migrate_disable_switch).
+    #[cold]
+    pub(crate) fn migrate_disable_switch(&mut self, cpu: CpuId, task: TaskId) {
+        let own = self.cpus_ptr(task).addr() as *mut cpumask;
+        if let Some(single) = self.layout.cpumask_of(cpu)
+            && self.tasks[task].task_struct.cpus_ptr == own
+            && self.tasks[task].state() != State::Dead
+        {
+            self.tasks[task].task_struct.cpus_ptr = single.addr() as *mut cpumask;
+            self.class_set_cpus_allowed(task);
         }
     }
 

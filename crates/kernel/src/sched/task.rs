@@ -84,6 +84,14 @@ pub struct Task {
     pub footprint: Footprint,
     /// State of NUMA balancing, if it is on and the task has a footprint.
     pub(crate) numa: Option<Box<fair::numa::NumaTask>>,
+    /// Whether the task waits for an I/O, or has not run since its completion (in_iowait).
+    pub in_iowait: bool,
+    /// Whether the task is background work of the machine and not part of the workload.
+    pub noise: bool,
+    /// Timer slack of the task while it has no real-time policy, ns (default_timer_slack_ns).
+    pub timer_slack: u64,
+    /// CPU of the timer that ends the task's sleep, if it is not the task's own CPU (NO_HZ_FULL).
+    pub timer_cpu: Option<CpuId>,
     pub children: u32,
     /// Number of the task's process in the simulator. Tasks of a process share an address space.
     pub process: u32,
@@ -209,7 +217,10 @@ impl Task {
             Policy::RoundRobin { rt_priority } => (SCHED_RR, rt_priority),
             Policy::Batch { .. } => (SCHED_BATCH, 0),
             Policy::Idle => (SCHED_IDLE, 0),
-            Policy::Deadline => (SCHED_DEADLINE, 0),
+            Policy::Deadline { bandwidth } => {
+                self.rt.bandwidth = bandwidth;
+                (SCHED_DEADLINE, 0)
+            }
             Policy::Ext { .. } => (SCHED_EXT, 0),
         };
         // The other policies keep the nice value, which has no effect on them.
@@ -218,7 +229,7 @@ impl Task {
                 Some((nice, PRIO_TO_WEIGHT[(nice + 20) as usize]))
             }
             Policy::Idle => Some((0, WEIGHT_IDLEPRIO)),
-            Policy::Deadline | Policy::Fifo { .. } | Policy::RoundRobin { .. } => None,
+            Policy::Deadline { .. } | Policy::Fifo { .. } | Policy::RoundRobin { .. } => None,
         };
         if let Some((nice, weight)) = fair {
             s.static_prio = 120 + nice;
@@ -230,6 +241,8 @@ impl Task {
             _ => s.static_prio,
         };
         s.normal_prio = s.prio;
+        // The timers of real-time tasks have no slack.
+        s.timer_slack_ns = if s.prio < 100 { 0 } else { self.timer_slack };
     }
 
     /// Returns whether the task may run on `cpu`. Most tasks may run on all CPUs, so this case is

@@ -15,6 +15,16 @@ use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
+/// A sleep that may end late (a hrtimer with a range).
+pub(crate) struct SoftTimer {
+    cpu: CpuId,
+    /// Time from which the sleep may end, ns.
+    from: u64,
+    task: TaskId,
+    /// `wake_generation` of the task while the timer is armed.
+    generation: u32,
+}
+
 impl Machine {
     /// Wakes a task on behalf of the running task (try_to_wake_up). Returns false if the task was
     /// not sleeping.
@@ -124,9 +134,12 @@ impl Machine {
         t.nr_cpus_allowed() > 1 && t.migration_disabled() == 0
     }
 
-    /// Returns whether a CPU is online and in the task's affinity.
+    /// Returns whether a CPU is online and in the task's affinity. A task with migration disabled
+    /// may stay on its CPU after a change of the affinity.
     pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
-        self.tasks[task].allows(cpu) && self.online_cpus.contains(cpu)
+        let t = &self.tasks[task];
+        let stays = || t.migration_disabled() > 0 && t.cpu() == cpu;
+        (t.allows(cpu) || stays()) && self.online_cpus.contains(cpu)
     }
 
     /// Returns an online CPU of the task's affinity, preferably on the same node as `near`.
@@ -160,6 +173,7 @@ impl Machine {
         self.observe(Transition::Queued { task });
         self.class_enqueue_task(cpu, task, flags);
         self.tasks[task].set_queued();
+        self.update_tick_dependency(cpu);
     }
 
     /// Removes a task from its queue on `cpu`. The task may be running.
@@ -235,13 +249,55 @@ impl Machine {
         if t.wake_generation != generation || t.state() == State::Dead {
             return;
         }
-        let cpu = if self.online_cpus.contains(t.cpu()) {
-            t.cpu()
+        let timer = self.wake_cpu(task);
+        let cpu = if self.online_cpus.contains(timer) {
+            timer
         } else {
             self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
         self.enter_timer_irq(cpu);
         self.wake(task, 0, 0);
+        self.run_soft_timers(cpu);
+    }
+
+    /// Schedules the wake-up of a sleeping task at the time `at` or up to `slack` ns later
+    /// (hrtimer_start_range_ns). The task's own interrupt arrives at the end of this time. If
+    /// another timer interrupts the CPU earlier, the task wakes up together with it.
+    pub(crate) fn wake_in_range(&mut self, task: TaskId, at: u64, slack: u64) {
+        self.wake_at(task, at.saturating_add(slack));
+        let t = &self.tasks[task];
+        self.soft_timers.push(SoftTimer {
+            cpu: self.wake_cpu(task),
+            from: at,
+            task,
+            generation: t.wake_generation,
+        });
+    }
+
+    /// Wakes the tasks whose sleep on `cpu` may end now. Called from each interrupt of a timer.
+    #[inline]
+    pub(crate) fn run_soft_timers(&mut self, cpu: CpuId) {
+        if !self.soft_timers.is_empty() {
+            self.run_pending_soft_timers(cpu);
+        }
+    }
+
+    #[inline(never)]
+    fn run_pending_soft_timers(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let mut due = Vec::new();
+        let tasks = &self.tasks;
+        self.soft_timers.retain(|timer| {
+            let armed = tasks[timer.task].wake_generation == timer.generation;
+            let expired = armed && timer.cpu == cpu && timer.from <= now;
+            if expired {
+                due.push(timer.task);
+            }
+            armed && !expired
+        });
+        for task in due {
+            self.wake(task, 0, 0);
+        }
     }
 
     /// Schedules the wake-up of a sleeping task at the time `at`.
@@ -249,7 +305,10 @@ impl Machine {
         let t = &mut self.tasks[task];
         t.wake_generation = t.wake_generation.wrapping_add(1);
         let generation = t.wake_generation;
-        let (cpu, at) = (self.tasks[task].cpu(), at.max(self.now));
+        let own = self.tasks[task].cpu();
+        let cpu = self.timer_target(own);
+        self.tasks[task].timer_cpu = (cpu != own).then_some(cpu);
+        let at = at.max(self.now);
         let event = Event::Wake { task, generation };
         self.events.push(at, event);
         self.note_timer(cpu, at, event);

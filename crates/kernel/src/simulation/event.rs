@@ -51,6 +51,13 @@ pub enum Event {
     Disturb { index: u32 },
     /// An interrupt of the background work arrives. `source` is its index in `Noise::interrupts`.
     Noise { source: u32 },
+    /// The CPUs of a frequency domain change to the frequency that schedutil requested. `domain` is
+    /// its index in `Schedutil::domains`.
+    Frequency { domain: u32 },
+    /// An IPI arrives that starts the tick of the CPU again (NO_HZ_FULL).
+    TickKick { cpu: CpuId },
+    /// A housekeeping CPU does the work of the tick for a CPU whose tick is stopped (NO_HZ_FULL).
+    RemoteTick { cpu: CpuId },
     /// A CPU goes online or offline.
     Hotplug { cpu: CpuId, online: bool },
     /// An IPI arrives that makes the CPU do nohz idle balancing or start its stopper thread.

@@ -163,6 +163,32 @@ fn a_cpu_runs_at_the_policys_performance_target() {
     assert_eq!(end_us(1024, 256, &["TARGET=0", "RAISED=1024"]), 5_000 + 8_750);
 }
 
+/// Returns the time in us at which the task of [`end_us`] ends on CPUs of full capacity with a
+/// frequency governor.
+fn governed_end_us(governor: machine::FrequencyGovernor, transition_us: u64, defines: &[&str]) -> u64 {
+    let mut spec = free(2);
+    spec.cpuperf_min = 256;
+    spec.frequency.governor = governor;
+    spec.frequency.transition_ns = transition_us * US;
+    let machine = Machine::new(spec, worker().workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "perf", defines);
+    run.run(200 * MS).assert_alive();
+    stop_ns(&run.records, 1) / US
+}
+
+#[test]
+fn a_governor_decides_about_the_policys_performance_target() {
+    use machine::FrequencyGovernor::{Performance, Schedutil};
+    assert_eq!(governed_end_us(Performance, 0, &["TARGET=512"]), 10_000);
+    assert_eq!(governed_end_us(Schedutil, 0, &["TARGET=512"]), 16_000);
+    // For 2 ms, the CPU still runs at full speed. The remaining 8 ms of work take 8 * 1024 / 640.
+    assert_eq!(governed_end_us(Schedutil, 2000, &["TARGET=512"]), 2000 + 12_800);
+    assert_eq!(
+        governed_end_us(Schedutil, 0, &["TARGET=0", "RAISED=1024"]),
+        5_000 + 8_750
+    );
+}
+
 #[test]
 fn a_cpu_runs_at_full_speed_after_the_policy_is_unloaded() {
     let mut spec = free(1);

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // Tests read and write files.
 
 mod attack;
+mod attributes;
 mod begin;
 mod calls;
 mod cgroups;
@@ -20,6 +21,7 @@ mod hotplug;
 mod kernel_time;
 mod local_time;
 mod maps;
+mod nohz_full;
 mod noise;
 mod partial;
 mod policies;

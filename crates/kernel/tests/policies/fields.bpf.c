@@ -26,6 +26,7 @@ struct kuid {
 	unsigned int val;
 };
 struct cred {
+	struct kuid uid;
 	struct kuid euid;
 };
 struct load_weight {
@@ -67,6 +68,8 @@ struct task_struct___full {
 	struct css_set *cgroups;
 	void *mempolicy;
 	struct cred *real_cred;
+	struct cred *cred;
+	u64 timer_slack_ns;
 	int numa_preferred_nid;
 	struct sched_info sched_info;
 	cpumask_t cpus_mask;
@@ -100,6 +103,7 @@ u64 weight, slice, load, cpu, state, on_cpu, on_rq, runtime, utime, stime, paren
 u64 policy_of_cpu, pcount, run_delay, clock_pelt, lost_idle_time, pelt_ran;
 u64 has_mm, cgroup_id, cgroup_level, css_parent_id, ancestor_id, nvcsw, nivcsw, start_time, nid, mempolicy, euid;
 u64 rq_curr_pid, rq_idle_pid, rq_cpu, rq_clock, tid, selected_cpu, missing, from_id_ok, migration_disabled, exit_state;
+u64 uid, timer_slack_ns, mask_in_callback, nr_set_cpumask;
 u64 now_ns, now_rq, comm_0, name_0, version, config_hz;
 u64 state_at_wakeup, on_rq_at_wakeup;
 u64 per_cpu_ok, has_cpustat = 7, on_cpu_at_end, curr_pid_at_end, runtime_at_end;
@@ -153,6 +157,8 @@ void SCX_OP(fields_running, struct task_struct *p)
 	nid = f->numa_preferred_nid;
 	mempolicy = (u64)f->mempolicy;
 	euid = f->real_cred->euid.val;
+	uid = f->cred->uid.val;
+	timer_slack_ns = f->timer_slack_ns;
 	cgrp = (void *)f->cgroups->dfl_cgrp;
 	cgroup_id = cgrp->kn->id;
 	cgroup_level = cgrp->level;
@@ -204,4 +210,13 @@ void SCX_OP(fields_stopping, struct task_struct *p, bool runnable)
 	}
 }
 
-SCX_OPS(fields_ops, .runnable = (void *)fields_runnable, .stopping = (void *)fields_stopping, .running = (void *)fields_running, .name = "fields");
+/* Reads the mask that the kernel passes after a change of the affinity. */
+void SCX_OP(fields_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
+{
+	if (p->comm[0] == 'w') {
+		mask_in_callback = cpumask->bits[0];
+		nr_set_cpumask++;
+	}
+}
+
+SCX_OPS(fields_ops, .set_cpumask = (void *)fields_set_cpumask, .runnable = (void *)fields_runnable, .stopping = (void *)fields_stopping, .running = (void *)fields_running, .name = "fields");

@@ -50,7 +50,7 @@ pub fn set_policy(policy: Policy) -> Result<(), Request> {
         Policy::Idle => (libc::SCHED_IDLE, 0, 0),
         // The kernel may refuse SCHED_DEADLINE (admission control). SCHED_FIFO with the highest
         // priority is the most similar policy without admission control.
-        Policy::Deadline => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, 99),
+        Policy::Deadline { .. } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, 99),
         Policy::Ext { nice } => (SCHED_EXT, nice, 0),
         // Because of the flag, child processes start as SCHED_OTHER. They then request their own
         // policy.

@@ -297,6 +297,8 @@ impl<'w> Task<'w> {
                 Op::SetAffinity(cpus) => self.allow(cpus.as_deref()),
                 Op::SetPolicy(policy) => self.note_refusal(set_policy(*policy)),
                 Op::SetCgroup(cgroup) => self.enter(*cgroup),
+                Op::MigrateDisable => shared.refused(Request::KernelOnly),
+                Op::MigrateEnable => {}
                 Op::Begin { arrival } => self.began = Some(if *arrival { self.created } else { clock() }),
                 Op::BeginWoken => self.began = Some(self.woken.unwrap_or_else(clock)),
                 Op::Done { count } => {
@@ -440,6 +442,22 @@ impl<'w> Task<'w> {
         let first = spec.start_cpu.map(|cpu| vec![cpu]);
         self.allow(spec.cpus.as_deref().or(first.as_deref()));
         self.note_refusal(set_policy(spec.policy));
+        if spec.attributes.kthread {
+            self.world.shared.refused(Request::KernelOnly);
+        }
+        if let Some(ns) = spec.attributes.timer_slack_ns {
+            // A slack of 0 would set the default. The smallest slack is 1 ns.
+            // SAFETY: this call changes only the calling thread.
+            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns.max(1)) };
+        }
+        if let Some(uid) = spec.attributes.uid {
+            let uid = libc::c_long::from(uid);
+            // The wrapper of the C library would change all threads of the process.
+            // SAFETY: this call changes only the calling thread.
+            if unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, -1) } != 0 {
+                self.world.shared.refused(Request::User);
+            }
+        }
     }
 
     fn allow(&self, cpus: Option<&[u32]>) {

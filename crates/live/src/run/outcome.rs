@@ -202,7 +202,7 @@ fn prio(policy: Policy) -> i32 {
     match policy {
         Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => 120 + nice,
         Policy::Idle => 120,
-        Policy::Deadline => 0,
+        Policy::Deadline { .. } => 0,
         Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => 99 - rt_priority as i32,
     }
 }

@@ -18,9 +18,12 @@ pub enum Request {
     Cgroup,
     /// Exec, which a task cannot do if its process has other threads.
     Exec,
+    /// A section without migration, or a kernel thread. Both exist only in the kernel.
+    KernelOnly,
+    User,
 }
 
-const REQUESTS: [(Request, &str, &str); 9] = [
+const REQUESTS: [(Request, &str, &str); 11] = [
     (
         Request::Affinity,
         "affinity",
@@ -50,6 +53,12 @@ const REQUESTS: [(Request, &str, &str); 9] = [
         "exec",
         "exec would end the other threads of the process, or the workload cannot be loaded again; the task only took the new name",
     ),
+    (
+        Request::KernelOnly,
+        "kernel feature",
+        "user space can neither disable migration nor create kernel threads; the tasks ran without",
+    ),
+    (Request::User, "user id", "run as root"),
 ];
 
 #[repr(C)]
@@ -84,6 +93,7 @@ impl Refusals {
             let errno = count.errno.load(Ordering::Relaxed) as i32;
             let why = match request {
                 Request::Exec => "a rename instead".to_owned(),
+                Request::KernelOnly => "not possible".to_owned(),
                 _ => io::Error::from_raw_os_error(errno).to_string(),
             };
             if number > 0 {

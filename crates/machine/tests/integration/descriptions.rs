@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of all kinds of descriptions that `--machine` accepts, and of the errors for invalid ones.
 
-use machine::{Governor, MachineSpec, define, load};
+use machine::{FrequencyDomain, FrequencyGovernor, Governor, MachineSpec, define, load};
 use std::path::{Path, PathBuf};
 
 fn data(file: &str) -> String {
@@ -148,7 +148,7 @@ fn errors_say_what_is_wrong() {
     assert!(
         error("nuna16").starts_with("machine: there is no machine \"nuna16\"\n  hint: did you mean numa16? use a name")
     );
-    assert!(error("whale").contains("known names: epyc-2s, hybrid, numa16,"));
+    assert!(error("whale").contains("known names: epyc-2s, hybrid, hybrid-itmt, numa16,"));
     assert!(error("node:2").contains(
         "\"node:2\" is not an hwloc synthetic machine: its last level is Node, expected pu\n  hint: write a syn"
     ));
@@ -611,4 +611,163 @@ fn a_file_sets_the_costs_of_some_kinds_of_channels() {
         "{shown}"
     );
     assert!(shown.contains("default; assumption: 2025 cycles"), "{shown}");
+}
+
+#[test]
+fn frequencies_are_read_and_checked() {
+    let file = |keys: &str, rest: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"pack:2 core:2 pu:2\"\n{keys}\n{rest}");
+        file("frequency", &text)
+    };
+    let section = |keys: &str| format!("[frequency]\n{keys}\nsource = \"a table\"\n");
+    let definition = file(
+        "turbo = { speed = [1.0, 0.75], source = \"a data sheet\" }",
+        &section("governor = \"schedutil\"\ndomain = \"package\"\ntransition_us = 20"),
+    )
+    .unwrap();
+    let frequency = &definition.spec.frequency;
+    assert_eq!(
+        *frequency,
+        machine::Frequency {
+            governor: FrequencyGovernor::Schedutil,
+            domain: FrequencyDomain::Package,
+            rate_limit_ns: 30_000,
+            transition_ns: 20_000,
+            turbo: vec![1024, 768],
+        }
+    );
+    let shown = machine::show(&definition);
+    assert!(
+        shown.contains(
+            "frequency governor schedutil, one frequency per package, rate limit 30 us, transition 20 us\n    a table\n"
+        ) && shown.contains("highest frequency by active cores of the package: 1: 1.00 2: 0.75\n    a data sheet\n"),
+        "{shown}"
+    );
+    let schedutil = file("", &section("governor = \"schedutil\"")).unwrap().spec.frequency;
+    assert_eq!((schedutil.rate_limit_ns, schedutil.transition_ns), (1_000_000, 0));
+    assert_eq!(file("", "").unwrap().spec.frequency, machine::Frequency::default());
+    for (keys, rest, message) in [
+        ("", section("governor = \"scedutil\""), "did you mean 'schedutil'?"),
+        (
+            "",
+            section("governor = \"ondemand\""),
+            "known are performance, schedutil",
+        ),
+        ("", section("govenor = \"schedutil\""), "did you mean 'governor'?"),
+        (
+            "",
+            section("governor = \"schedutil\"\ndomain = \"socket\""),
+            "known are core, llc, package",
+        ),
+        (
+            "",
+            section("governor = \"schedutil\"\nrate_limit_us = 1000001"),
+            "expected 0 to 1000000",
+        ),
+        (
+            "",
+            section("governor = \"performance\"\nrate_limit_us = 5"),
+            "only the governor \"schedutil\"",
+        ),
+        (
+            "",
+            "[frequency]\ngovernor = \"performance\"".to_owned(),
+            "'source' is missing",
+        ),
+        (
+            "turbo = { speed = [1.0], source = \"s\" }",
+            String::new(),
+            "a package has up to 2 cores",
+        ),
+        (
+            "turbo = { speed = [1.0, 1.1], source = \"s\" }",
+            String::new(),
+            "speed 2 of turbo is 1.1",
+        ),
+        (
+            "turbo = { speed = [0.9, 0.9], source = \"s\" }",
+            String::new(),
+            "expected 1.0",
+        ),
+        (
+            "turbo = { speed = [1.0, 0.9], source = \"\" }",
+            String::new(),
+            "the source is empty",
+        ),
+    ] {
+        let error = file(keys, &rest).unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn priorities_and_unknown_capacities_are_read_and_checked() {
+    let groups = |first: &str, second: &str| {
+        let text = format!(
+            "description = \"d\"\nhz = 100\nasym_capacity = false\n[[cpus]]\ncores = 1\nthreads = 2\nllc = 0\n{first}\n\
+             [[cpus]]\ncores = 2\nllc = 0\ncapacity = 600\n{second}\n"
+        );
+        file("itmt", &text)
+    };
+    let definition = groups("priority = 47", "priority = 35").unwrap();
+    let spec = &definition.spec;
+    assert_eq!(spec.priorities, [47, 47, 35, 35]);
+    assert_eq!(spec.speeds, [1024, 1024, 600, 600]);
+    assert!(spec.topology.cpus.iter().all(|cpu| cpu.capacity == 1024));
+    assert_eq!((spec.speed(0), spec.speed(3)), (1024, 600));
+    let shown = machine::show(&definition);
+    assert!(
+        shown.contains("ITMT priorities: 47 (CPUs 0-1), 35 (CPUs 2-3)\n")
+            && shown.contains("speeds, which the kernel does not know: 1024 (CPUs 0-1), 600 (CPUs 2-3)\n"),
+        "{shown}"
+    );
+    let kinds = |kinds: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:4 pu:1\"\n{kinds}");
+        file("itmt", &text)
+    };
+    let spec = kinds("[[kind]]\ncpus = \"0-2\"\npriority = 1\n[[kind]]\ncpus = \"3\"\npriority = 2\n");
+    let spec = spec.unwrap().spec;
+    assert_eq!((spec.priorities, spec.speeds), (vec![1, 1, 1, 2], vec![]));
+    let none = kinds("").unwrap().spec;
+    assert!(none.priorities.is_empty());
+    for (result, message) in [
+        (
+            groups("priority = 47", ""),
+            "CPU 2 has no priority, but other CPUs have one",
+        ),
+        (
+            groups("priority = 0", "priority = 1"),
+            "priority is 0, expected 1 to 65535",
+        ),
+        (groups("prioriy = 1", ""), "did you mean 'priority'?"),
+        (kinds("[[kind]]\ncpus = \"0\"\n"), "the [[kind]] sets nothing"),
+        (kinds("[[kind]]\ncpus = \"0\"\npriority = 3\n"), "CPU 1 has no priority"),
+    ] {
+        let error = result.unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn cpus_without_a_tick_are_read_and_checked() {
+    let file = |cpus: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:4 pu:1\"\nnohz_full = {cpus}\n");
+        file("nohz", &text)
+    };
+    let definition = file("\"3,1-2\"").unwrap();
+    assert_eq!(definition.spec.nohz_full, [1, 2, 3]);
+    let shown = machine::show(&definition);
+    assert!(
+        shown.contains("no tick while they run one task (nohz_full): CPUs 1-3\n"),
+        "{shown}"
+    );
+    for (cpus, message) in [
+        ("\"0-3\"", "all CPUs are in nohz_full"),
+        ("\"1-4\"", "4"),
+        ("\"x\"", "m.toml:4:13: "),
+        ("3", "string"),
+    ] {
+        let error = file(cpus).unwrap_err();
+        assert!(error.contains(message), "{cpus}: {error}");
+    }
 }

@@ -183,6 +183,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
         numa_faults_local: 32_768,
         numa_pages_migrated: 16_384,
         idle_states: vec![("POLL".into(), 0), ("C1".into(), 9_000_000), ("C6".into(), 21_000_000)],
+        frequencies: vec![(20_000_000, 1024), (10_000_000, 512)],
         ops: ["select_cpu", "enqueue", "dispatch"].map(String::from).to_vec(),
         locks: vec!["rq 0".into(), "dsq 0x1".into()],
     })

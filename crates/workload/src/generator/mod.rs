@@ -24,7 +24,7 @@ mod yielders;
 pub use arguments::{Arguments, Parameter, Unit};
 
 use crate::check::{MAX_TASKS, WHY_MAX_TASKS};
-use crate::program::{Cgroup, Policy, TaskSpec, Workload};
+use crate::program::{Attributes, Cgroup, Policy, TaskSpec, Workload};
 use input::{Error, suggest};
 
 /// A generator of workloads.
@@ -118,6 +118,7 @@ pub(crate) fn task(comm: &str, program: u32, process: u32) -> TaskSpec {
         spawn: true,
         footprint_bytes: 0,
         touch_mbps: None,
+        attributes: Attributes::default(),
     }
 }
 

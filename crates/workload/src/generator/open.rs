@@ -53,6 +53,13 @@ pub const GENERATOR: Generator = Generator {
             meaning: "squared coefficient of variation of H2",
         },
         Parameter {
+            name: "footprint",
+            unit: Unit::Bytes,
+            default: "0",
+            range: ("0", "1g"),
+            meaning: "working set of a job",
+        },
+        Parameter {
             name: "number",
             unit: Unit::Count,
             default: "",
@@ -96,6 +103,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     arrivals.policy = Policy::Fifo { rt_priority: 99 };
     let mut job = task("job", 1, 0);
     job.spawn = false;
+    job.footprint_bytes = a.get("footprint");
     workload.tasks = vec![arrivals, job];
     Ok(workload)
 }

@@ -34,6 +34,13 @@ pub const GENERATOR: Generator = Generator {
             meaning: "sleep after a round",
         },
         Parameter {
+            name: "footprint",
+            unit: Unit::Bytes,
+            default: "0",
+            range: ("0", "1g"),
+            meaning: "working set of a task",
+        },
+        Parameter {
             name: "duration",
             unit: Unit::Time,
             default: "1s",
@@ -55,6 +62,9 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("rounds", Some(a.get("duration")));
     workload.programs.push(program.finish());
     workload.tasks = (0..a.small("n")).map(|process| task("sleeper", 0, process)).collect();
+    for task in &mut workload.tasks {
+        task.footprint_bytes = a.get("footprint");
+    }
     begin::apply(a, &mut workload);
     Ok(workload)
 }

@@ -390,3 +390,18 @@ fn errors_say_what_is_wrong() {
         assert!(message.starts_with(spec) && message.contains(expected), "{message}");
     }
 }
+
+#[test]
+fn sleepers_and_jobs_have_a_working_set_on_request() {
+    let sizes = |text: &str| {
+        make(text)
+            .tasks
+            .iter()
+            .map(|task| task.footprint_bytes)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(sizes("sleepers:n=2"), [0, 0]);
+    assert_eq!(sizes("sleepers:n=2,footprint=64k"), [65_536, 65_536]);
+    // The source of the jobs has none.
+    assert_eq!(sizes("open:footprint=1m"), [0, 1 << 20]);
+}

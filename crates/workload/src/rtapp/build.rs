@@ -11,8 +11,8 @@ use super::sched::{Name, Sched};
 use super::task::{Phase, Task};
 use crate::builder::{Builder, Loop};
 use crate::check;
-use crate::program::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
-use input::{Error, Position};
+use crate::program::{Attributes, Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
+use input::{Error, Position, suggest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Builds the workload from the sections of a file.
@@ -39,11 +39,22 @@ pub fn build(
     };
     let mut positions = Vec::new();
     let mut specs = Vec::new();
+    let mut processes = Processes::default();
+    // For each task object, the index of its first task.
+    let mut firsts = Vec::new();
     for task in tasks {
         let (program, position, spec) = programs.task(global, task, input::index(workload.programs.len()))?;
         workload.programs.push(program);
         positions.push(position);
-        for _ in 0..task.instances {
+        let parent = parent(file, task, tasks, &firsts)?;
+        let mut spec = spec;
+        spec.attributes.parent = parent;
+        firsts.push(input::index(workload.tasks.len()));
+        spec.process = processes.number(file, task)?;
+        for instance in 0..task.instances {
+            if instance > 0 && task.kthread {
+                spec.process = processes.next();
+            }
             workload.tasks.push(spec.clone());
         }
         specs.push(spec);
@@ -69,6 +80,60 @@ pub fn build(
         }
     })?;
     Ok(workload)
+}
+
+/// Numbers of the processes of a file. Process 0 contains all tasks that name no process.
+#[derive(Default)]
+struct Processes {
+    names: BTreeMap<String, u32>,
+    last: u32,
+}
+
+impl Processes {
+    /// Returns the number of a task's process.
+    fn number(&mut self, file: File, task: &Task) -> Result<u32, Error> {
+        let Some(member) = task.process else {
+            return Ok(if task.kthread { self.next() } else { 0 });
+        };
+        let name = file.name(member)?;
+        if let Some(number) = self.names.get(name) {
+            return Ok(*number);
+        }
+        let number = self.next();
+        self.names.insert(name.to_owned(), number);
+        Ok(number)
+    }
+
+    /// Returns the number of a new process.
+    fn next(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
+}
+
+/// Returns the parent of a task, as an index into the workload's tasks. `firsts` contains the first
+/// task of each earlier object.
+fn parent(file: File, task: &Task, tasks: &[Task], firsts: &[u32]) -> Result<Option<u32>, Error> {
+    let Some(member) = task.parent else { return Ok(None) };
+    let name = file.name(member)?;
+    let earlier = &tasks[..firsts.len()];
+    let Some(at) = earlier.iter().position(|other| other.name == name) else {
+        let error = file.error(
+            member.node.at,
+            format!("the parent \"{name}\" is not an earlier task of the file"),
+        );
+        let names: Vec<&str> = earlier.iter().map(|other| other.name).collect();
+        return Err(match names.is_empty() {
+            true => error.hint("move the parent before its children"),
+            false => error.hint(suggest::hint(name, &names)),
+        });
+    };
+    if earlier[at].instances == 0 {
+        return Err(file
+            .error(member.node.at, format!("the parent \"{name}\" is never created"))
+            .hint("set \"instance\" of the parent to 1 or more"));
+    }
+    Ok(Some(firsts[at]))
 }
 
 fn root() -> Cgroup {
@@ -252,6 +317,12 @@ impl Programs<'_> {
                 .footprint
                 .unwrap_or_else(|| footprint(&built, global.mem_buffer_size)),
             touch_mbps: task.touch,
+            attributes: Attributes {
+                parent: None,
+                uid: task.uid,
+                kthread: task.kthread,
+                timer_slack_ns: task.slack_ns,
+            },
         };
         Ok((built, out.positions, spec))
     }

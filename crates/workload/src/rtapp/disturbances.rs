@@ -6,7 +6,7 @@ use super::file::{Fields, File, INT_MAX};
 use super::json::{Member, Value};
 use crate::builder::Builder;
 use crate::disturbance::{Action, Disturbance};
-use crate::program::{Cgroup, Dist, Op, Policy, TaskSpec, Workload};
+use crate::program::{Attributes, Cgroup, Dist, Op, Policy, TaskSpec, Workload};
 use input::{Error, Position};
 
 /// Keys that need a "taskgroup". If an object has several of them, they take effect in this order.
@@ -52,7 +52,10 @@ const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
 /// # Errors
 /// Fails if the workload has disturbances, or a SCHED_DEADLINE task, which only disturbances add.
 pub fn refuse(workload: &Workload) -> Result<(), Error> {
-    let deadline = workload.tasks.iter().any(|task| task.policy == Policy::Deadline);
+    let deadline = workload
+        .tasks
+        .iter()
+        .any(|task| matches!(task.policy, Policy::Deadline { .. }));
     if deadline || !workload.disturbances.is_empty() {
         return Err(Error::at(&workload.name, "rt-app's format has no disturbances").hint("remove the disturbances"));
     }
@@ -186,7 +189,10 @@ fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Er
         kind: match member.key.as_str() {
             "irq" => Kind::Irq,
             "fifo" => Kind::Task("fifo", Policy::Fifo { rt_priority: priority }),
-            _ => Kind::Task("deadline", Policy::Deadline),
+            _ => {
+                let bandwidth = (u128::from(length_ns) * 1024 / u128::from(period_ns)) as u32;
+                Kind::Task("deadline", Policy::Deadline { bandwidth })
+            }
         },
         cpus: file.cpus(member)?,
         length_ns,
@@ -239,6 +245,7 @@ impl Noise {
                 spawn: true,
                 footprint_bytes: 0,
                 touch_mbps: None,
+                attributes: Attributes::default(),
             });
             workload.programs.push(program.finish());
         }
@@ -408,7 +415,7 @@ mod tests {
             tasks[1..],
             [
                 ("fifo/2", Policy::Fifo { rt_priority: 3 }, 7_000, Some(2), 1),
-                ("deadline/3", Policy::Deadline, 8_000, Some(3), 2),
+                ("deadline/3", Policy::Deadline { bandwidth: 102 }, 8_000, Some(3), 2),
             ]
         );
         assert_eq!(w.programs[2].ops[2], Op::Runtime(Dist::Fixed(5_000)));

@@ -39,6 +39,8 @@ pub enum Event {
     Poll,
     Begin,
     Done,
+    MigrateDisable,
+    MigrateEnable,
 }
 
 /// Names of the events. A key has the first event in this list with whose name it begins. A name
@@ -69,6 +71,8 @@ const EVENTS: &[(&str, Event)] = &[
     ("poll", Event::Poll),
     ("begin", Event::Begin),
     ("done", Event::Done),
+    ("migrate_disable", Event::MigrateDisable),
+    ("migrate_enable", Event::MigrateEnable),
 ];
 
 /// Returns the event of a key.
@@ -187,15 +191,23 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             };
             vec![Op::Lock(mutex), between, Op::Unlock(mutex)]
         }
-        Event::Yield => match member.node.value {
-            Value::Missing | Value::Null | Value::String(_) => vec![Op::Yield],
-            _ => {
+        Event::Yield | Event::MigrateDisable | Event::MigrateEnable => {
+            if !matches!(member.node.value, Value::Missing | Value::Null | Value::String(_)) {
                 let found = member.node.value.kind();
+                let name = EVENTS
+                    .iter()
+                    .find(|(_, known)| *known == event)
+                    .map_or("", |(name, _)| *name);
                 return Err(file
-                    .error(member.node.at, format!("\"yield\" takes a string, found {found}"))
+                    .error(member.node.at, format!("\"{name}\" takes a string, found {found}"))
                     .hint("use an empty string: \"\""));
             }
-        },
+            vec![match event {
+                Event::MigrateDisable => Op::MigrateDisable,
+                Event::MigrateEnable => Op::MigrateEnable,
+                _ => Op::Yield,
+            }]
+        }
         Event::Fork => {
             let name = file.name(member)?;
             let Some(task) = cx.tasks.iter().position(|task| *task == name) else {

@@ -28,6 +28,8 @@
 //! - the `footprint` of a task in bytes, which defaults to the bytes that its `mem` events write;
 //! - the rate `touch` in MB/s at which a task touches its footprint, which defaults to the rate of
 //!   the machine;
+//! - the `process`, `parent`, `uid`, `kthread` and timer `slack` of a task;
+//! - the events `migrate_disable` and `migrate_enable`;
 //! - `disturbances` at the top level, which change the machine during the run.
 //!
 //! If a file has no `done`, each round of a task's loop or of an endless phase counts as one

@@ -55,7 +55,7 @@ impl Name {
             Policy::Idle => Name::Idle,
             Policy::Ext { .. } => Name::Ext,
             // SCHED_DEADLINE does not occur here, because the tasks of a file cannot have it.
-            Policy::Fifo { .. } | Policy::Deadline => Name::Fifo,
+            Policy::Fifo { .. } | Policy::Deadline { .. } => Name::Fifo,
             Policy::RoundRobin { .. } => Name::RoundRobin,
         }
     }

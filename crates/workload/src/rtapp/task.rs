@@ -25,6 +25,14 @@ pub struct Task<'n> {
     /// Rate in MB/s at which the task touches its working set. `None` means the rate of the
     /// machine.
     pub touch: Option<u32>,
+    /// Name of the task's process. `None` means the process of all tasks without this key.
+    pub process: Option<&'n Member>,
+    /// Name of the parent task.
+    pub parent: Option<&'n Member>,
+    pub uid: Option<u32>,
+    pub kthread: bool,
+    /// Timer slack in ns.
+    pub slack_ns: Option<u64>,
     pub phases: Vec<Phase<'n>>,
     pub set: Settings<'n>,
 }
@@ -48,7 +56,22 @@ pub struct Settings<'n> {
 /// Highest rate at which a task can touch its working set: 1 TB/s.
 const MAX_TOUCH: i64 = 1_000_000;
 
-const TASK_KEYS: &[&str] = &["instance", "delay", "loop", "footprint", "touch", "phases"];
+/// Highest user id; 4294967295 means "no user".
+const MAX_UID: i64 = u32::MAX as i64 - 1;
+
+const TASK_KEYS: &[&str] = &[
+    "instance",
+    "delay",
+    "loop",
+    "footprint",
+    "touch",
+    "process",
+    "parent",
+    "uid",
+    "kthread",
+    "slack",
+    "phases",
+];
 const PHASE_KEYS: &[&str] = &["loop"];
 const SETTINGS_KEYS: &[&str] = &["cpus", "taskgroup", "nodes_membind"];
 
@@ -86,6 +109,11 @@ fn task<'n>(file: File, parent: &'n Member) -> Result<Task<'n>, Error> {
         rounds: None,
         footprint: None,
         touch: None,
+        process: None,
+        parent: None,
+        uid: None,
+        kthread: false,
+        slack_ns: None,
         phases: Vec::new(),
         set: Settings::default(),
     };
@@ -111,8 +139,26 @@ fn task<'n>(file: File, parent: &'n Member) -> Result<Task<'n>, Error> {
             "loop" => task.rounds = file.rounds(member)?,
             "touch" => task.touch = Some(file.int(member, " MB/s", 0..=MAX_TOUCH)?),
             "footprint" => task.footprint = Some(file.int(member, " bytes", 0..=INT_MAX)?),
+            "process" => {
+                file.name(member)?;
+                task.process = Some(member);
+            }
+            "parent" => {
+                file.name(member)?;
+                task.parent = Some(member);
+            }
+            "uid" => task.uid = Some(file.int(member, "", 0..=MAX_UID)?),
+            "kthread" => task.kthread = file.bool(member)?,
+            "slack" => task.slack_ns = Some(file.usec(member)?),
             _ => task.phases = phases(file, member)?,
         }
+    }
+    if let Some(process) = task.process
+        && task.kthread
+    {
+        return Err(file
+            .error(process.at, "a kernel thread is a process of its own")
+            .hint("remove \"process\" or \"kthread\""));
     }
     if let Some((_, first)) = events.first()
         && !task.phases.is_empty()

@@ -564,3 +564,66 @@ fn errors_name_what_cannot_be_written() {
     let first = &again.tasks[0];
     assert_eq!((first.footprint_bytes, first.touch_mbps), (2048, Some(9000)));
 }
+
+#[test]
+fn rare_properties_of_tasks_are_read_and_written() {
+    let text = r#"{ "tasks" : {
+        "main" : { "uid" : 1000, "slack" : 50, "loop" : 3, "run" : 10 },
+        "a" : { "process" : "server", "parent" : "main", "instance" : 2, "loop" : 1, "run" : 10 },
+        "b" : { "process" : "server", "loop" : 1, "migrate_disable" : "", "run" : 10, "migrate_enable" : "" },
+        "k" : { "kthread" : true, "instance" : 2, "loop" : 1, "run" : 10 }
+    } }"#;
+    let workload = super::read(text, "file.json").unwrap();
+    let processes: Vec<u32> = workload.tasks.iter().map(|task| task.process).collect();
+    assert_eq!(processes, [0, 1, 1, 1, 2, 3]);
+    let attributes: Vec<_> = workload.tasks.iter().map(|task| task.attributes.clone()).collect();
+    assert_eq!(
+        (attributes[0].uid, attributes[0].timer_slack_ns, attributes[1].parent),
+        (Some(1000), Some(50_000), Some(0))
+    );
+    assert!(attributes[4].kthread && attributes[5].kthread && !attributes[3].kthread);
+    assert_eq!(workload.programs[2].ops[0], Op::MigrateDisable);
+    let written = super::to_rtapp_json(&workload).unwrap();
+    let again = super::read(&written, "file.json").unwrap();
+    assert_eq!(
+        (again.tasks, again.programs),
+        (workload.tasks, workload.programs),
+        "{written}"
+    );
+}
+
+#[test]
+fn wrong_properties_of_tasks_are_refused() {
+    let refused = |task: &str| {
+        let text = format!(
+            r#"{{ "tasks" : {{ "main" : {{ "loop" : 1, "run" : 1 }}, "b" : {{ {task} "loop" : 2, "run" : 1 }} }} }}"#
+        );
+        super::read(&text, "file.json").unwrap_err().to_string()
+    };
+    for (task, message) in [
+        (r#""parent" : "mian","#, "did you mean 'main'?"),
+        (r#""parent" : "b","#, "the parent \"b\" is not an earlier task"),
+        (r#""uid" : -1,"#, "expected 0 to 4294967294"),
+        (r#""uid" : 4294967295,"#, "out of range"),
+        (r#""uid" : "root","#, "found a string"),
+        (r#""slack" : -5,"#, "\"slack\""),
+        (r#""kthread" : 1,"#, "\"kthread\""),
+        (
+            r#""kthread" : true, "process" : "p","#,
+            "a kernel thread is a process of its own",
+        ),
+        (r#""proces" : "p","#, "did you mean 'process'?"),
+        (r#""migrate_enable" : "","#, "it was not disabled"),
+        (
+            r#""migrate_disable" : "","#,
+            "a round of a loop changes whether migration is disabled",
+        ),
+        (r#""migrate_disable" : 1,"#, "\"migrate_disable\" takes a string"),
+    ] {
+        let error = refused(task);
+        assert!(error.contains(message), "{task}: {error}");
+    }
+    let text = r#"{ "tasks" : { "a" : { "instance" : 0, "loop" : 1, "run" : 1 }, "b" : { "parent" : "a", "loop" : 1, "run" : 1 } } }"#;
+    let error = super::read(text, "file.json").unwrap_err().to_string();
+    assert!(error.contains("the parent \"a\" is never created"), "{error}");
+}

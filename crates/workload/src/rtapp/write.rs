@@ -67,6 +67,8 @@ fn quote(text: &str) -> String {
 struct Group<'w> {
     name: String,
     spec: &'w TaskSpec,
+    /// Index of the first task in `Workload::tasks`.
+    first: u32,
     instances: u32,
     /// If forks create these tasks, the index of their template in `Workload::tasks`.
     template: Option<u32>,
@@ -83,9 +85,6 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
                     .hint("rt-app's format cannot express this; remove it from the workload"),
             )
         };
-        if spec.process != workload.tasks[0].process {
-            return unfit("its own process");
-        }
         if spec.start_cpu.is_some() {
             return unfit("a CPU on which it is created");
         }
@@ -94,6 +93,8 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
         }
         let started = |spec: &TaskSpec| TaskSpec {
             spawn: true,
+            // Each instance of a kernel thread is a process of its own.
+            process: if spec.attributes.kthread { 0 } else { spec.process },
             ..spec.clone()
         };
         let is_equal = |group: &Group| started(group.spec) == started(spec);
@@ -113,6 +114,7 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
             None => groups.push(Group {
                 name: spec.comm.clone(),
                 spec,
+                first: index,
                 instances: u32::from(spec.spawn),
                 template: (!spec.spawn).then_some(index),
             }),
@@ -240,6 +242,32 @@ impl Text<'_> {
             .push(format!("{}{} : {value}", "\t".repeat(depth), quote(key)));
     }
 
+    /// Writes the process of a task and its rare properties.
+    fn attributes(&mut self, group: &Group) -> Result<(), Error> {
+        let spec = group.spec;
+        let attributes = &spec.attributes;
+        if spec.process != self.workload.tasks[0].process && !attributes.kthread {
+            self.line(3, "process", &format!("\"p{}\"", spec.process));
+        }
+        if let Some(parent) = attributes.parent {
+            let Some(parent) = self.groups.iter().find(|other| other.first == parent) else {
+                return Err(self.unfit(group, "a parent that is not the first task of its name"));
+            };
+            self.line(3, "parent", &quote(&parent.name));
+        }
+        if let Some(uid) = attributes.uid {
+            self.line(3, "uid", &uid.to_string());
+        }
+        if attributes.kthread {
+            self.line(3, "kthread", "true");
+        }
+        if let Some(ns) = attributes.timer_slack_ns {
+            let slack = self.usec(group, ns)?;
+            self.line(3, "slack", &slack);
+        }
+        Ok(())
+    }
+
     fn task(&mut self, group: &Group) -> Result<(), Error> {
         let spec = group.spec;
         let program = &self.workload.programs[spec.program as usize];
@@ -263,6 +291,7 @@ impl Text<'_> {
         if let Some(mbps) = spec.touch_mbps {
             self.line(3, "touch", &mbps.to_string());
         }
+        self.attributes(group)?;
         self.line(3, "loop", &rounds(shape.rounds));
         let (begin, mut end) = shape.body;
         if self.implicit_done && program.ops[end - 1] == (Op::Done { count: 1 }) {
@@ -370,7 +399,7 @@ impl Text<'_> {
             Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => {
                 self.line(depth, "priority", &rt_priority.to_string());
             }
-            Policy::Idle | Policy::Deadline => {}
+            Policy::Idle | Policy::Deadline { .. } => {}
         }
     }
 
@@ -454,6 +483,8 @@ impl Text<'_> {
             Op::Recv(id) => ("recv", name(id)),
             Op::Poll(id) => ("poll", name(id)),
             Op::Yield => ("yield", "\"\"".into()),
+            Op::MigrateDisable => ("migrate_disable", "\"\"".into()),
+            Op::MigrateEnable => ("migrate_enable", "\"\"".into()),
             Op::Fork { task, thread: true } => {
                 let spec = &self.workload.tasks[*task as usize];
                 let target = self

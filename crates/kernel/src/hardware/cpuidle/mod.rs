@@ -112,15 +112,15 @@ impl Machine {
             Event::Resched { cpu }
             | Event::Wakeups { cpu }
             | Event::NohzBalance { cpu }
+            | Event::TickKick { cpu }
             | Event::ExtDeferred { cpu } => cpu,
             Event::Tick { cpu, generation }
                 if self.rqs[cpu].tick_generation == generation && self.cpuidle.cpus[cpu].tick =>
             {
                 cpu
             }
-            Event::Wake { task, generation } if self.tasks[task].wake_generation == generation => {
-                self.tasks[task].cpu()
-            }
+            Event::Wake { task, generation } if self.tasks[task].wake_generation == generation => self.wake_cpu(task),
+            Event::RemoteTick { cpu } => self.timer_target(cpu),
             Event::BpfTimer { timer, generation } => self.timer_cpu(timer, generation)?,
             Event::Disturb { index } => self.interrupted_cpu(index)?,
             Event::Noise { source } => self.noise_cpu(source),

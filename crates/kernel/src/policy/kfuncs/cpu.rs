@@ -339,7 +339,7 @@ fn scx_bpf_cpu_rq(m: &mut Machine, cpu: i32) -> u64 {
     let own = &m.rqs[cpu];
     m.layout
         .rq_struct_mut(cpu)
-        .advance(own.clock, own.capacity, own.curr == IDLE);
+        .advance(own.clock, own.known_capacity, own.curr == IDLE);
     m.layout.rq_addr(cpu)
 }
 

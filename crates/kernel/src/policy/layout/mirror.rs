@@ -63,7 +63,7 @@ pub(crate) fn mirror_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Tas
     let curr = m.addr_of_task(next, cpu);
     let rq = m.layout.rq_struct_mut(cpu);
     rq.curr = curr as *mut task_struct;
-    rq.advance(m.now, m.rqs[cpu].capacity, prev == IDLE);
+    rq.advance(m.now, m.rqs[cpu].known_capacity, prev == IDLE);
 }
 
 /// Updates the masks of online CPUs and the cpusets after CPU hotplug.

@@ -29,8 +29,9 @@ pub use object::WRITABLE;
 pub use ops::*;
 pub use runqueue::*;
 pub use scx::*;
+use std::collections::{BTreeMap, BTreeSet};
 pub use task::*;
-use workload::Workload;
+use workload::{Op, Workload};
 
 pub mod callbacks;
 
@@ -70,6 +71,11 @@ pub struct Layout {
     mms: Slab,
     cgroups: CgroupObjects,
     cred: u64,
+    /// The credentials of users other than root, by user id.
+    creds: BTreeMap<u32, u64>,
+    /// For each CPU, a mask that contains only this CPU (cpumask_of()). Empty if no task of the
+    /// workload disables migration.
+    single: Vec<Mask>,
     /// The per-CPU pointers to cpufreq policies, which are all NULL.
     pub cpufreq_cpu_data: u64,
     /// Number of references that the policy holds to each task, by TaskId.
@@ -109,6 +115,8 @@ impl Layout {
             mms: region.slab(64, MAX_TASKS)?,
             cgroups: CgroupObjects::new(region, workload)?,
             cred: alloc(&mut region.slab(64, 1)?, region),
+            creds: BTreeMap::new(),
+            single: Vec::new(),
             cpufreq_cpu_data: region.zeros() - REACH,
             refs: Vec::new(),
             possible: mask(&CpuSet::all(nr_cpus)),
@@ -127,10 +135,54 @@ impl Layout {
             }
         }
         layout.cgroups.lay_out(region, workload);
+        layout.lay_out_creds(region, workload)?;
+        if workload
+            .programs
+            .iter()
+            .any(|program| program.ops.contains(&Op::MigrateDisable))
+        {
+            let mut masks = region.slab_with_type(&object::MASK, MASK_BYTES, nr_cpus.into())?;
+            for cpu in CpuSet::all(nr_cpus).iter() {
+                let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
+                mask.insert(cpu);
+                layout.single.push(mask);
+            }
+        }
         for cpu in CpuSet::all(nr_cpus).iter() {
             layout.lay_out_cpu(region, cpu);
         }
         Ok(layout)
+    }
+
+    /// Creates the credentials of the users that the workload names.
+    fn lay_out_creds(&mut self, region: &Region, workload: &Workload) -> Result<(), String> {
+        let users = workload.tasks.iter().filter_map(|task| task.attributes.uid);
+        let users: BTreeSet<u32> = users.filter(|&uid| uid != 0).collect();
+        if users.is_empty() {
+            return Ok(());
+        }
+        let mut slab = region.slab(64, users.len() as u64)?;
+        for uid in users {
+            let addr = alloc(&mut slab, region);
+            // SAFETY: the object was just allocated, is large enough, and is borrowed once.
+            let cred = unsafe { &mut *region.host::<cred>(addr) };
+            cred.uid = kuid { val: uid };
+            cred.euid = kuid { val: uid };
+            cred.gid = kgid { val: uid };
+            cred.egid = kgid { val: uid };
+            self.creds.insert(uid, addr);
+        }
+        Ok(())
+    }
+
+    /// Returns the address of a user's credentials. The workload contains the user, or it is root.
+    pub(crate) fn cred_addr(&self, uid: u32) -> u64 {
+        self.creds.get(&uid).copied().unwrap_or(self.cred)
+    }
+
+    /// Returns the mask that contains only `cpu`, or `None` if no task disables migration.
+    pub(crate) fn cpumask_of(&self, cpu: CpuId) -> Option<Mask> {
+        self.single.get(cpu.index()).copied()
     }
 
     /// Initializes the idle task and the `rq` of a CPU.

@@ -110,6 +110,8 @@ kstruct! {
         pub cred: *mut cred,
         /// Always NUMA_NO_NODE, because NUMA balancing is not modelled.
         pub numa_preferred_nid: i32,
+        /// Time by which sleeps of the task may end late, ns.
+        pub timer_slack_ns: u64,
         /// The allowed CPUs. The size depends on the number of CPUs of the machine, so this must be
         /// the last field.
         pub cpus_mask: cpumask,
@@ -147,7 +149,7 @@ kstruct! {
         pub val: u32,
     }
 
-    /// Credentials. All tasks belong to root.
+    /// Credentials. All tasks belong to root, unless the workload names a user.
     pub struct cred {
         pub uid: kuid,
         pub gid: kgid,

@@ -36,6 +36,9 @@ pub struct ScxRq {
     /// Whether a task of a higher class runs on the CPU and ops.cpu_release() has been called
     /// because of it.
     pub(crate) cpu_released: bool,
+    /// Whether the slice of the running task was infinite when the task was picked
+    /// (SCX_RQ_CAN_STOP_TICK).
+    pub(crate) can_stop_tick: bool,
     /// Number of tasks on the local DSQ that were inserted with SCX_ENQ_IMMED.
     pub(crate) nr_immed: u32,
     /// Whether run_deferred() has been scheduled.
@@ -62,6 +65,7 @@ impl Default for ScxRq {
             in_balance: false,
             in_wakeup: false,
             cpu_released: false,
+            can_stop_tick: false,
             kick_sync: 0,
             kicks: Kicks::default(),
             nr_immed: 0,

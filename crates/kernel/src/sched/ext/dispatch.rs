@@ -397,6 +397,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
         }
     }
     m.clr_task_runnable(task, true);
+    m.rqs[cpu].ext.can_stop_tick = m.scx_entity(task).slice == SCX_SLICE_INF;
 }
 
 /// Handles a task that stops running because `next` runs now (put_prev_task_scx). `next` may be the

@@ -307,12 +307,43 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
     }
     m.charge_here(cost);
     let (span, group) = (&m.domains.spans[span], &m.domains.spans[span].groups[index]);
+    stats.asym_packing = !local && env.idle() && stats.nr_fair > 0 && group_asym(m, env, span, group, &stats);
     stats.smt_balance = !local && env.idle() && group.smt && stats.nr_fair > 1;
     stats.classify(span, group);
     if stats.kind == GroupType::Overloaded {
         stats.set_avg_load();
     }
     stats
+}
+
+/// Returns whether the priorities of CPUs apply to `cpu` in a domain (sched_use_asym_prio). Between
+/// cores, they apply only to a CPU whose core is idle.
+fn use_asym_prio(m: &Machine, span: &Span, cpu: CpuId) -> bool {
+    span.asym_packing && (!m.domains.smt_active || span.smt || is_core_idle(m, cpu))
+}
+
+/// Returns whether load should move from CPU `src` to CPU `dst`, because `dst` has a higher priority
+/// (sched_asym).
+pub(super) fn sched_asym(m: &Machine, span: &Span, dst: CpuId, src: CpuId) -> bool {
+    use_asym_prio(m, span, dst) && m.domains.prefers(dst, src)
+}
+
+/// Returns whether the CPU that wants to pull has a higher priority than all CPUs of a group
+/// (sched_group_asym). A core with several busy threads does not count.
+fn group_asym(m: &Machine, env: &Env, span: &Span, group: &Group, stats: &Stats) -> bool {
+    if group.smt && stats.weight - stats.idle_cpus != 1 {
+        return false;
+    }
+    sched_asym(m, span, env.dst_cpu, group.preferred)
+}
+
+/// Returns whether a running task should be moved, because its CPU has a lower priority or is a
+/// thread of a core with several busy threads (asym_active_balance).
+fn asym_active_balance(m: &Machine, env: &Env) -> bool {
+    let span = env.span(m);
+    env.idle()
+        && use_asym_prio(m, span, env.dst_cpu)
+        && (m.domains.prefers(env.dst_cpu, env.src_cpu) || !use_asym_prio(m, span, env.src_cpu))
 }
 
 /// Returns the statistics of all groups of the domain (update_sd_lb_stats).
@@ -395,6 +426,8 @@ fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stat
         GroupType::Overloaded => stats.avg_load > busiest.avg_load,
         GroupType::Imbalanced => false,
         GroupType::MisfitTask => stats.misfit_load > busiest.misfit_load,
+        // The tasks of the CPUs with the lowest priority are moved first.
+        GroupType::AsymPacking => m.domains.prefers(busiest_group.preferred, group.preferred),
         GroupType::SmtBalance if stats.idle_cpus != 0 || busiest.idle_cpus != 0 => less_spare,
         GroupType::SmtBalance | GroupType::FullyBusy => !busiest_group.smt,
         GroupType::HasSpare if group.smt != busiest_group.smt => !(group.smt && stats.nr_fair <= 1),
@@ -437,7 +470,10 @@ fn find_src_group(m: &mut Machine, env: &mut Env) -> Option<usize> {
     let (group, own) = (&span.groups[index], local_group(m, env));
     let imbalance = sibling_imbalance(env, (group, &busiest), (own, &local));
     let average = all.total_load * 1024 / all.total_capacity.max(1);
-    if !matches!(busiest.kind, GroupType::MisfitTask | GroupType::Imbalanced) {
+    if !matches!(
+        busiest.kind,
+        GroupType::MisfitTask | GroupType::AsymPacking | GroupType::Imbalanced
+    ) {
         if local.kind > busiest.kind {
             return None;
         }
@@ -476,6 +512,7 @@ fn amount(
     match busiest.kind {
         GroupType::MisfitTask if span.asym => return (Migrate::Misfit, 1),
         GroupType::MisfitTask => return (Migrate::Load, busiest.misfit_load as i64),
+        GroupType::AsymPacking => return (Migrate::Task, busiest.nr_fair.into()),
         GroupType::SmtBalance | GroupType::Imbalanced => return (Migrate::Task, 1),
         _ => {}
     }
@@ -534,6 +571,10 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
         if asym && nr == 1 && !capacity_greater(dst_capacity, capacity) {
             continue;
         }
+        // A CPU of higher priority keeps its only task.
+        if nr == 1 && sched_asym(m, &m.domains.spans[span], cpu, env.dst_cpu) {
+            continue;
+        }
         let value = match env.kind {
             Migrate::Load => {
                 let load = m.cpu_load(cpu);
@@ -561,7 +602,10 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
 fn need_active_balance(m: &Machine, env: &Env) -> bool {
     let span = env.span(m);
     let failed = m.domains.levels[env.cpu.index()][env.level].nr_balance_failed;
-    if env.kind == Migrate::Misfit || (env.kind == Migrate::Task && failed > span.cache_nice_tries + 2) {
+    if asym_active_balance(m, env)
+        || env.kind == Migrate::Misfit
+        || (env.kind == Migrate::Task && failed > span.cache_nice_tries + 2)
+    {
         return true;
     }
     let (src, dst) = (m.capacity_of(env.src_cpu), m.capacity_of(env.dst_cpu));

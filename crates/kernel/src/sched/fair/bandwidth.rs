@@ -28,7 +28,7 @@ use super::entity::{CfsRqId, GROUP, NONE};
 use super::quota::*;
 use super::{dequeue_throttled_entities, enqueue_task};
 use crate::machine::Machine;
-use crate::sched::class::flags;
+use crate::sched::class::{Class, flags};
 use crate::sched::observed::Transition;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -42,6 +42,23 @@ impl Machine {
 
     fn runtime(&mut self, id: CfsRqId) -> &mut Runtime {
         &mut self.task_groups.rq_mut(id).runtime
+    }
+
+    /// Returns whether a limit (cpu.max) applies to a fair task (cfs_task_bw_constrained).
+    pub(crate) fn is_bandwidth_limited(&self, task: TaskId) -> bool {
+        if !self.task_groups.limited || self.class_of(task) != Class::Fair {
+            return false;
+        }
+        let cpu = self.tasks[task].cpu();
+        let mut at = self.cfs_rq_of(cpu, task);
+        while at >= GROUP {
+            let group = self.task_groups.group_number(at);
+            if self.task_groups.groups[group as usize].bandwidth.quota.is_some() {
+                return true;
+            }
+            at = self.cfs_rq_of(cpu, at);
+        }
+        false
     }
 
     /// Subtracts `ns` from the runtime of a group's queue. If none is left, takes more from the

@@ -66,7 +66,7 @@ fn pace(rq: &Rq) -> u64 {
     if rq.curr == IDLE {
         SCHED_CAPACITY_SCALE
     } else {
-        rq.capacity
+        rq.known_capacity
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Group {
     /// CPUs may.
     pub balance_mask: Vec<CpuId>,
     pub cores: u32,
+    /// CPU of the highest priority (asym_prefer_cpu).
+    pub preferred: CpuId,
     /// Whether the CPUs are threads of one core.
     pub smt: bool,
     /// Whether tasks should be spread over the groups of the domain (SD_PREFER_SIBLING of the
@@ -61,6 +63,8 @@ pub(super) struct Span {
     pub numa: bool,
     /// Whether the CPUs have different capacities (SD_ASYM_CPUCAPACITY).
     pub asym: bool,
+    /// Whether load moves to CPUs of higher priority (SD_ASYM_PACKING).
+    pub asym_packing: bool,
     /// Whether fork, exec and affine wake-ups may choose CPUs in this domain (SD_BALANCE_FORK,
     /// SD_BALANCE_EXEC, SD_WAKE_AFFINE).
     pub near: bool,
@@ -119,6 +123,8 @@ pub struct Domains {
     /// Index in `llcs` for each CPU.
     pub(super) llc_index: Table<CpuId, u32>,
     pub(super) smt_active: bool,
+    /// Priority of each CPU (arch_asym_cpu_priority). Empty if CPUs have no priorities.
+    pub(super) priorities: Vec<u32>,
     /// Whether CPUs differ in capacity.
     pub(super) asym: bool,
     /// The different capacities of CPUs, greatest first, each with the CPUs that have it.
@@ -150,12 +156,12 @@ const NUMA: u32 = 3;
 
 impl Domains {
     /// Returns the domains of a machine whose CPUs are all online.
-    pub fn new(topology: &Topology) -> Domains {
-        Domains::for_online(topology, &CpuSet::all(topology.nr_cpus()))
+    pub fn new(topology: &Topology, priorities: &[u32]) -> Domains {
+        Domains::for_online(topology, priorities, &CpuSet::all(topology.nr_cpus()))
     }
 
     /// Returns the domains of the online CPUs. Offline CPUs have no domains and are in no span.
-    pub(super) fn for_online(topology: &Topology, online: &CpuSet) -> Domains {
+    pub(super) fn for_online(topology: &Topology, priorities: &[u32], online: &CpuSet) -> Domains {
         let topology = &online_topology(topology, online);
         let nr_cpus = topology.nr_cpus();
         let mut distances: Vec<u32> = topology
@@ -173,6 +179,7 @@ impl Domains {
             llcs: topology.llcs.iter().map(|cpus| Llc::new(nr_cpus, cpus)).collect(),
             llc_index: topology.cpus.iter().map(|c| c.llc).collect(),
             smt_active: topology.cores.iter().any(|core| core.len() > 1),
+            priorities: priorities.to_vec(),
             asym: false,
             capacities: capacities(topology, online),
             idle_policy_cpus: CpuSet::empty(nr_cpus),
@@ -291,6 +298,7 @@ impl Domains {
             groups.push(Group {
                 balance_mask: members.iter().copied().filter(|&c| below[c] == below[cpu]).collect(),
                 cores: cores.len() as u32,
+                preferred: self.most_preferred(&members),
                 smt: child.is_some_and(|child| child.smt),
                 prefer_sibling: child.is_some_and(|child| !child.numa) && !asym,
                 imbalance: false,
@@ -312,6 +320,8 @@ impl Domains {
             share_llc: kind <= MC,
             numa: kind >= NUMA,
             asym,
+            // ITMT sets the flag for the CPUs of an LLC and of a package (x86_sched_itmt_flags).
+            asym_packing: matches!(kind, MC | PKG) && !self.priorities.is_empty(),
             near: distance.is_none_or(|d| d <= NODE_RECLAIM_DISTANCE),
             imbalance_pct: if kind == SMT { 110 } else { 117 },
             cache_nice_tries: match kind {
@@ -340,6 +350,27 @@ impl Domains {
                 }
             }
         }
+    }
+
+    /// Returns whether CPU `a` has a higher priority than CPU `b` (sched_asym_prefer).
+    pub(super) fn prefers(&self, a: CpuId, b: CpuId) -> bool {
+        self.priorities.get(a.index()) > self.priorities.get(b.index())
+    }
+
+    /// Returns the first CPU that has the highest priority.
+    fn most_preferred(&self, cpus: &[CpuId]) -> CpuId {
+        let better = |best, &cpu| if self.prefers(cpu, best) { cpu } else { best };
+        cpus.iter().fold(cpus[0], better)
+    }
+
+    /// Returns the CPU's largest domain in which load moves to CPUs of higher priority
+    /// (sd_asym_packing).
+    pub(super) fn asym_packing_span(&self, cpu: CpuId) -> Option<&Span> {
+        let mut spans = self.levels[cpu]
+            .iter()
+            .rev()
+            .map(|level| &self.spans[level.span as usize]);
+        spans.find(|span| span.asym_packing)
     }
 
     /// Returns whether two CPUs share an LLC (cpus_share_cache).

@@ -17,6 +17,8 @@ pub(super) enum GroupType {
     MisfitTask,
     /// The group is a core with several runnable tasks, and the CPU that wants to pull is idle.
     SmtBalance,
+    /// An idle CPU of higher priority could run the group's tasks.
+    AsymPacking,
     /// Affinities prevented the balancing of the domain to which the group corresponds.
     Imbalanced,
     /// Tasks compete for CPUs.
@@ -47,6 +49,7 @@ pub(super) struct Stats {
     pub nr_preferred: u32,
     pub misfit_load: u64,
     pub smt_balance: bool,
+    pub asym_packing: bool,
     pub kind: GroupType,
 }
 
@@ -72,6 +75,8 @@ impl Stats {
             GroupType::Overloaded
         } else if group.imbalance {
             GroupType::Imbalanced
+        } else if self.asym_packing {
+            GroupType::AsymPacking
         } else if self.smt_balance {
             GroupType::SmtBalance
         } else if self.misfit_load > 0 {

@@ -26,15 +26,16 @@ pub(super) fn capacity_greater(a: u64, b: u64) -> bool {
 }
 
 impl CfsRq {
-    /// Updates the averages to the time `now` on the clock of the queue's CPU.
+    /// Updates the averages to the time `now` on the clock of the queue's CPU. Returns whether they
+    /// were recalculated.
     #[inline]
-    fn update_avg(&mut self, now: u64) {
+    fn update_avg(&mut self, now: u64) -> bool {
         let state = State {
             load: scale_load_down(self.load),
             runnable: u64::from(self.h_nr_runnable),
             running: self.curr != NONE,
         };
-        self.avg.update(now, state, 1);
+        self.avg.update(now, state, 1)
     }
 }
 
@@ -58,14 +59,14 @@ impl Entity {
 
 impl Machine {
     /// Returns the capacity of a CPU at full speed (arch_scale_cpu_capacity).
-    pub(super) fn arch_capacity(&self, cpu: CpuId) -> u64 {
+    pub(crate) fn arch_capacity(&self, cpu: CpuId) -> u64 {
         u64::from(self.spec.topology.cpus[cpu.index()].capacity)
     }
 
-    /// Updates a queue's averages to the current time.
-    pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) {
+    /// Updates a queue's averages to the current time. Returns whether they were recalculated.
+    pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) -> bool {
         let now = self.clock_pelt(self.queue_cpu(cfs_rq));
-        self.cfs_mut(cfs_rq).update_avg(now);
+        self.cfs_mut(cfs_rq).update_avg(now)
     }
 
     /// Updates the averages of a queue and of one of its entities to the current time
@@ -77,15 +78,21 @@ impl Machine {
         let cpu = CpuId::from_root_queue(cfs_rq);
         let now = self.clock_pelt(cpu);
         let cfs = &mut self.rqs[cpu].fair.cfs;
-        cfs.update_avg(now);
+        let decayed = cfs.update_avg(now);
         let running = cfs.curr == id;
         self.tasks[TaskId::from_entity(id)].fair.update_avg(now, running, None);
+        if decayed {
+            self.cpufreq_update_util(cpu, false);
+        }
     }
 
     /// Performs [`Machine::update_load_avg`] for an entity or a queue that belongs to a group.
     #[inline(never)]
     fn update_load_avg_in_group(&mut self, cfs_rq: CfsRqId, id: EntityId) {
-        self.update_cfs_avg(cfs_rq);
+        let decayed = self.update_cfs_avg(cfs_rq);
+        if decayed && cfs_rq < GROUP {
+            self.cpufreq_update_util(CpuId::from_root_queue(cfs_rq), false);
+        }
         if self.se(id).avg.detached() {
             return;
         }
@@ -114,6 +121,8 @@ impl Machine {
         if cfs_rq >= GROUP {
             let load = e.avg.load_sum();
             self.add_tg_cfs_propagate(cfs_rq, load);
+        } else {
+            self.cpufreq_update_util(CpuId::from_root_queue(cfs_rq), false);
         }
     }
 
@@ -131,6 +140,8 @@ impl Machine {
             let load = e.avg.load_sum();
             self.add_tg_cfs_propagate(cfs_rq, -load);
             self.propagate_entity_cfs_rq(cfs_rq);
+        } else {
+            self.cpufreq_update_util(CpuId::from_root_queue(cfs_rq), false);
         }
     }
 
@@ -191,6 +202,15 @@ impl Machine {
     pub(super) fn cpu_util(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu].fair;
         rq.cfs.avg.util_avg.max(rq.util_est).min(self.arch_capacity(cpu))
+    }
+
+    /// Returns the utilization of a CPU from which schedutil computes the frequency
+    /// (cpu_util_cfs_boost). Tasks that wait for the CPU increase it (runnable_avg).
+    pub(crate) fn cpu_util_boost(&self, cpu: CpuId) -> u64 {
+        let rq = &self.rqs[cpu].fair;
+        let avg = &rq.cfs.avg;
+        let util = avg.util_avg.max(avg.runnable_avg).max(rq.util_est);
+        util.min(self.arch_capacity(cpu))
     }
 
     /// Returns the utilization of a CPU like [`Machine::cpu_util`], but without the contribution of

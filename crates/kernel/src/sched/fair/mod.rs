@@ -17,7 +17,7 @@
 //! Not modelled:
 //! - custom slices (all slices have the base length, so PREEMPT_SHORT never applies)
 //! - cache-aware scheduling, energy-aware scheduling, core scheduling
-//! - asymmetric packing, clusters within an LLC, uclamp, isolated CPUs
+//! - clusters within an LLC, uclamp, isolated CPUs
 //!
 //! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off.
 //! Where the kernel would read another CPU's runqueue, the reading CPU is charged with the time to
@@ -401,6 +401,7 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
     }
     rq.hrtick_at = NEVER;
     m.enter_timer_irq(cpu);
+    m.run_soft_timers(cpu);
     m.resched_curr(cpu);
 }
 
@@ -486,7 +487,10 @@ pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
 /// Rebuilds the scheduling domains after a CPU went online or offline (partition_sched_domains).
 /// Keeps the fields of `Domains` that do not describe a domain.
 pub(crate) fn rebuild_domains(m: &mut Machine) {
-    let old = std::mem::replace(&mut m.domains, Domains::for_online(&m.spec.topology, &m.online_cpus));
+    let old = std::mem::replace(
+        &mut m.domains,
+        Domains::for_online(&m.spec.topology, &m.spec.priorities, &m.online_cpus),
+    );
     let (now, jiffies) = (m.now, m.now / m.tick_ns());
     for level in m.domains.levels.iter_mut().flatten() {
         level.last_balance = jiffies;

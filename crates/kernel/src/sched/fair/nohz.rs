@@ -2,7 +2,7 @@
 //! Periodic load balancing, which the tick starts, and balancing on behalf of idle CPUs whose tick
 //! is stopped (sched_balance_trigger, nohz).
 
-use super::balance::{IdleType, balance_rq};
+use super::balance::{IdleType, balance_rq, sched_asym};
 use super::detach;
 use super::domains::Level;
 use super::entity::MIGRATION_COST;
@@ -102,6 +102,13 @@ fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     if rq.fair.cfs.h_nr_runnable >= 1 && m.capacity_of(cpu) * pct < m.arch_capacity(cpu) * 100 {
         return true;
     }
+    if let Some(span) = m.domains.asym_packing_span(cpu)
+        && m.idle_cpus
+            .iter()
+            .any(|idle| span.set.contains(idle) && sched_asym(m, span, idle, cpu))
+    {
+        return true;
+    }
     if m.domains.asym_span(cpu).is_some() {
         return rq.fair.misfit_task_load > 0;
     }
@@ -122,7 +129,7 @@ fn kick(m: &mut Machine, cpu: CpuId, jiffies: u64) {
     m.domains.nohz_next_balance = jiffies + 1;
     let mut ilb = m.idle_cpus.first();
     while let Some(at) = ilb
-        && (at == cpu || !available_idle_cpu(m, at))
+        && (at == cpu || m.nohz_full.contains(at) || !available_idle_cpu(m, at))
     {
         ilb = m.idle_cpus.next(at.nr() + 1);
     }

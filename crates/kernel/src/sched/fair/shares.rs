@@ -121,6 +121,9 @@ impl Machine {
                 self.update_load_avg(above, id);
             }
         }
+        if self.schedutil.is_some() && self.update_cfs_avg(cpu.nr()) {
+            self.cpufreq_update_util(cpu, false);
+        }
     }
 
     /// Updates the load of groups on idle CPUs, because idle CPUs have no tick in which they could

@@ -32,6 +32,7 @@ use crate::policy::layout::SCHED_RR;
 use crate::sched::class::{Class, flags};
 use crate::sched::fair;
 use crate::sched::fair::pelt::State;
+use crate::sched::nohz_full::is_round_robin;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use balance::{curr_prio, find_lowest_rq, movable, prio};
 
@@ -72,22 +73,27 @@ fn update_root_domain(m: &mut Machine, cpu: CpuId) {
 
 /// Adds a task to the list of its priority (enqueue_task_rt).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
-    let (prio, movable) = (prio(m, task), movable(m, task));
+    let (prio, movable, rr) = (prio(m, task), movable(m, task), is_round_robin(m, task));
     let rt = &mut m.rqs[cpu].rt;
     rt.link(&mut m.tasks, task, prio, flags & flags::HEAD != 0);
     rt.nr_running += 1;
     rt.nr_movable += u32::from(movable);
+    rt.nr_round_robin += u32::from(rr);
     update_root_domain(m, cpu);
+    m.track_deadline_task(task);
+    m.cpufreq_update_util(cpu, false);
 }
 
 /// Removes a task from the list of its priority (dequeue_task_rt).
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
-    let movable = movable(m, task);
+    let (movable, rr) = (movable(m, task), is_round_robin(m, task));
     let rt = &mut m.rqs[cpu].rt;
     rt.unlink(&mut m.tasks, task);
     rt.nr_running -= 1;
     rt.nr_movable -= u32::from(movable);
+    rt.nr_round_robin -= u32::from(rr);
     update_root_domain(m, cpu);
+    m.cpufreq_update_util(cpu, false);
 }
 
 /// Moves the current task to the end of the list of its priority (yield_task_rt).

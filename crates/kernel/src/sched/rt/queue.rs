@@ -16,6 +16,8 @@ pub const NO_RT: u32 = 100;
 pub struct Entity {
     /// Remaining ticks of a SCHED_RR task's slice.
     pub time_slice: u32,
+    /// For SCHED_DEADLINE: share of a CPU's time that the task may use, in 1/1024 (dl_bw).
+    pub bandwidth: u32,
     pub on_list: bool,
     prio: u32,
     prev: TaskId,
@@ -26,6 +28,7 @@ impl Default for Entity {
     fn default() -> Entity {
         Entity {
             time_slice: 0,
+            bandwidth: 0,
             on_list: false,
             prio: 0,
             prev: IDLE,
@@ -43,6 +46,8 @@ pub struct RtRq {
     pub nr_running: u32,
     /// Number of queued tasks that may migrate. The running task counts as queued.
     pub nr_movable: u32,
+    /// Number of queued SCHED_RR tasks.
+    pub nr_round_robin: u32,
     /// Whether the CPU should try to push waiting tasks to other CPUs after the current switch.
     pub push_wanted: bool,
     /// First and last task of each priority. The running task stays in its list.
@@ -58,6 +63,7 @@ impl Default for RtRq {
             lists: Box::new([(IDLE, IDLE); NO_RT as usize]),
             nr_running: 0,
             nr_movable: 0,
+            nr_round_robin: 0,
             push_wanted: false,
             avg: Avg::default(),
         }
@@ -69,6 +75,16 @@ impl RtRq {
     /// Returns [`NO_RT`] if the queue is empty.
     pub fn highest(&self) -> u32 {
         self.bitmap.trailing_zeros().min(NO_RT)
+    }
+
+    /// Returns whether SCHED_FIFO or SCHED_RR tasks are queued (rt_rq_is_runnable).
+    pub(crate) fn has_realtime(&self) -> bool {
+        self.bitmap >> 1 != 0
+    }
+
+    /// Returns whether SCHED_DEADLINE tasks are queued.
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.bitmap & 1 != 0
     }
 
     /// Returns the first task of the highest queued priority, or `None` if the queue is empty.

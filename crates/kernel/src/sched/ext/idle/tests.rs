@@ -22,6 +22,7 @@ fn machine(shape: [u32; 4], ops_flags: u64) -> Machine {
         spawn: true,
         footprint_bytes: 0,
         touch_mbps: None,
+        attributes: workload::Attributes::default(),
     };
     let program = Program {
         ops: vec![Op::Sleep(workload::Dist::Fixed(testbed::SECOND))],

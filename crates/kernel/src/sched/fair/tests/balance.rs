@@ -10,6 +10,7 @@ use crate::sched::fair::group::GroupType;
 use crate::sched::fair::{Domains, detach};
 use crate::simulation::id::TaskId;
 use crate::testbed::*;
+use machine::MachineSpec;
 use trace::{Event, MigrateReason, Record};
 use workload::{Dist, Op, Policy};
 
@@ -333,7 +334,7 @@ fn a_pair_stays_on_its_node() {
 
 #[test]
 fn domains_follow_the_topology() {
-    let d = Domains::new(&spec(2, 2, 4, 2).topology);
+    let d = Domains::new(&spec(2, 2, 4, 2).topology, &[]);
     let sizes = |cpu: usize| -> Vec<(u32, usize)> {
         d.levels[cpu]
             .iter()
@@ -356,8 +357,8 @@ fn domains_follow_the_topology() {
     assert!(spans[1].cache_nice_tries < spans[3].cache_nice_tries);
     // A machine with a single CPU has no domain. Two cores with one thread each have one common
     // domain.
-    assert!(Domains::new(&spec(1, 1, 1, 1).topology).levels[0].is_empty());
-    assert_eq!(Domains::new(&spec(1, 1, 2, 1).topology).levels[0].len(), 1);
+    assert!(Domains::new(&spec(1, 1, 1, 1).topology, &[]).levels[0].is_empty());
+    assert_eq!(Domains::new(&spec(1, 1, 2, 1).topology, &[]).levels[0].len(), 1);
 }
 
 #[test]
@@ -367,7 +368,7 @@ fn numa_domains_grow_by_distance() {
     let ring = |a: i32, b: i32| [10, 20, 30, 20][(a - b).unsigned_abs() as usize];
     let distances = (0..4).map(|a| (0..4).map(|b| ring(a, b)).collect()).collect();
     machine.topology = machine::Topology::new(machine.topology.cpus.clone(), distances);
-    let d = Domains::new(&machine.topology);
+    let d = Domains::new(&machine.topology, &[]);
     for cpu in 0..8 {
         let weights: Vec<u32> = d.levels[cpu].iter().map(|l| d.spans[l.span as usize].weight).collect();
         assert_eq!(weights, [2, 6, 8]);
@@ -443,4 +444,62 @@ fn load_is_even_after_cpus_leave_and_return() {
     );
     m.advance(4 * SECOND, &mut records);
     assert!(queued(&m).iter().all(|&n| n <= 1), "{:?}", queued(&m));
+}
+
+/// Runs hogs that start on the CPUs `start` of a machine with these priorities for 100 ms. Returns
+/// the CPUs on which they run at the end.
+fn packed(machine: MachineSpec, priorities: &[u32], start: &[u32]) -> Vec<u32> {
+    let mut machine = free(machine);
+    machine.priorities = priorities.to_vec();
+    let mut bed = Bed::default();
+    for &cpu in start {
+        bed.task(cpu, hog());
+    }
+    let (m, _) = bed.run(machine, 100 * MS);
+    let mut cpus: Vec<u32> = (0..start.len() as u32).map(|n| m.tasks[nth(n)].cpu().nr()).collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+#[test]
+fn running_tasks_move_to_idle_cpus_of_higher_priority() {
+    let four = || spec(1, 1, 4, 1);
+    assert_eq!(packed(four(), &[], &[0]), [0]);
+    assert_eq!(packed(four(), &[1, 1, 9, 5], &[0]), [2]);
+    assert_eq!(packed(four(), &[1, 1, 9, 5], &[0, 1]), [2, 3]);
+    // Tasks do not move to CPUs of the same or a lower priority.
+    assert_eq!(packed(four(), &[5, 5, 5, 5], &[0]), [0]);
+    assert_eq!(packed(four(), &[9, 9, 1, 1], &[0, 1]), [0, 1]);
+    // Between LLCs, too.
+    assert_eq!(packed(spec(1, 2, 2, 1), &[1, 1, 9, 9], &[0, 1]), [2, 3]);
+}
+
+#[test]
+fn a_core_with_two_busy_threads_gets_help_from_cpus_of_lower_priority() {
+    // CPUs 0 and 1 are threads of a core of high priority, CPUs 2 and 3 of a core of low priority.
+    let cpus = packed(spec(1, 1, 2, 2), &[9, 9, 1, 1], &[0, 1]);
+    assert!(cpus[0] < 2 && cpus[1] >= 2, "{cpus:?}");
+    // A thread whose sibling is busy does not attract tasks.
+    let cpus = packed(spec(1, 1, 2, 2), &[9, 9, 1, 1], &[0, 2]);
+    assert!(cpus[0] < 2 && cpus[1] >= 2, "{cpus:?}");
+}
+
+#[test]
+fn the_kernel_does_not_know_the_speeds_of_cpus_without_capacities() {
+    let mut machine = free(spec(1, 1, 2, 1));
+    machine.speeds = vec![512, 1024];
+    let mut bed = Bed::default();
+    bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * MS))]);
+    let mut m = bed.machine(machine);
+    let mut records = Vec::new();
+    m.advance(15 * MS, &mut records);
+    assert_eq!(
+        m.now - m.clock_pelt(cpu_id(0)),
+        0,
+        "the clock of load averages is slower"
+    );
+    assert_eq!(m.arch_capacity(cpu_id(0)), 1024);
+    assert!(!m.domains.asym);
+    m.run(SECOND, &mut records);
+    assert_eq!(m.rqs[cpu_id(0)].time.tasks_ns, 20 * MS);
 }

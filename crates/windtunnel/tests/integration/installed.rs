@@ -85,6 +85,40 @@ fn a_file_in_the_working_directory_replaces_the_one_in_the_command() {
 }
 
 #[test]
+fn the_command_works_without_a_home_directory_that_can_be_written() {
+    let installed = Installed::new();
+    let work = installed.work();
+    // Not even root can create a directory in /proc or below /dev/null.
+    for home in [
+        "HOME=/dev/null",
+        "HOME=/proc",
+        "HOME=/proc XDG_CACHE_HOME=/proc/cache",
+        "-u HOME",
+    ] {
+        let temporary = tempfile::tempdir().expect("the folder can be created");
+        let environment = format!("env {home} TMPDIR={}", temporary.path().display());
+        let run = format!("{environment} windtunnel run steal -m smp4 -w pingpong.json --for 20ms");
+        let output = installed.shell(&work, &run);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && error.is_empty(), "{home}: {error}");
+        let made: Vec<_> = std::fs::read_dir(temporary.path())
+            .expect("the folder can be read")
+            .map(|entry| entry.expect("the folder can be read").path())
+            .collect();
+        let [folder] = made.as_slice() else {
+            panic!("{home}: expected one folder, found {made:?}");
+        };
+        let mode = std::os::unix::fs::MetadataExt::mode(&folder.metadata().expect("the folder exists"));
+        assert_eq!(
+            mode & 0o777,
+            0o700,
+            "{home}: other users can read or write {}",
+            folder.display()
+        );
+    }
+}
+
+#[test]
 fn a_builtin_experiment_is_not_updated() {
     let installed = Installed::new();
     let output = installed.shell(&installed.work(), "windtunnel experiment run smp/decay --update");

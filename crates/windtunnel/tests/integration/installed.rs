@@ -119,6 +119,26 @@ fn the_command_works_without_a_home_directory_that_can_be_written() {
 }
 
 #[test]
+fn the_description_of_a_policy_has_the_values_that_its_profile_sets() {
+    let installed = Installed::new();
+    let work = installed.work();
+    std::fs::create_dir(work.join("profiles")).expect("the folder can be created");
+    let profile = "[set]\nslice_ns = 7_000_000\n";
+    std::fs::write(work.join("profiles/fifo.toml"), profile).expect("the file can be written");
+    let shown = installed.succeeds(&work, "windtunnel policy show fifo");
+    assert!(shown.contains("set by the profile: 7000000"), "{shown}");
+    let json = installed.succeeds(&work, "windtunnel policy show fifo --json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the output is JSON");
+    let all = json.as_array().expect("a list of parameters");
+    let slice = all
+        .iter()
+        .find(|one| one["name"] == "slice_ns")
+        .expect("fifo has a slice");
+    assert_eq!(slice["profile"], "7000000");
+    assert_ne!(slice["value"], "7000000");
+}
+
+#[test]
 fn a_builtin_experiment_is_not_updated() {
     let installed = Installed::new();
     let output = installed.shell(&installed.work(), "windtunnel experiment run smp/decay --update");

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of the search for parameters."""
 
+import importlib.util
 import subprocess
 import sys
 
@@ -87,13 +88,52 @@ def test_constraints_and_several_objectives():
     assert product ** (1 / len(changes)) <= 1.01 + 1e-9
 
 
+def test_the_gp_sampler_needs_packages_that_an_error_names(monkeypatch):
+    for name in ("torch", "scipy"):
+        with monkeypatch.context() as without:
+            # Importing a module whose entry is None raises ImportError.
+            without.setitem(sys.modules, name, None)
+            without.setitem(sys.modules, "scipy" if name == "torch" else "torch", sys)
+            with pytest.raises(ImportError, match=f"{name} cannot be imported.*'windtunnel\\[gp\\]', or use the sampler 'tpe'"):
+                package.tune("fifo", **SEARCH, sampler="gp")
+
+
+@pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("torch", "scipy"))), reason="PyTorch or SciPy is not installed"
+)
+def test_the_gp_sampler_finds_better_settings():
+    tuned = package.tune("fifo", **SEARCH, sampler="gp")
+    assert tuned.settings["slice_ns"] > 5_000_000 and tuned.gains["switches:min"].percent > 0
+    assert package.tune("fifo", **SEARCH, sampler="gp").to_json() == tuned.to_json()
+    both = {**SEARCH, "objectives": ["switches:min", "p99_wakeup"], "workloads": ["closed:n=9,compute=20ms,think=5ms"]}
+    assert package.tune("fifo", **both, sampler="gp", constraints=["p99_wakeup <= +50%"]).front
+
+
+def test_defaults_are_those_of_the_profile():
+    from windtunnel._tune import _space
+
+    def parameter(value, profile=None):
+        return {"name": "x", "value": value, "profile": profile, "low": None, "high": None}
+
+    for known, default in [
+        (parameter("5"), {"x": 5}),
+        (parameter("0", "6"), {"x": 6}),
+        (parameter("true"), {"x": 1}),
+        (parameter("true", "false"), {"x": 0}),
+        (parameter("0", "nr_cpus"), {}),
+    ]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("windtunnel._tune.parameters", lambda policy, known=known: [known])
+            assert _space("policy", {"x": (0, 10)})[1] == default
+
+
 def test_wrong_arguments_are_errors():
     for more, message in [
         ({"params": {"slice": (1, 2)}}, "has no parameter 'slice'"),
         ({"objectives": ["busy"]}, "busy:min or busy:max"),
         ({"objectives": ["nonsense"]}, "there is no metric 'nonsense'"),
         ({"constraints": ["p99_wakeup < 3"]}, "expected METRIC <="),
-        ({"sampler": "annealing"}, "expected 'tpe' or 'nsga2'"),
+        ({"sampler": "annealing"}, "expected 'tpe', 'nsga2' or 'gp'"),
         ({"robust": "median"}, "expected 'mean' or 'worst'"),
     ]:
         with pytest.raises(ValueError, match=message):

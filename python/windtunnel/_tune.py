@@ -9,6 +9,7 @@ workloads.
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
@@ -38,7 +39,7 @@ _STUDENT = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ]  # fmt: skip
-_SAMPLERS = ("tpe", "nsga2")
+_SAMPLERS = ("tpe", "nsga2", "gp")
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
@@ -282,8 +283,9 @@ def tune(
     held_out_machines, held_out_seeds: machines and number of seeds that do not take part in the
         search. They measure the gain of the chosen settings at the end.
     storage: file that keeps the trials. The same call with this file goes on where it ended.
-    sampler: how settings are chosen: "tpe" (tree-structured Parzen estimator), or "nsga2" (a genetic
-        algorithm for several objectives, which needs about a hundred trials).
+    sampler: how settings are chosen: "tpe" (tree-structured Parzen estimator), "nsga2" (a genetic
+        algorithm for several objectives, which needs about a hundred trials), or "gp" (a Gaussian
+        process, which needs PyTorch and SciPy: pip install 'windtunnel[gp]').
     sampler_seed: equal seeds give equal results.
 
     Needs Optuna: pip install 'windtunnel[tune]'.
@@ -296,7 +298,9 @@ def tune(
     if robust not in ("mean", "worst"):
         raise ValueError(f"robust={robust!r}: expected 'mean' or 'worst'")
     if sampler not in _SAMPLERS:
-        raise ValueError(f"sampler={sampler!r}: expected 'tpe' or 'nsga2'")
+        raise ValueError(f"sampler={sampler!r}: expected 'tpe', 'nsga2' or 'gp'")
+    if sampler == "gp":
+        _need_gp()
     goals = [Objective.parse(text) for text in objectives]
     bounds = [Constraint.parse(text) for text in constraints]
     space, defaults = _space(policy, params)
@@ -406,7 +410,22 @@ def tune(
 def _sampler(optuna: Any, name: str, seed: int, trials: int) -> Any:
     if name == "nsga2":
         return optuna.samplers.NSGAIISampler(seed=seed, population_size=max(8, trials // 5))
-    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=max(4, min(10, trials // 3)))
+    startup = max(4, min(10, trials // 3))
+    if name == "gp":
+        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup, deterministic_objective=False)
+    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
+
+
+def _need_gp() -> None:
+    """Raises ImportError if a package is missing that Optuna's GPSampler imports when it is used."""
+    for name in ("scipy", "torch"):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise ImportError(
+                f"the sampler 'gp' needs PyTorch and SciPy, but {name} cannot be imported ({error}): "
+                "pip install 'windtunnel[gp]', or use the sampler 'tpe'"
+            ) from error
 
 
 def _space(policy: Argument, params: Mapping[str, Range] | Iterable[str] | None) -> tuple[dict[str, Any], Settings]:
@@ -432,8 +451,21 @@ def _space(policy: Argument, params: Mapping[str, Range] | Iterable[str] | None)
         # JSON has no tuples, so the key says whether these are the ends of a range or single
         # values.
         space[name] = {"range": list(known)} if isinstance(known, tuple) else {"values": list(known)}
-        defaults[name] = int(one["value"])
+        default = _default(one)
+        if default is not None:
+            defaults[name] = default
     return space, defaults
+
+
+def _default(parameter: Mapping[str, Any]) -> int | None:
+    """Returns the value that a run uses without a setting. The profile of the policy has precedence
+    over the object. Returns None if the profile computes the value from the machine."""
+    text = parameter["value"] if parameter["profile"] is None else parameter["profile"]
+    text = {"true": "1", "false": "0"}.get(text, text)
+    try:
+        return int(text, 0)
+    except ValueError:
+        return None
 
 
 def _suggest(trial: Any, name: str, known: dict[str, list[int]]) -> int:
@@ -449,7 +481,7 @@ def _inside(settings: Settings, space: dict[str, Any]) -> bool:
             return value in known["values"]
         return known["range"][0] <= value <= known["range"][1]
 
-    return all(inside(settings[name], known) for name, known in space.items())
+    return all(name in settings and inside(settings[name], known) for name, known in space.items())
 
 
 def _stages(seeds: int, shorten: bool) -> list[tuple[int, float]]:

@@ -122,6 +122,14 @@ impl From<&str> for Arg {
 }
 
 impl Profile {
+    /// Returns the expression to which the profile sets a global variable as a whole. Returns `None`
+    /// if the profile does not set the variable, or sets it only under a condition.
+    pub fn value_of(&self, variable: &str) -> Option<&str> {
+        let mut settings = self.set.iter();
+        let found = settings.find(|setting| setting.path == variable && setting.when.is_empty())?;
+        Some(&found.value)
+    }
+
     /// Computes the values of the names that the profile defines.
     ///
     /// # Errors

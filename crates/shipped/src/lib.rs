@@ -8,8 +8,10 @@
 //! there with the embedded ones and rewrites those that differ. A damaged or altered cache can
 //! therefore not change a result.
 
+use std::ffi::CString;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io::{self, Error, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -21,13 +23,14 @@ pub static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.r
 /// the computation would make every command a few milliseconds slower.
 const HASH: &str = env!("SHIPPED_HASH");
 
-/// Returns the folder to which the embedded files are written.
+/// Returns the folder to which the embedded files are written. It is below the first folder of
+/// [`caches`] that contains the files or to which they can be written.
 ///
 /// # Errors
-/// The folder cannot be created, or another user could write to it.
+/// The files cannot be written to any of these folders. The message has the reason for each folder.
 pub fn folder() -> Result<&'static Path, &'static Error> {
     static FOLDER: OnceLock<Result<PathBuf, Error>> = OnceLock::new();
-    FOLDER.get_or_init(|| write_into(&cache())).as_deref()
+    FOLDER.get_or_init(|| write_into_first(&caches())).as_deref()
 }
 
 /// Returns whether a path is in the folder of the embedded files.
@@ -35,25 +38,63 @@ pub fn contains(path: &Path) -> bool {
     folder().is_ok_and(|folder| path.starts_with(folder))
 }
 
-/// Returns the folder for caches of this user: `$XDG_CACHE_HOME/windtunnel`, by default
-/// `~/.cache/windtunnel`. If the user has no home directory, it is in the directory for temporary
-/// files.
+/// Returns the folder for caches of this user: the first folder of [`caches`] that only this user
+/// can write. If there is none, returns the first one, so that messages name it.
 pub fn cache() -> PathBuf {
+    let mut all = caches();
+    let usable = all.iter().position(|folder| is_usable(folder));
+    all.swap_remove(usable.unwrap_or(0))
+}
+
+/// Returns the folders that can be the cache of this user, in order of preference:
+/// `$XDG_CACHE_HOME/windtunnel` or `~/.cache/windtunnel`, then folders in the directory for
+/// temporary files and in the shared memory of the host. In a container or a service, the home
+/// directory is often missing or read-only.
+fn caches() -> Vec<PathBuf> {
     let absolute = |name| {
         std::env::var_os(name)
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
     };
-    let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    base.map_or_else(
-        || std::env::temp_dir().join(format!("windtunnel-{}", user())),
-        |base| base.join("windtunnel"),
-    )
+    let home = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let home = home.map(|folder| folder.join("windtunnel"));
+    let temporary =
+        [std::env::temp_dir(), PathBuf::from("/dev/shm")].map(|folder| folder.join(format!("windtunnel-{}", user())));
+    home.into_iter().chain(temporary).collect()
 }
 
 fn user() -> u32 {
     // SAFETY: geteuid has no preconditions.
     unsafe { libc::geteuid() }
+}
+
+/// Returns whether this user, and nobody else, can write to a folder. Creates the folder if it does
+/// not exist.
+fn is_usable(folder: &Path) -> bool {
+    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: `name` is a C string.
+    create_private(folder).is_ok() && unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) } == 0
+}
+
+/// Writes the embedded files into a folder below the first of these caches to which they can be
+/// written.
+///
+/// # Errors
+/// The files cannot be written to any of these folders.
+fn write_into_first(caches: &[PathBuf]) -> Result<PathBuf, Error> {
+    let mut reasons = Vec::new();
+    for cache in caches {
+        match write_into(cache) {
+            Ok(folder) => return Ok(folder),
+            Err(error) => reasons.push(format!("{}: {error}", cache.display())),
+        }
+    }
+    Err(Error::other(format!(
+        "{}; set XDG_CACHE_HOME to a directory that you can write to",
+        reasons.join("; ")
+    )))
 }
 
 /// Writes the embedded files into a folder below `cache` and returns the folder. A file that
@@ -99,7 +140,7 @@ pub fn create_private(folder: &Path) -> io::Result<()> {
     }
     Err(Error::new(
         ErrorKind::PermissionDenied,
-        format!("{}: another user owns this folder or can write to it", folder.display()),
+        "another user owns this folder or can write to it",
     ))
 }
 
@@ -153,5 +194,25 @@ mod tests {
         let link = outer.path().join("windtunnel");
         std::os::unix::fs::symlink(cache.path(), &link).expect("the link can be created");
         write_into(&link).expect_err("a symbolic link is refused");
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_is_passed_over() {
+        let good = tempfile::tempdir().expect("the folder can be created");
+        let good = good.path().join("windtunnel");
+        // Not even root can create files in these folders.
+        let bad = ["/dev/null/windtunnel", "/proc/windtunnel"].map(PathBuf::from);
+        let all = [bad.as_slice(), &[good.clone()]].concat();
+        let folder = write_into_first(&all).expect("the last folder can be written");
+        assert!(folder.starts_with(&good) && folder.join("machines/numa32.toml").is_file());
+        assert!(is_usable(&good) && !is_usable(&bad[0]));
+        let error = write_into_first(&bad)
+            .expect_err("no folder can be written")
+            .to_string();
+        assert!(
+            error.contains("/dev/null/windtunnel: ") && error.contains("/proc/windtunnel: "),
+            "{error}"
+        );
+        assert!(error.contains("set XDG_CACHE_HOME"), "{error}");
     }
 }

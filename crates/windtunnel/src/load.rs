@@ -158,16 +158,18 @@ pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
     Ok(read(path)?.variables().iter().any(|known| known.name == variable))
 }
 
-/// Returns the parameters of a policy as JSON: for each its name, type, value, whether it can
-/// change while the policy runs, and the unit, range and meaning that the policy declares.
+/// Returns the parameters of a policy as JSON: for each its name, type, value in the object, value
+/// in the profile, whether it can change while the policy runs, and the unit, range and meaning
+/// that the policy declares.
 ///
 /// # Errors
-/// The object cannot be read.
+/// The object or the profile cannot be read.
 pub fn parameters(policy: &Policy) -> Result<serde_json::Value, Error> {
-    let Policy::Object { path, .. } = policy else {
+    let Policy::Object { name, path } = policy else {
         return Ok(serde_json::json!([]));
     };
     let object = read(path)?;
+    let profile = profiles::find(name)?;
     let parameters = settable_globals(&object).map(|variable| {
         let declared = variable.tags.iter().find_map(|tag| Parameter::parse(tag));
         let range = declared.as_ref().and_then(|declared| declared.range);
@@ -177,6 +179,7 @@ pub fn parameters(policy: &Policy) -> Result<serde_json::Value, Error> {
             "name": variable.name,
             "type": variable.type_name,
             "value": object.get(&variable.name).ok(),
+            "profile": profile.value_of(&variable.name),
             "live": variable.live,
             "unit": declared.as_ref().map(|declared| declared.unit.as_str()),
             "low": range.and_then(|(low, _)| bound(low)),
@@ -222,6 +225,7 @@ pub fn show(policy: &Policy) -> Result<String, Error> {
         return Ok("eevdf: built in, the kernel's fair class. It has no parameters.\n".into());
     };
     let object = read(path)?;
+    let profile = profiles::find(name)?;
     let mut text = policy::header(name).map_or_else(|| format!("{name}: {}\n", path.display()), |header| header + "\n");
     let parameters = |live: bool| settable_globals(&object).filter(move |variable| variable.live == live);
     for (live, title) in [
@@ -241,6 +245,9 @@ pub fn show(policy: &Policy) -> Result<String, Error> {
             let _ = write!(text, "  {} ({}) = {value}", variable.name, variable.type_name);
             for tag in &variable.tags {
                 let _ = write!(text, "\n      {}", tag.strip_prefix("param: ").unwrap_or(tag));
+            }
+            if let Some(value) = profile.value_of(&variable.name) {
+                let _ = write!(text, "\n      set by the profile: {value}");
             }
             text.push('\n');
         }

@@ -85,6 +85,60 @@ fn a_file_in_the_working_directory_replaces_the_one_in_the_command() {
 }
 
 #[test]
+fn the_command_works_without_a_home_directory_that_can_be_written() {
+    let installed = Installed::new();
+    let work = installed.work();
+    // Not even root can create a directory in /proc or below /dev/null.
+    for home in [
+        "HOME=/dev/null",
+        "HOME=/proc",
+        "HOME=/proc XDG_CACHE_HOME=/proc/cache",
+        "-u HOME",
+    ] {
+        let temporary = tempfile::tempdir().expect("the folder can be created");
+        let environment = format!("env {home} TMPDIR={}", temporary.path().display());
+        let run = format!("{environment} windtunnel run steal -m smp4 -w pingpong.json --for 20ms");
+        let output = installed.shell(&work, &run);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && error.is_empty(), "{home}: {error}");
+        let made: Vec<_> = std::fs::read_dir(temporary.path())
+            .expect("the folder can be read")
+            .map(|entry| entry.expect("the folder can be read").path())
+            .collect();
+        let [folder] = made.as_slice() else {
+            panic!("{home}: expected one folder, found {made:?}");
+        };
+        let mode = std::os::unix::fs::MetadataExt::mode(&folder.metadata().expect("the folder exists"));
+        assert_eq!(
+            mode & 0o777,
+            0o700,
+            "{home}: other users can read or write {}",
+            folder.display()
+        );
+    }
+}
+
+#[test]
+fn the_description_of_a_policy_has_the_values_that_its_profile_sets() {
+    let installed = Installed::new();
+    let work = installed.work();
+    std::fs::create_dir(work.join("profiles")).expect("the folder can be created");
+    let profile = "[set]\nslice_ns = 7_000_000\n";
+    std::fs::write(work.join("profiles/fifo.toml"), profile).expect("the file can be written");
+    let shown = installed.succeeds(&work, "windtunnel policy show fifo");
+    assert!(shown.contains("set by the profile: 7000000"), "{shown}");
+    let json = installed.succeeds(&work, "windtunnel policy show fifo --json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the output is JSON");
+    let all = json.as_array().expect("a list of parameters");
+    let slice = all
+        .iter()
+        .find(|one| one["name"] == "slice_ns")
+        .expect("fifo has a slice");
+    assert_eq!(slice["profile"], "7000000");
+    assert_ne!(slice["value"], "7000000");
+}
+
+#[test]
 fn a_builtin_experiment_is_not_updated() {
     let installed = Installed::new();
     let output = installed.shell(&installed.work(), "windtunnel experiment run smp/decay --update");

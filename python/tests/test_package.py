@@ -48,6 +48,21 @@ def test_settings_change_the_run():
     assert package.run("rr", **LOAD, set={"exact": False}).settings == ["exact=0"]
 
 
+def test_background_work_is_a_parameter_of_runs_and_an_axis_of_sweeps():
+    load = {"machine": "smp4", "workload": "closed:n=3", "for_": "20ms"}
+    off, quiet, server = (package.run("fifo", noise=level, **load) for level in ("off", "quiet", "server"))
+    assert len({off.trace_hash, quiet.trace_hash, server.trace_hash}) == 3
+    assert off.trace_hash == package.run("fifo", **load).trace_hash
+    with pytest.raises(package.Error, match="did you mean 'server'"):
+        package.run("fifo", noise="sever", **load)
+    table = package.sweep(
+        ["fifo"], machines=["smp4"], workloads=["closed:n=3"], for_="20ms", noise=["off", "server"]
+    )
+    rows = polars.DataFrame(table)
+    assert rows["noise"].to_list() == ["off", "server"]
+    assert rows["trace_hash"].to_list() == [off.trace_hash, server.trace_hash]
+
+
 def test_tables_agree_with_the_figures():
     run = package.run("fifo", **LOAD, tables=True)
     switches, wakeups = polars.DataFrame(run.switches), polars.DataFrame(run.wakeups)

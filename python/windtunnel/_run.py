@@ -23,6 +23,7 @@ def run(
     for_: str | None = None,
     profile: str | os.PathLike[str] | None = None,
     kernel: str | None = None,
+    noise: str | None = None,
     check: bool = False,
     after_failure: bool = False,
     memory: str | None = None,
@@ -37,6 +38,8 @@ def run(
     machine, workload: a name or a file; a workload may also be a generator such as "closed:n=7".
     set: values of the policy's parameters by name.
     for_: simulated time, for example "500ms". By default the workload's own length.
+    noise: level of the machine's background work: "off", "quiet", "server" or "desktop". By default,
+        the machine determines it.
     check: check every memory access and call (the sanitizer).
     after_failure: after the policy has failed, let the fair class schedule the rest of the run.
     memory: memory that the run may use on this host, for example "512M". By default 2 GiB.
@@ -59,6 +62,7 @@ def run(
         for_ns=for_,
         profile=profile,
         kernel=kernel,
+        noise=noise,
         check=check,
         after_failure=after_failure,
         memory=memory,

@@ -25,6 +25,7 @@ def sweep(
     seeds: int | Iterable[int] = 1,
     set: Mapping[str, Iterable[Value]] | None = None,
     kernels: Iterable[str] | None = None,
+    noise: Iterable[str] | None = None,
     for_: str | None = None,
     memory: str | None = None,
     zip: Iterable[Iterable[str]] = (),
@@ -37,7 +38,7 @@ def sweep(
 ) -> Table:
     """Run all combinations on all CPUs of this host and return a table with one row for each run.
 
-    policies, machines, workloads, set, kernels, seeds: the values of each axis. `seeds=10` means 1
+    policies, machines, workloads, set, kernels, noise, seeds: the values of each axis. `seeds=10` means 1
         to 10. A policy runs once for all values of a parameter that it does not have.
     zip: lists of axes that advance together, for example [["machines", "workloads"]].
     skip: combinations to leave out, for example [{"policy": "fifo", "machine": "smp4"}].
@@ -59,7 +60,7 @@ def sweep(
         "workloads": _names(workloads),
         "seeds": seeds if isinstance(seeds, int) else list(seeds),
     }
-    optional = {"kernels": kernels and list(kernels), "for": for_, "memory": memory}
+    optional = {"kernels": kernels and list(kernels), "noise": noise and list(noise), "for": for_, "memory": memory}
     axes |= {name: value for name, value in optional.items() if value is not None}
     axes["zip"] = [list(names) for names in zip]
     if set:

@@ -37,6 +37,7 @@ def run(
     for_ns: str | None,
     profile: str | os.PathLike[str] | None,
     kernel: str | None,
+    noise: str | None,
     check: bool,
     after_failure: bool,
     memory: str | None,

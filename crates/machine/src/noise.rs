@@ -31,6 +31,21 @@ impl Noise {
         let named = Noise::NAMES.iter().find(|named| named.0 == name);
         named.map(|named| named.1)
     }
+
+    /// Returns the level with a name. The name "off" stands for no background work.
+    ///
+    /// # Errors
+    /// There is no such level. The message contains a hint.
+    pub fn parse(name: &str) -> Result<Option<Noise>, String> {
+        let level = Noise::named(name);
+        if level.is_some() || name == "off" {
+            return Ok(level);
+        }
+        let mut names = vec!["off"];
+        names.extend(Noise::NAMES.map(|known| known.0));
+        let hint = input::suggest::hint(name, &names);
+        Err(format!("there is no level of background work '{name}': {hint}"))
+    }
 }
 
 /// Kind of a part of a machine. An activity exists once in each part of this kind.
@@ -243,6 +258,9 @@ mod tests {
             assert_eq!((noise.name(), Noise::named(name)), (name, Some(noise)));
         }
         assert_eq!(Noise::named("loud"), None);
+        assert_eq!(Noise::parse("server"), Ok(Some(Noise::Server)));
+        assert_eq!(Noise::parse("off"), Ok(None));
+        assert!(Noise::parse("sever").unwrap_err().ends_with("did you mean 'server'?"));
     }
 
     #[test]

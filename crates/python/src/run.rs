@@ -6,6 +6,7 @@ use crate::table::Table;
 use bpf::engine::Engine;
 use bpf::memory::DEFAULT_LIMIT;
 use kernel::release::Release;
+use machine::Noise;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ type Ran = (String, Py<PyDict>, Vec<String>, Option<Py<PyDict>>);
 /// # Errors
 /// `windtunnel.Error` if an input cannot be used. A failed policy is not an error.
 #[pyfunction]
-#[pyo3(signature = (policy, *, machine, workload, seed, settings, for_ns, profile, kernel, check, after_failure, memory, tables, trace))]
+#[pyo3(signature = (policy, *, machine, workload, seed, settings, for_ns, profile, kernel, noise, check, after_failure, memory, tables, trace))]
 #[expect(
     clippy::too_many_arguments,
     reason = "they are the keyword arguments of the Python function"
@@ -47,6 +48,7 @@ pub fn run(
     for_ns: Option<&str>,
     profile: Option<PathBuf>,
     kernel: Option<&str>,
+    noise: Option<&str>,
     check: bool,
     after_failure: bool,
     memory: Option<&str>,
@@ -54,13 +56,17 @@ pub fn run(
     trace: Option<PathBuf>,
 ) -> PyResult<Ran> {
     let scenario = || -> Result<Scenario, Error> {
+        let mut machine = machine::load(machine, &paths(&search::folders("machines")))?;
+        if let Some(level) = noise {
+            machine.noise = Noise::parse(level).map_err(|error| Error::new(format!("noise: {error}")))?;
+        }
         Ok(Scenario {
             policy: Policy::find(policy)?,
             profile,
             settings,
             engine: Engine::default(),
             sanitizer: check,
-            machine: machine::load(machine, &paths(&search::folders("machines")))?,
+            machine,
             workload: workload::load(workload, &paths(&search::folders("workloads")))?,
             seed,
             for_ns: for_ns.map(duration::parse_some).transpose().map_err(Error::new)?,

@@ -437,13 +437,8 @@ impl Planner<'_> {
             .as_ref()
             .map(|noise| self.fill(at, noise, scope))
             .transpose()?;
-        if let Some(name) = noise
-            .as_ref()
-            .filter(|name| *name != "off" && Noise::named(name).is_none())
-        {
-            let names = Noise::NAMES.map(|known| known.0).join(", ");
-            let error = self.source.error(at, format!("noise: there is no level '{name}'"));
-            return Err(error.hint(format!("expected off, {names}")));
+        if let Some(name) = &noise {
+            Noise::parse(name).map_err(|error| self.source.error(at, format!("noise: {error}")))?;
         }
         Ok(RunSpec {
             policy: given("policy", &table.policy)?,

@@ -192,6 +192,8 @@ fn read_batch(batch: &RecordBatch, rows: &mut Vec<Row>) -> Result<(), String> {
     ]
     .map(texts);
     let (policy, machine, workload, kernel) = (policy?, machine?, workload?, kernel?);
+    // Only sweeps with an axis of background work have this column.
+    let noise = texts("noise").unwrap_or_default();
     let (failure, unit, command, status) = (failure?, unit?, command?, texts("status")?);
     let schema = batch.schema();
     let names = schema
@@ -209,7 +211,10 @@ fn read_batch(batch: &RecordBatch, rows: &mut Vec<Row>) -> Result<(), String> {
         let failed = status[row].as_deref() != Some("ran");
         rows.push(Row {
             policy: text(&policy),
-            machine: text(&machine),
+            machine: match noise.get(row) {
+                Some(Some(level)) => format!("{} (noise {level})", text(&machine)),
+                _ => text(&machine),
+            },
             workload: text(&workload),
             kernel: text(&kernel),
             seed: if seeds.is_null(row) { 0 } else { seeds.value(row) },

@@ -6,6 +6,7 @@
 //! machines = ["numa32", "epyc-2s"]
 //! workloads = ["schbench", "hackbench:groups=4,loops=100"]
 //! kernels = ["7.2"]                # by default the newest
+//! noise = ["off", "server"]        # background work; by default that of the machines
 //! seeds = 10                       # 1 to 10; or a list
 //! for = "500ms"                    # by default the workload's own length
 //! zip = [["machines", "workloads"]] # the first machine with the first workload, and so on
@@ -27,6 +28,7 @@ use crate::duration;
 use bpf::memory::DEFAULT_LIMIT;
 use input::{Error, Source, size, suggest};
 use kernel::release::Release;
+use machine::Noise;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,6 +39,9 @@ const MAX_BYTES: u64 = 8 << 20;
 /// Prefix of the names of axes that are parameters of policies.
 pub const SET: &str = "set.";
 
+/// Name of the axis of background work.
+pub(super) const NOISE: &str = "noise";
+
 /// A parsed sweep file.
 #[derive(Clone, Debug)]
 pub struct Sweep {
@@ -44,6 +49,8 @@ pub struct Sweep {
     pub machines: Vec<String>,
     pub workloads: Vec<String>,
     pub kernels: Vec<Release>,
+    /// Levels of background work, or "off". Empty if the machines determine it.
+    pub noise: Vec<String>,
     pub seeds: Vec<u64>,
     /// Simulated time in ns. `None` means the length that the workload defines.
     pub for_ns: Option<u64>,
@@ -67,6 +74,7 @@ pub struct Filter {
     pub machine: Option<String>,
     pub workload: Option<String>,
     pub kernel: Option<String>,
+    pub noise: Option<String>,
     pub seed: Option<u64>,
     #[serde(default)]
     pub set: BTreeMap<String, Value>,
@@ -105,6 +113,7 @@ struct SweepFile {
     machines: Spanned<Vec<String>>,
     workloads: Spanned<Vec<String>>,
     kernels: Option<Vec<Spanned<String>>>,
+    noise: Option<Spanned<Vec<Spanned<String>>>>,
     seeds: Option<Spanned<Seeds>>,
     #[serde(rename = "for")]
     length: Option<Spanned<String>>,
@@ -148,6 +157,16 @@ impl Sweep {
                 })
                 .collect::<Result<_, Error>>()?,
         };
+        let mut noise = Vec::new();
+        if let Some(levels) = &written.noise {
+            if levels.get_ref().is_empty() {
+                return Err(source.error(levels.span().start, "noise is empty"));
+            }
+            for level in levels.get_ref() {
+                Noise::parse(level.get_ref()).map_err(|error| source.error(level.span().start, error))?;
+                noise.push(level.get_ref().clone());
+            }
+        }
         let seeds = match &written.seeds {
             None => vec![1],
             Some(seeds) => {
@@ -178,6 +197,7 @@ impl Sweep {
             machines: list("machines", written.machines)?,
             workloads: list("workloads", written.workloads)?,
             kernels,
+            noise,
             seeds,
             for_ns: quantity(written.length, duration::parse_some)?,
             memory: quantity(written.memory, size::parse)?.unwrap_or(DEFAULT_LIMIT),
@@ -207,6 +227,9 @@ impl Sweep {
             ("workloads".to_owned(), self.workloads.len()),
             ("kernels".to_owned(), self.kernels.len()),
         ];
+        if !self.noise.is_empty() {
+            axes.push((NOISE.to_owned(), self.noise.len()));
+        }
         axes.extend(
             self.set
                 .iter()
@@ -237,6 +260,9 @@ impl Sweep {
             ),
         ] {
             value.as_ref().map_or(Ok(()), |value| known(axis, value, values))?;
+        }
+        if let Some(level) = &filter.noise {
+            known(NOISE, level, &self.noise)?;
         }
         if let Some(seed) = filter.seed.filter(|seed| !self.seeds.contains(seed)) {
             return Err(format!("the axis seeds has no value {seed}"));
@@ -301,6 +327,15 @@ mod tests {
             ("seeds = 0", "sweep.toml:4:9: there must be at least one seed"),
             ("for = '3 parsecs'", "sweep.toml:4:7: "),
             ("kernels = ['5.4']", "sweep.toml:4:12: "),
+            ("noise = []", "sweep.toml:4:9: noise is empty"),
+            (
+                "noise = ['off', 'sever']",
+                "sweep.toml:4:17: there is no level of background work 'sever': did you mean 'server'?",
+            ),
+            (
+                "noise = ['off']\n[[skip]]\nnoise = 'quiet'",
+                "the axis noise has no value 'quiet'",
+            ),
             ("[set]\nslice_ns = []", "sweep.toml:5:12: slice_ns has no values"),
             (
                 "zip = [['machines', 'seeds']]\nseeds = 2",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The runs of a sweep: the product of its axes.
 
-use super::definition::{Filter, SET, Sweep};
+use super::definition::{Filter, NOISE, SET, Sweep};
 use crate::error::Error;
 use crate::load;
 use crate::policy::Policy;
@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 use crate::{profiles, search};
 use bpf::engine::Engine;
 use kernel::release::Release;
-use machine::MachineSpec;
+use machine::{MachineSpec, Noise};
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ pub struct Plan {
     pub cases: Vec<Case>,
     /// Names of all parameters, in alphabetical order.
     pub parameters: Vec<String>,
+    /// Whether the sweep sets the background work.
+    pub has_noise: bool,
     policies: Vec<Input<Policy>>,
     machines: Vec<Input<MachineSpec>>,
     workloads: Vec<Input<Workload>>,
@@ -48,6 +50,8 @@ pub struct Case {
     machine: usize,
     workload: usize,
     pub kernel: Release,
+    /// Level of background work or "off". `None` means that of the machine.
+    pub noise: Option<String>,
     pub seed: u64,
     /// Values of the parameters that the policy has.
     pub set: BTreeMap<String, String>,
@@ -108,6 +112,7 @@ impl Plan {
         Ok(Plan {
             cases: cases(sweep, &known),
             parameters: sweep.set.keys().cloned().collect(),
+            has_noise: !sweep.noise.is_empty(),
             policies,
             machines,
             workloads,
@@ -127,13 +132,17 @@ impl Plan {
 
     /// Returns the run of a case.
     pub fn scenario(&self, case: &Case) -> Scenario {
+        let mut machine = self.machines[case.machine].value.clone();
+        if let Some(level) = &case.noise {
+            machine.noise = Noise::named(level);
+        }
         Scenario {
             policy: self.policies[case.policy].value.clone(),
             profile: None,
             settings: case.set.clone().into_iter().collect(),
             engine: Engine::default(),
             sanitizer: false,
-            machine: self.machines[case.machine].value.clone(),
+            machine,
             workload: self.workloads[case.workload].value.clone(),
             seed: case.seed,
             for_ns: self.for_ns,
@@ -154,7 +163,7 @@ impl Plan {
             self.policies[case.policy].value.name(),
             self.machines[case.machine].hash,
             self.workloads[case.workload].hash,
-            case.kernel.to_string(),
+            (case.kernel.to_string(), &case.noise),
             (case.seed, &case.set, self.for_ns, self.memory),
         ))
     }
@@ -178,6 +187,7 @@ impl Plan {
         if case.kernel != Release::default() {
             words.push(format!("--kernel {}", case.kernel));
         }
+        words.extend(case.noise.iter().map(|level| format!("--noise {level}")));
         words.join(" ")
     }
 }
@@ -214,7 +224,11 @@ fn cases(sweep: &Sweep, known: &[HashSet<&str>]) -> Vec<Case> {
     loop {
         let index = |axis: usize| at[leaders[axis]];
         let mut set = BTreeMap::new();
+        let mut noise = None;
         for (axis, (name, _)) in axes.iter().enumerate() {
+            if name == NOISE {
+                noise = Some(sweep.noise[index(axis)].clone());
+            }
             if let Some(name) = name.strip_prefix(SET)
                 && known[index(0)].contains(name)
             {
@@ -226,6 +240,7 @@ fn cases(sweep: &Sweep, known: &[HashSet<&str>]) -> Vec<Case> {
             machine: index(1),
             workload: index(2),
             kernel: sweep.kernels[index(3)],
+            noise,
             seed: sweep.seeds[index(axes.len() - 1)],
             set,
         };
@@ -259,6 +274,7 @@ impl Filter {
             && is(&self.machine, &sweep.machines[case.machine])
             && is(&self.workload, &sweep.workloads[case.workload])
             && is(&self.kernel, &case.kernel.to_string())
+            && (self.noise.is_none() || self.noise == case.noise)
             && self.seed.is_none_or(|seed| seed == case.seed)
             && self
                 .set
@@ -299,7 +315,8 @@ mod tests {
                 &sweep.workloads[case.workload],
             ];
             let set: String = case.set.values().map(|value| format!(" {value}")).collect();
-            format!("{}{}{} {}{set}", names[0], names[1], names[2], case.seed)
+            let noise: String = case.noise.iter().map(|level| format!(" {level}")).collect();
+            format!("{}{}{} {}{set}{noise}", names[0], names[1], names[2], case.seed)
         };
         cases(&sweep, &known).iter().map(describe).collect()
     }
@@ -317,6 +334,27 @@ mod tests {
     fn a_policy_without_a_parameter_runs_once_for_all_its_values() {
         let found = listed("machines = ['m']\nworkloads = ['w']\n[set]\np = [10, 20]");
         assert_eq!(found, ["amw 1 10", "amw 1 20", "bmw 1"]);
+    }
+
+    #[test]
+    fn background_work_is_an_axis() {
+        let axes = "machines = ['m']\nworkloads = ['w']\nnoise = ['off', 'server']\n";
+        assert_eq!(listed(axes), ["amw 1 off", "amw 1 server", "bmw 1 off", "bmw 1 server"]);
+        let skip = format!("{axes}[[skip]]\nnoise = 'off'\npolicy = 'b'");
+        assert_eq!(listed(&skip), ["amw 1 off", "amw 1 server", "bmw 1 server"]);
+        let zip = format!("{axes}zip = [['policies', 'noise']]");
+        assert_eq!(listed(&zip), ["amw 1 off", "bmw 1 server"]);
+    }
+
+    #[test]
+    fn the_level_of_background_work_is_part_of_a_run() {
+        let text = "policies = ['eevdf']\nmachines = ['smp4']\nworkloads = ['closed:n=1']\nnoise = ['off', 'server']";
+        let sweep = Sweep::parse(&Source::new("sweep.toml", text.to_owned())).expect("a valid sweep");
+        let plan = Plan::new(&sweep).expect("all inputs exist");
+        let noise = plan.cases.iter().map(|case| plan.scenario(case).machine.noise);
+        assert_eq!(noise.collect::<Vec<_>>(), [None, Some(Noise::Server)]);
+        assert_ne!(plan.key(&plan.cases[0]), plan.key(&plan.cases[1]));
+        assert!(plan.command(&plan.cases[1]).ends_with(" --noise server"));
     }
 
     #[test]

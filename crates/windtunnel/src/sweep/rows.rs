@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `policy`, `machine`, `workload` | as the sweep file names them |
 //! | `kernel`, `seed` | of the run |
+//! | `noise` | level of background work; only if the sweep has this axis |
 //! | `set.NAME` | value of the parameter, or null if the policy does not have it |
 //! | `status` | `ran`, `ejected` or `refused` |
 //! | `failure` | why the policy failed, or null |
@@ -53,6 +54,9 @@ pub fn table(plan: &Plan, rows: &[(&Case, &RunResult)]) -> RecordBatch {
         ));
     }
     columns.push(("kernel".into(), texts(&|case, _| Some(case.kernel.to_string()))));
+    if plan.has_noise {
+        columns.push(("noise".into(), texts(&|case, _| case.noise.clone())));
+    }
     columns.push(("seed".into(), numbers(&|case, _| case.seed)));
     for name in &plan.parameters {
         columns.push((format!("set.{name}"), texts(&|case, _| case.set.get(name).cloned())));

@@ -326,7 +326,12 @@ keys = { noise = ["off", "quiet", "server"] }
     std::fs::write(folder.join("experiment.toml"), wrong).expect("the file can be written");
     let ran = run(&folder, &[]);
     assert_eq!(ran.status, 2);
-    assert!(ran.stderr.contains("noise: there is no level 'loud'"), "{}", ran.stderr);
+    assert!(
+        ran.stderr
+            .contains("noise: there is no level of background work 'loud'"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]

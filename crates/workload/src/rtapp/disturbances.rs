@@ -190,7 +190,9 @@ fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Er
             "irq" => Kind::Irq,
             "fifo" => Kind::Task("fifo", Policy::Fifo { rt_priority: priority }),
             _ => {
-                let bandwidth = (u128::from(length_ns) * 1024 / u128::from(period_ns)) as u32;
+                // The length is at most the period, so the share is at most 1024.
+                let share = u128::from(length_ns) * 1024 / u128::from(period_ns);
+                let bandwidth = u32::try_from(share).unwrap_or(1024);
                 Kind::Task("deadline", Policy::Deadline { bandwidth })
             }
         },

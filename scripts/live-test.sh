@@ -132,7 +132,7 @@ for part in "${parts[@]}"; do
           [ ${#of[@]} -gt 0 ] || continue
           name=fidelity$cpus-$from
           guests+=("$cpus CPU=$cpus=$dir/$name")
-          CPUS=$cpus CLOCK=exact LIMIT=1800 WORDS="parts=fidelity only=$(IFS=,; echo "${of[*]}")" guest "$name"
+          CPUS=$cpus CLOCK=exact TURN=12 LIMIT=7200 WORDS="parts=fidelity only=$(IFS=,; echo "${of[*]}")" guest "$name"
         done
       done
       wait_for_guests

@@ -23,6 +23,7 @@
 #   NODES    number of NUMA nodes: 1, or 2 with half of the CPUs and the memory each
 #   MEMORY   memory in MiB
 #   LIMIT    time limit in seconds
+#   TURN     for CLOCK=exact: longest time in us for which a CPU runs before the next CPU runs
 #   WORDS    options for the guest's test, which are appended to the kernel's command line
 set -u
 cd "$(dirname "$0")/../.."
@@ -53,6 +54,11 @@ if [ "$nodes" = 2 ]; then
       -numa "node,nodeid=$node,memdev=memory$node,cpus=$((node * cpus / 2))-$(((node + 1) * cpus / 2 - 1))")
   done
   shape+=(-numa "dist,src=0,dst=1,val=20")
+fi
+# A turn of a CPU ends when 1/cpus of the time until QEMU's next timer has passed. A network filter
+# that buffers nothing adds a timer, of which the guest notices nothing.
+if [ -n "${TURN:-}" ] && [ "$cpus" -gt 1 ]; then
+  shape+=(-netdev hubport,id=turns,hubid=0 -object "filter-buffer,id=turn,netdev=turns,interval=$((TURN * cpus))")
 fi
 for try in 1 2; do
   nice timeout --foreground "${LIMIT:-900}" "$dir/qemu-system-x86_64" -nodefaults -no-user-config -no-reboot -display none -monitor none \

@@ -54,8 +54,15 @@ pub struct Costs {
     pub kfuncs: BTreeMap<String, u32>,
     /// switch_to and the switch of the mm, in ns.
     pub context_switch_ns: u32,
+    /// A switch to the idle task until the CPU is idle, in ns; 0 if it costs `context_switch_ns`.
+    pub switch_to_idle_ns: u32,
+    /// A switch from the idle task, in ns, without leaving the idle state; 0 if it costs
+    /// `context_switch_ns`.
+    pub switch_from_idle_ns: u32,
     /// schedule() and pick_next_task without the switch, in ns.
     pub schedule_ns: u32,
+    /// schedule() of an idle CPU without the switch, in ns; 0 if it costs `schedule_ns`.
+    pub schedule_idle_ns: u32,
     /// try_to_wake_up without the class's select_task_rq, in ns. The CPU that queues the woken task
     /// pays half of it. The waker's CPU, which may be the same, pays the other half.
     pub wakeup_ns: u32,
@@ -130,6 +137,25 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Returns the cost of a switch to the idle task, in ns.
+    pub fn switch_to_idle(&self) -> u32 {
+        or(self.switch_to_idle_ns, self.context_switch_ns)
+    }
+
+    /// Returns the cost of schedule() without the switch, in ns.
+    pub fn schedule(&self, idle: bool) -> u32 {
+        if idle {
+            or(self.schedule_idle_ns, self.schedule_ns)
+        } else {
+            self.schedule_ns
+        }
+    }
+
+    /// Returns the cost of a switch from the idle task, in ns, without leaving the idle state.
+    pub fn switch_from_idle(&self) -> u32 {
+        or(self.switch_from_idle_ns, self.context_switch_ns)
+    }
+
     /// Returns the cost of calling a helper or kfunc, in ns. `native` is the number of instructions
     /// that a scheduler in C executes instead of the call, or `None` if it is unknown.
     pub fn function_ns(&self, name: &str, native: Option<u32>) -> u32 {
@@ -141,6 +167,11 @@ impl Costs {
             _ => self.kfunc_ns,
         }
     }
+}
+
+/// Returns `cost`, or `otherwise` if the machine does not define the cost.
+fn or(cost: u32, otherwise: u32) -> u32 {
+    if cost == 0 { otherwise } else { cost }
 }
 
 impl Default for Costs {
@@ -160,7 +191,10 @@ impl Default for Costs {
             kfunc_ns: 6,
             kfuncs: BTreeMap::new(),
             context_switch_ns: 600,
+            switch_to_idle_ns: 0,
+            switch_from_idle_ns: 0,
             schedule_ns: 250,
+            schedule_idle_ns: 0,
             wakeup_ns: 300,
             tick_ns: 1_000,
             timer_irq_ns: 600,
@@ -226,13 +260,16 @@ pub struct Constant {
     pub default_source: &'static str,
 }
 
+/// Constants that are 0 by default. Another constant then applies to their operations, too.
+pub const IDLE_COSTS: [&str; 3] = ["switch_to_idle", "switch_from_idle", "schedule_idle"];
+
 /// Name of the cost `line` of the section `[task_struct]`: the transfer of a cache line of a
 /// task_struct. Only machines with [`crate::TaskSets`] have it.
 pub const TASK_LINE: &str = "task_struct.line";
 
 /// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are
 /// printed.
-pub const CONSTANTS: [Constant; 30] = [
+pub const CONSTANTS: [Constant; 33] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -254,9 +291,24 @@ pub const CONSTANTS: [Constant; 30] = [
         default_source: "assumption: 1800 cycles at 3 GHz for switch_to and the switch of the address space; a wake-up, schedule() and a switch then take 1.15 us together",
     },
     Constant {
+        name: "switch_to_idle",
+        slot: Slot::Ns(|c| &mut c.switch_to_idle_ns),
+        default_source: "assumption: as context_switch",
+    },
+    Constant {
+        name: "switch_from_idle",
+        slot: Slot::Ns(|c| &mut c.switch_from_idle_ns),
+        default_source: "assumption: as context_switch",
+    },
+    Constant {
         name: "schedule",
         slot: Slot::Ns(|c| &mut c.schedule_ns),
         default_source: "assumption: 750 cycles at 3 GHz for __schedule and pick_next_task without the switch",
+    },
+    Constant {
+        name: "schedule_idle",
+        slot: Slot::Ns(|c| &mut c.schedule_idle_ns),
+        default_source: "assumption: as schedule",
     },
     Constant {
         name: "wakeup",

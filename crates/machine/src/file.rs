@@ -336,6 +336,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
                 skew_tick: written.skew_tick,
                 irq_time_accounting: written.irq_time_accounting,
                 no_numa_balancing: written.numa_balancing == Some(false),
+                trace_before_switch: false,
             },
             noise: file.noise(&written.noise)?,
             cpuidle,

@@ -72,6 +72,10 @@ pub struct KernelConfig {
     /// Whether NUMA balancing is switched off (`numa_balancing=disable` on the kernel's command
     /// line).
     pub no_numa_balancing: bool,
+    /// Whether the record of a switch has the time before the switch, as the tracepoint
+    /// sched_switch of Linux. Otherwise it has the time at which the switch is complete, so wake-up
+    /// latencies contain the switch. Machine files cannot set this.
+    pub trace_before_switch: bool,
 }
 
 /// Description of a machine to simulate.

@@ -1,8 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# costs.sh MACHINE: measures the costs of BPF programs in this kernel and adds them to a machine file:
-# `bpf_insn`, `callback`, and `[costs.kfuncs]`. The policy /objects/costs.bpf.o measures its own calls
+# costs.sh MACHINE: measures costs in this kernel that user space cannot measure, and adds them to a
+# machine file. This guest must run in exact time (see boot.sh).
+#
+# `bpf_insn`, `callback`, and `[costs.kfuncs]`: the policy /objects/costs.bpf.o measures its own calls
 # while two processes pass a byte back and forth.
+#
+# `schedule`, `schedule_idle`, `context_switch`, `switch_to_idle` and `switch_from_idle`:
+# /objects/costs_idle.bpf.o measures schedule() with its tracepoint sched_switch. `wakeup` is the rest
+# of the sum of wakeup, schedule and context_switch that `machine calibrate` measures. Each of the
+# three programs that run in a switch reads the clock once. Half of the program's time counts to the
+# interval that ends there, and half to the next interval. The time of the three programs is measured
+# with a ping-pong.
+#
+# `idle_exit` and `ipi_latency`: QEMU continues a halted CPU at once, so one CPU has no `idle_exit`.
+# With several CPUs, `machine calibrate` assumes that the CPU from which a byte comes becomes idle
+# while the other CPU wakes up. In this guest, the CPUs take turns, so the time of a pass also contains
+# a schedule() and the switch to the idle task. These are subtracted here.
 #
 # Times include a part of bpf_ktime_get_ns(), which is measured with no call in between and subtracted.
 # `kfunc`, the cost of all calls that are not measured, is that of scx_bpf_task_cpu(), because most of
@@ -12,13 +26,19 @@ run() {
   windtunnel live load "/objects/$1.bpf.o" --quiet >/tmp/costs 2>/tmp/err &
   loader=$!
   while grep -q -v ') Z' /proc/$loader/stat 2>/dev/null && ! grep -q 'loaded in' /tmp/costs; do usleep 20000; done
-  windtunnel live run lat_ctx:processes=2,rounds=2000 2>/dev/null | sed -n 's/^  score  *\([0-9.]*\).*/\1/p'
+  $before windtunnel live run lat_ctx:processes=2,rounds=2000 2>/dev/null | sed -n 's/^  score  *\([0-9.]*\).*/\1/p'
+  [ -z "$after" ] || $after >/dev/null 2>&1
   kill "$loader"
   wait "$loader"
   grep 'counted:' /tmp/costs >"/tmp/$1.counted"
 }
+# A CPU of its own, so that turns of other CPUs do not lengthen the passes.
+before="taskset 1" after=""
 few=$(run costs)
 many=$(run costs_empty)
+# Without a CPU of their own, tasks need scx_bpf_select_cpu_dfl().
+before=""
+run costs >/dev/null
 tr ' ' '\n' </tmp/costs.counted | awk -F= -v few="$few" -v many="$many" '
   /^nr_ns_/ { ns[substr($1, 7)] = $2 }
   /^nr_calls_/ { calls[substr($1, 10)] = $2 }
@@ -45,3 +65,47 @@ sed -i '/^bpf_insn = /d' "$machine"
 awk '/^\[costs\]$/ { print; while ((getline line < "/tmp/costs.toml") > 0 && line != "") print line; next }
   /^\[costs.channel\]$/ { while ((getline line < "/tmp/costs.toml") > 0) print line; print "" }
   { print }' "$machine" >/tmp/machine.new && mv /tmp/machine.new "$machine"
+
+before="taskset 1" after="windtunnel live run sleepers:n=1,run=10us,sleep=200us --for 300ms"
+with=$(run costs_idle)
+without=$($before windtunnel live run lat_ctx:processes=2,rounds=2000 2>/dev/null | sed -n 's/^  score  *\([0-9.]*\).*/\1/p')
+# The first input is the result of this measurement, the second input is the machine file.
+tr ' ' '\n' </tmp/costs_idle.counted | awk -F= -v cpus="$(nproc)" -v with="$with" -v without="$without" '
+  NR == FNR && /^nr_ns_/ { ns[substr($1, 7)] = $2 }
+  NR == FNR && /^nr_calls_/ { calls[substr($1, 10)] = $2 }
+  NR == FNR { next }
+  function value(line) { sub(/.*(ns|llc) = /, "", line); return line + 0 }
+  /^context_switch = / { sum += value($0); line[n + 1] = "here" }
+  /^(schedule|wakeup) = / { sum += value($0); next }
+  /^idle_exit = / { idle += value($0); next }
+  /^ipi_latency = / { sub(/.*llc = /, ""); idle += $0; next }
+  { lines[++n] = $0 }
+  function whole(value) { return value < 1 ? 1 : int(value + 0.5) }
+  function put(name, cost, source) { printf "%s = { ns = %s, source = \"measured%s\" }\n", name, cost, source }
+  END {
+    for (name in ns) if (calls[name]) time[name] = ns[name] / calls[name]
+    program = (with - without) * 1000 / 3
+    if (!time["direct"] || !time["to_idle"] || !time["from_idle"] || !time["pick_idle"] || program <= 0) exit 1
+    schedule = whole(time["pick"] - program)
+    context_switch = whole(time["direct"] - 2 * program - schedule)
+    to = whole(time["to_idle"] - 2 * program - schedule)
+    schedule_idle = whole(time["pick_idle"] - program)
+    from = whole(time["from_idle"] - 2 * program - schedule_idle)
+    # schedule() and the switch to idle of one CPU, and those from idle of the other CPU, replace one
+    # schedule() and one switch.
+    wait = cpus > 1 ? (idle + context_switch - to - schedule_idle - from) / 2 : 0
+    wait = wait < 0 ? 0 : int(wait + 0.5)
+    for (i = 1; i <= n; i++) {
+      if (line[i] != "here") { print lines[i]; continue }
+      put("context_switch", context_switch, " by BPF programs: from the tracepoint sched_switch to the end of schedule()")
+      put("switch_to_idle", to, " by BPF programs: from the entry of schedule() until the CPU is idle, minus schedule")
+      put("switch_from_idle", from, " by BPF programs: from the tracepoint sched_switch to the end of schedule()")
+      put("schedule", schedule, " by BPF programs: from the entry of schedule() to the tracepoint sched_switch")
+      put("schedule_idle", schedule_idle, " by BPF programs: from the end of the idle state to the tracepoint sched_switch")
+      put("wakeup", whole(sum - schedule - context_switch), \
+        ": a byte passed between two processes on one CPU, minus the cost of the pipe, schedule and context_switch")
+      source = ": half of the extra time of passing a byte between idle CPUs, without the switches"
+      put("idle_exit", wait, cpus > 1 ? source : ": QEMU continues a halted CPU at once")
+      if (cpus > 1) put("ipi_latency", sprintf("{ same = 0, core = %d, llc = %d, node = %d, remote = %d }", wait, wait, wait, wait), source)
+    }
+  }' - "$machine" >/tmp/machine.new && mv /tmp/machine.new "$machine" || { echo "FAILED costs of switches"; cat /tmp/err; exit 1; }

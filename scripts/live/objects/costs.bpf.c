@@ -16,8 +16,8 @@ char _license[] SEC("license") = "GPL";
 #define FIFO 1
 /* Iterations of the loop in search(). Each iteration has 5 instructions. */
 #define LOOP 64
-/* A longer call was interrupted and is not counted, ns. */
-#define INTERRUPTED 20000
+/* A longer call contains an interrupt or the turn of another CPU, and is not counted, ns. */
+#define INTERRUPTED 4000
 
 /* Defines the counters of the call `name`. */
 #define COUNTERS(name)                                                                             \

@@ -10,6 +10,7 @@ use crate::simulation::id::{CpuId, TaskId};
 use trace::TaskState;
 
 /// A change of the state of a task or a CPU.
+#[derive(Clone, Copy)]
 pub(crate) enum Transition {
     /// A task became runnable and waits for a CPU.
     Queued { task: TaskId },

@@ -119,7 +119,7 @@ impl Machine {
             self.account(cpu);
         }
         self.lock(LockId::Rq(cpu));
-        self.charge(cpu, u64::from(self.spec.costs.schedule_ns));
+        self.charge(cpu, u64::from(self.spec.costs.schedule(prev == IDLE)));
         let rq = &mut self.rqs[cpu];
         rq.need_resched = false;
         rq.need_resched_lazy = false;
@@ -175,11 +175,12 @@ impl Machine {
         rq.nr_switches += 1;
         self.update_memory(cpu);
         let mut cost = u64::from(self.spec.costs.context_switch_ns);
+        let mut idle_exit = 0;
         let mut prev_state = TaskState::Running;
         if prev == IDLE {
             // The time for leaving the idle state is not part of the next task's runtime.
-            let idle_exit = self.leave_idle(cpu);
-            cost += idle_exit;
+            idle_exit = self.leave_idle(cpu);
+            cost = u64::from(self.spec.costs.switch_from_idle());
             self.rqs[cpu].charged += idle_exit;
         } else {
             let task = &mut self.tasks[prev];
@@ -192,6 +193,7 @@ impl Machine {
             };
         }
         if next == IDLE {
+            cost = u64::from(self.spec.costs.switch_to_idle());
             self.rqs[cpu].idle_since = now;
             self.set_busy(cpu, false);
         } else {
@@ -207,7 +209,20 @@ impl Machine {
                 self.set_busy(cpu, true);
             }
         }
-        self.charge(cpu, cost);
+        let switched = Transition::Switched {
+            cpu,
+            prev,
+            prev_state,
+            next,
+        };
+        let traced_first = self.spec.kernel.trace_before_switch;
+        if traced_first {
+            self.charge(cpu, idle_exit);
+            self.observe(switched);
+            self.charge(cpu, cost);
+        } else {
+            self.charge(cpu, idle_exit + cost);
+        }
         if prev != IDLE {
             self.tasks[prev].off_cpu_at = self.local_time(cpu);
             if self.tasks[prev].migration_disabled() > 0 {
@@ -218,12 +233,9 @@ impl Machine {
         if next != IDLE {
             self.write_task(next);
         }
-        self.observe(Transition::Switched {
-            cpu,
-            prev,
-            prev_state,
-            next,
-        });
+        if !traced_first {
+            self.observe(switched);
+        }
         ext::sched_switch(self, cpu, prev, next);
     }
 

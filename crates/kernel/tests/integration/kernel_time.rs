@@ -147,6 +147,49 @@ fn a_wake_up_by_a_timer_costs_an_interrupt() {
     assert!((99 * 10 * US..2 * SECOND / 100).contains(&ns), "{ns}");
 }
 
+/// Returns the overhead of a CPU in ns. A task runs on it and then sleeps, five times. Context
+/// switches take 1 us and schedule() takes 10 ns, if no other costs are given.
+fn idle_overhead(to_idle_ns: u32, from_idle_ns: u32, schedule_idle_ns: u32) -> u64 {
+    let mut spec = free(1);
+    spec.costs.context_switch_ns = 1_000;
+    spec.costs.schedule_ns = 10;
+    spec.costs.schedule_idle_ns = schedule_idle_ns;
+    spec.costs.switch_to_idle_ns = to_idle_ns;
+    spec.costs.switch_from_idle_ns = from_idle_ns;
+    let tasks = Tasks::default().add("sleeper", forever(vec![run_ms(1), sleep_ms(1)]));
+    let mut m = machine(spec, tasks);
+    m.run(9 * MS + 500 * US, &mut Vec::new());
+    time(&m, 0).overhead_ns
+}
+
+#[test]
+fn schedule_and_switches_have_other_costs_on_an_idle_cpu() {
+    assert_eq!(idle_overhead(0, 0, 0), 5 * (1_010 + 1_010));
+    assert_eq!(idle_overhead(300, 20, 0), 5 * (310 + 30));
+    assert_eq!(idle_overhead(300, 0, 0), 5 * (310 + 1_010));
+    assert_eq!(idle_overhead(0, 0, 4), 5 * (1_010 + 1_004));
+}
+
+#[test]
+fn a_switch_can_be_recorded_at_the_time_of_the_tracepoint() {
+    let latency = |before| {
+        let mut spec = free(1);
+        spec.kernel.trace_before_switch = before;
+        spec.costs.schedule_ns = 70;
+        spec.costs.context_switch_ns = 1_000;
+        let tasks = Tasks::default().add("sleeper", vec![run_ms(1), sleep_ms(1), run_ms(1)]);
+        let mut records = Vec::new();
+        machine(spec, tasks).run(10 * MS, &mut records);
+        let local = |record: &trace::Record| record.time + u64::from(record.after);
+        let woken = records.iter().rfind(|r| matches!(r.event, Event::Waking { .. }));
+        let runs = records
+            .iter()
+            .rfind(|r| matches!(r.event, Event::Switch { next: 1, .. }));
+        local(runs.expect("a switch")) - local(woken.expect("a wake-up"))
+    };
+    assert_eq!((latency(false), latency(true)), (1_070, 70));
+}
+
 #[test]
 fn a_busy_cpu_pays_for_the_ipis_that_it_receives() {
     let overhead = |ipi_receive_ns| {

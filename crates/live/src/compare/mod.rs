@@ -76,7 +76,9 @@ impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
         let policy = Policy::find(&self.policy)?;
         let folders = |name| search::folders(name);
-        let machine = machine::load(&self.machine, &paths(&folders("machines")))?;
+        let mut machine = machine::load(&self.machine, &paths(&folders("machines")))?;
+        // The live side has the times of the kernel's tracepoints.
+        machine.kernel.trace_before_switch = true;
         let workload = workload::load(&self.workload, &paths(&folders("workloads")))?;
         let settings: Vec<(String, String)> = self.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
         let limit = self.for_ns.or(workload.duration_ns).unwrap_or(DEFAULT_NS);

@@ -126,12 +126,12 @@ impl Plan {
     }
 
     /// Returns the run of a case.
-    pub fn scenario(&self, case: &Case) -> Scenario {
+    pub fn scenario(&self, case: &Case, engine: Engine) -> Scenario {
         Scenario {
             policy: self.policies[case.policy].value.clone(),
             profile: None,
             settings: case.set.clone().into_iter().collect(),
-            engine: Engine::default(),
+            engine,
             sanitizer: false,
             machine: self.machines[case.machine].value.clone(),
             workload: self.workloads[case.workload].value.clone(),

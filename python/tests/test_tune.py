@@ -65,6 +65,16 @@ def test_an_interrupted_search_goes_on(tmp_path):
         package.tune("fifo", **{**SEARCH, "seeds": 3}, storage=parts)
 
 
+def test_a_large_range_from_0_is_searched_on_a_logarithmic_scale(tmp_path):
+    lines: list[str] = []
+    search = {**SEARCH, "params": {"wakeup_granularity_ns": (0, 1_000_000_000)}, "trials": 20, "seeds": 1, "for_": "20ms"}
+    tuned = package.tune("steal", **search, progress=lines.append)
+    tried = [int(line.split("wakeup_granularity_ns=")[1].split(":")[0]) for line in lines]
+    assert tried[0] == tuned.defaults["wakeup_granularity_ns"] == 15_000_000
+    # On a linear scale, one value in a hundred is below 10 ms.
+    assert sum(value < 10_000_000 for value in tried) >= 5 and all(0 <= value <= 1_000_000_000 for value in tried)
+
+
 def test_constraints_and_several_objectives():
     search = {**SEARCH, "objectives": ["switches:min", "p99_wakeup"], "workloads": ["closed:n=9,compute=20ms,think=5ms"]}
     free = package.tune("fifo", **search)

@@ -34,6 +34,9 @@ _STUDY = "windtunnel"
 _KEEP = 2
 # Ranges that span more than this factor are searched on a logarithmic scale.
 _LOGARITHMIC = 100
+# A range from 0 to this value or more is also searched on a logarithmic scale, after 1 was added to
+# each value. On a linear scale, a search of 0..1 s would hardly ever try values below 10 ms.
+_LOGARITHMIC_FROM_0 = 10_000
 # 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom.
 _STUDENT = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -338,9 +341,11 @@ def tune(
         # interrupted search therefore continues as it would have without the interruption.
         study.sampler = _sampler(optuna, sampler, sampler_seed * 1_000_003 + number, trials)
         if number == 0 and _inside(defaults, space):
-            study.enqueue_trial(defaults)
+            study.enqueue_trial({name: value + _offset(space[name]) for name, value in defaults.items()})
         trial = study.ask()
-        settings = {name: _suggest(trial, name, known) for name, known in space.items()}
+        for name, known in space.items():
+            _suggest(trial, name, known)
+        settings = _settings(trial, space)
         try:
             values = None
             for stage, (count, share) in enumerate(stages):
@@ -380,7 +385,7 @@ def tune(
     front = [one for one in usable if not any(_dominates(other.values, one.values) for other in usable)]
     front.sort(key=lambda one: -sum(one.values))
     best = front[0] if front and sum(front[0].values) > 0 else None
-    chosen = dict(best.params) if best else {}
+    chosen = _settings(best, space) if best else {}
 
     def measured(where: Sequence[Argument], which: Sequence[int]) -> dict[str, Gain]:
         found = bench.gains(chosen, where, which, 1.0, metrics[: len(goals)])
@@ -396,7 +401,7 @@ def tune(
         held_out_seeds=measured(machines, others) if held_out_seeds else {},
         held_out=measured(held_out_machines, others) if held_out_machines and held_out_seeds else {},
         front=_distinct(
-            {"settings": dict(one.params),
+            {"settings": _settings(one, space),
              "gains": {text: _percent(value) for text, value in zip(objectives, one.values, strict=True)}}
             for one in front
         ),  # fmt: skip
@@ -451,6 +456,8 @@ def _space(policy: Argument, params: Mapping[str, Range] | Iterable[str] | None)
         # JSON has no tuples, so the key says whether these are the ends of a range or single
         # values.
         space[name] = {"range": list(known)} if isinstance(known, tuple) else {"values": list(known)}
+        if isinstance(known, tuple) and known[0] == 0 and known[1] >= _LOGARITHMIC_FROM_0:
+            space[name]["offset"] = 1
         default = _default(one)
         if default is not None:
             defaults[name] = default
@@ -468,11 +475,21 @@ def _default(parameter: Mapping[str, Any]) -> int | None:
         return None
 
 
-def _suggest(trial: Any, name: str, known: dict[str, list[int]]) -> int:
+def _suggest(trial: Any, name: str, known: dict[str, Any]) -> None:
     if "values" in known:
-        return trial.suggest_categorical(name, known["values"])
-    low, high = known["range"]
-    return trial.suggest_int(name, low, high, log=low > 0 and high / low >= _LOGARITHMIC)
+        trial.suggest_categorical(name, known["values"])
+        return
+    low, high = (end + _offset(known) for end in known["range"])
+    trial.suggest_int(name, low, high, log=low > 0 and high / low >= _LOGARITHMIC)
+
+
+def _offset(known: dict[str, Any]) -> int:
+    """Returns the number that Optuna's values exceed the values of the parameter by."""
+    return known.get("offset", 0)
+
+
+def _settings(trial: Any, space: dict[str, Any]) -> Settings:
+    return {name: trial.params[name] - _offset(known) for name, known in space.items()}
 
 
 def _inside(settings: Settings, space: dict[str, Any]) -> bool:

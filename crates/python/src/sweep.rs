@@ -3,6 +3,7 @@
 
 use crate::error::exception;
 use crate::table::Table;
+use bpf::engine::Engine;
 use input::Source;
 use pyo3::prelude::*;
 use report::RunResult;
@@ -45,6 +46,7 @@ pub fn sweep(
         store: store.map(Store::new),
         output,
         threads,
+        engine: Engine::default(),
     };
     let plan = || Plan::new(&Sweep::parse(&Source::new("sweep", text))?);
     let mut plan = plan().map_err(|error| exception(&error))?;

@@ -69,7 +69,7 @@ pub struct Inputs {
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
-enum EngineArg {
+pub enum EngineArg {
     /// JIT compiler if it supports this host, else the interpreter
     #[default]
     Auto,
@@ -103,7 +103,7 @@ impl NoiseArg {
 }
 
 impl EngineArg {
-    fn engine(self) -> Engine {
+    pub fn engine(self) -> Engine {
         match self {
             EngineArg::Auto => Engine::default(),
             EngineArg::Jit => Engine::Jit,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel sweep` runs all combinations of policies, machines, workloads, parameters and seeds.
 
+use super::inputs::EngineArg;
 use super::progress::runs_bar;
 use crate::error::Error;
 use crate::exit::ExitStatus;
@@ -30,6 +31,9 @@ pub struct Args {
     /// Number of threads [default: one for each CPU of this host]
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
+    /// How to execute the policies' code, which does not change the results
+    #[arg(long, value_enum, default_value_t)]
+    engine: EngineArg,
     /// Print the commands of the runs instead of executing them
     #[arg(long)]
     list: bool,
@@ -58,6 +62,7 @@ impl Args {
             store,
             output: Some(output.clone()),
             threads: self.threads,
+            engine: self.engine.engine(),
         };
         let started = Instant::now();
         let bar = runs_bar(plan.cases.len() as u64);

@@ -131,7 +131,7 @@ impl Plan {
     }
 
     /// Returns the run of a case.
-    pub fn scenario(&self, case: &Case) -> Scenario {
+    pub fn scenario(&self, case: &Case, engine: Engine) -> Scenario {
         let mut machine = self.machines[case.machine].value.clone();
         if let Some(level) = &case.noise {
             machine.noise = Noise::named(level);
@@ -140,7 +140,7 @@ impl Plan {
             policy: self.policies[case.policy].value.clone(),
             profile: None,
             settings: case.set.clone().into_iter().collect(),
-            engine: Engine::default(),
+            engine,
             sanitizer: false,
             machine,
             workload: self.workloads[case.workload].value.clone(),

@@ -6,6 +6,7 @@ use super::rows::{self, File, GROUP};
 use super::store::Store;
 use crate::error::Error;
 use crate::parallel::{self, Progress};
+use bpf::engine::Engine;
 use report::RunResult;
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -22,6 +23,9 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Number of threads. `None` means one for each CPU of the host.
     pub threads: Option<NonZero<usize>>,
+    /// The engine that executes the policies' code. It changes no result, so results of one engine
+    /// are also used for the other one.
+    pub engine: Engine,
 }
 
 /// The results of a sweep.
@@ -65,7 +69,7 @@ impl Plan {
                     result
                 }
                 None => {
-                    let mut result = self.scenario(case).run(report)?.result;
+                    let mut result = self.scenario(case, options.engine).run(report)?.result;
                     if result.interrupted {
                         return Ok(None);
                     }

@@ -202,7 +202,7 @@ mod tests {
         let good = good.path().join("windtunnel");
         // Not even root can create files in these folders.
         let bad = ["/dev/null/windtunnel", "/proc/windtunnel"].map(PathBuf::from);
-        let all = [bad.as_slice(), &[good.clone()]].concat();
+        let all = [bad.as_slice(), std::slice::from_ref(&good)].concat();
         let folder = write_into_first(&all).expect("the last folder can be written");
         assert!(folder.starts_with(&good) && folder.join("machines/numa32.toml").is_file());
         assert!(is_usable(&good) && !is_usable(&bad[0]));

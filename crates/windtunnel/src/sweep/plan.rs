@@ -351,7 +351,10 @@ mod tests {
         let text = "policies = ['eevdf']\nmachines = ['smp4']\nworkloads = ['closed:n=1']\nnoise = ['off', 'server']";
         let sweep = Sweep::parse(&Source::new("sweep.toml", text.to_owned())).expect("a valid sweep");
         let plan = Plan::new(&sweep).expect("all inputs exist");
-        let noise = plan.cases.iter().map(|case| plan.scenario(case).machine.noise);
+        let noise = plan
+            .cases
+            .iter()
+            .map(|case| plan.scenario(case, Engine::default()).machine.noise);
         assert_eq!(noise.collect::<Vec<_>>(), [None, Some(Noise::Server)]);
         assert_ne!(plan.key(&plan.cases[0]), plan.key(&plan.cases[1]));
         assert!(plan.command(&plan.cases[1]).ends_with(" --noise server"));

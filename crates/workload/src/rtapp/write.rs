@@ -98,15 +98,13 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
             ..spec.clone()
         };
         let is_equal = |group: &Group| started(group.spec) == started(spec);
-        let last = groups.len().saturating_sub(1);
         // The order of the tasks that are created at the start determines their CPUs. Therefore
         // only neighbours in the list are grouped. This does not matter for tasks that are created
         // by forks.
-        let known = groups
-            .iter_mut()
-            .enumerate()
-            .find(|(at, group)| is_equal(group) && (*at == last || !spec.spawn))
-            .map(|(_, group)| group);
+        let known = match spec.spawn {
+            true => groups.last_mut().filter(|group| is_equal(group)),
+            false => groups.iter_mut().find(|group| is_equal(group)),
+        };
         match known {
             Some(group) if spec.spawn => group.instances += 1,
             Some(group) if group.template.is_none() => group.template = Some(index),

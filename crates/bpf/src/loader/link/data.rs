@@ -14,6 +14,7 @@ use crate::object::error::Error;
 use crate::object::fields::variable_fields;
 use crate::object::value::{self, Location};
 use crate::object::{Object, SectionKind, Variable, param, section_vars};
+use input::to_usize;
 
 pub(super) const BPF_MAP_TYPE_PROG_ARRAY: u32 = 3;
 const BPF_MAP_TYPE_PERF_EVENT_ARRAY: u32 = 4;
@@ -74,7 +75,8 @@ pub(super) fn allocate_sections(
         let bytes = bytes.map_err(|fault| Error::new(fault.to_string()).in_section(&section.name))?;
         // The region's pages contain zeros. Pages of zeros are not copied, because the host provides
         // memory for a page when it is first written.
-        for (to, from) in bytes.chunks_mut(PAGE as usize).zip(section.data.chunks(PAGE as usize)) {
+        let page = to_usize(PAGE);
+        for (to, from) in bytes.chunks_mut(page).zip(section.data.chunks(page)) {
             if from.iter().any(|&byte| byte != 0) {
                 to.copy_from_slice(from);
             }

@@ -218,7 +218,9 @@ recording() {
   expect 0 'under fifo' live record -o /tmp/d.trace --buffer 64 -- lat_ctx:processes=2,rounds=20000
   windtunnel live record -o /tmp/e.trace >/tmp/said 2>&1 &
   recorder=$!
-  sleep 2
+  # On a busy host, the recorder needs some seconds to start.
+  for i in $(seq 60); do [ -n "$(ls $instances)" ] && break; sleep 1; done
+  sleep 5
   for i in 1 2 3 4 5 6 7 8; do /bin/true; done
   [ -n "$(ls $instances)" ] || fail "record: there is no tracefs instance"
   kill -INT $recorder

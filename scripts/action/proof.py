@@ -114,7 +114,7 @@ def build(source, text, folder):
 
 
 def sources(folder, name):
-    """Makes a directory with a copy of the policies' headers. Returns it and the policy's source."""
+    """Makes a directory with a copy of the policies' headers, and returns it."""
     made = folder / name
     made.mkdir()
     shutil.copytree(REPOSITORY / "policies/include", made / "include")

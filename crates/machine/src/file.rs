@@ -68,8 +68,8 @@
 //! ```
 //!
 //! In a file with `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`,
-//! `priority = 35`) set the capacities and priorities of CPUs. Unknown keys are errors, because a misspelt constant would otherwise
-//! silently have its default value.
+//! `priority = 35`) set the capacities and priorities of CPUs. Unknown keys are errors, because a
+//! misspelt constant would otherwise silently have its default value.
 
 use crate::costs::{ByDistance, TASK_LINE};
 use crate::definition::Definition;

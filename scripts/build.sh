@@ -1,7 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=sh
-# Sets `build` to the directory with the executables of the build that the environment variable
-# BUILD selects: release (the default) or dev. Other scripts read this file.
-build=target/${BUILD:-release}
-# Cargo keeps the development build in target/debug.
-[ "$build" != target/dev ] || build=target/debug
+# shellcheck shell=bash
+# Other scripts read this file. Sets `build` to the directory with the executables of the build that
+# the environment variable BUILD selects, and defines `build_commands`, which makes this build:
+#
+#   release      the default
+#   dev          the development build
+#   as-released  our crates as in a release, third-party crates as in the development build
+BUILD=${BUILD:-release}
+case $BUILD in
+  # Cargo keeps the development build in target/debug.
+  dev) build=target/debug ;;
+  *) build=target/$BUILD ;;
+esac
+
+# build_commands: builds windtunnel and windtunnel-live.
+build_commands() {
+  case $BUILD in
+    as-released)
+      cargo build --config scripts/as-released.toml --quiet -p windtunnel -p live || return
+      # The next development build replaces these files.
+      mkdir -p "$build"
+      cp target/debug/windtunnel target/debug/windtunnel-live "$build" ;;
+    *)
+      cargo build --profile "$BUILD" --quiet -p windtunnel -p live ;;
+  esac
+}

@@ -27,7 +27,7 @@
 #   POLICIES="steal rr"    selects policies
 #   SECONDS_EACH=60        sets for how long each policy is loaded. In 6 s, CPU 3 goes offline once.
 #   LONG=steal:300         makes `numa` load one policy for longer
-#   BUILD=dev              tests the development build
+#   BUILD=dev              tests another build (see build.sh)
 set -u
 cd "$(dirname "$0")/.."
 dir=target/live
@@ -90,7 +90,8 @@ only=${only// /,}
 [ "$(uname -m)" = x86_64 ] || skip "the guest is x86-64; this machine is $(uname -m)"
 command -v apt-get >/dev/null || skip "the kernel and QEMU are installed with apt, which is missing here"
 step "set-up" scripts/setup.sh live || skip "QEMU's packages cannot be installed"
-step "build" cargo build --profile "${BUILD:-release}" --quiet -p windtunnel -p live || exit 1
+. scripts/build.sh
+step "build" build_commands || exit 1
 scripts/policies.sh || exit 1
 step "kernel and QEMU" scripts/live/fetch.sh $dir 2>$dir/fetch.log
 case $? in

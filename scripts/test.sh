@@ -32,14 +32,12 @@ part "tests" cargo test --workspace --quiet --no-fail-fast
 # These inputs are the same each time. `make attack` uses other inputs, and runs for hours.
 part "random attacks" target/debug/attack count 1000 1
 # The tests below compare the development build with a build of our crates as they are released.
-optimised=target/as-released
-mkdir -p $optimised
-part "build as released" cargo build --config scripts/as-released.toml --quiet -p windtunnel
-# The next build of the command replaces target/debug/windtunnel.
-cp target/debug/windtunnel $optimised/
-part "determinism as released" env WINDTUNNEL=$optimised/windtunnel \
+BUILD=as-released
+. scripts/build.sh
+part "build as released" build_commands
+part "determinism as released" env WINDTUNNEL=$build/windtunnel \
   cargo test --quiet -p windtunnel --test integration determinism::
-part "instructions" scripts/instructions.sh $optimised/windtunnel
+part "instructions" scripts/instructions.sh $build/windtunnel
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" >&2

@@ -12,32 +12,54 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`machine`] | the machine itself; the module `run` contains its event loop |
-//! | `simulation` | time, order of events and cost: event queue, charging, locks, random numbers |
-//! | `hardware` | sets of CPUs, caches, CPU frequencies |
+//! | `simulation` | the event queue, the order of events, random numbers, numbers and sets of CPUs |
+//! | `layout` | the kernel types that a policy sees, and the differences between Linux releases |
+//! | `state` | the state of the machine as plain data; [`Machine`] owns all of it |
+//! | `cost` | charges CPUs for the time of kernel and policy work |
+//! | `hardware` | CPU frequencies, idle states, hardware threads, memory |
 //! | `sched` | the scheduler (kernel/sched): the core and the classes `rt`, `ext`, `fair`, `idle` |
-//! | `programs` | the programs that tasks execute, and the objects that tasks wait for |
-//! | `policy` | loading of a policy, and the kernel types and functions that it can use |
+//! | `programs` | executes the programs of tasks |
+//! | `policy` | loading of a policy, and the kernel functions that it can call |
 //! | `watch` | checks, invariants and records of decisions; they never affect a run |
+//! | `run` | the event loop |
 //!
 //! Other crates use the modules through the re-exports below, without the names of the directories.
 #![deny(clippy::float_arithmetic)]
 
+mod cost;
 mod hardware;
-pub mod machine;
+pub mod layout;
 mod policy;
 mod programs;
 mod run;
 mod sched;
 mod simulation;
+mod state;
 #[cfg(test)]
 mod testbed;
 mod watch;
 
-pub use hardware::cpuset;
-pub use machine::{Ended, Machine};
-pub use policy::{kfuncs, layout, load, release, target, user_space};
-pub use sched::{cgroup, class, ext, fair, rq, rt, task, tracepoint};
+pub use layout::release;
+pub use policy::{kfuncs, load, target, user_space};
+pub use sched::tracepoint;
 pub use simulation::table::Table;
-pub use simulation::{chance, event, id, rng, timeline};
-pub use watch::{check, decision, violation, waiting};
+pub use simulation::{chance, cpuset, event, id, rng, timeline};
+pub use state::machine::{Ended, Machine};
+pub use state::watch::{check, decision, violation, waiting};
+pub use state::{cgroup, class, machine, rq, rt, task};
+
+/// sched_ext: its state and its functions.
+pub mod ext {
+    pub use crate::layout::callbacks::Op;
+    pub use crate::sched::ext::*;
+    pub use crate::state::ext::core::EnableState;
+    pub use crate::state::ext::exit_info::{Exit, Kind};
+    pub use crate::state::ext::ops_table::{OpsTable, Policy};
+    pub use crate::state::ext::*;
+}
+
+/// The fair class: its state and its functions.
+pub mod fair {
+    pub use crate::sched::fair::*;
+    pub use crate::state::fair::*;
+}

@@ -41,9 +41,3 @@ pub fn set_store(store: Store) {
 pub fn store() -> Option<&'static Store> {
     STORE.get()
 }
-
-/// Drops all code that the memory of this process keeps. Code in the [`Store`] stays.
-pub fn forget() {
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    super::jit::forget();
-}

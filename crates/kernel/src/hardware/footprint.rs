@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Operations on caches: loading the footprints (working sets) of tasks at task switches, fork and
-//! exec, and accesses of CPUs to cache lines of kernel data. See [`caches`](super::caches) for the
+//! exec, and accesses of CPUs to cache lines of kernel data. See [`caches`](crate::state::hardware::caches) for the
 //! model.
 
-use super::caches::*;
-use crate::machine::Machine;
-use crate::programs::cursor::WHOLE;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::hardware::caches::*;
+use crate::state::machine::Machine;
+use crate::state::programs::cursor::WHOLE;
 use bpf::cache::{self};
 
 impl Machine {

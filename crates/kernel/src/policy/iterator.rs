@@ -8,10 +8,10 @@
 //! call is not repeated, because a second call would write the same output. Other kinds of
 //! iterators are not modelled.
 
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::kf;
-use crate::sched::ext::ops::{self};
+use crate::layout::callbacks::kf;
+use crate::sched::ext::ops;
 use crate::simulation::id::IDLE;
+use crate::state::machine::Machine;
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 

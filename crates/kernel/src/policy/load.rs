@@ -2,14 +2,17 @@
 //! Loading of a policy's BPF object: linking, compiling, the steps of its user-space part, and
 //! enabling the policy. A profile is a file that describes the user-space part.
 
-use crate::machine::Machine;
-use crate::policy::layout::enums::SCX_OPS_NAME_LEN;
-use crate::policy::release::{Release, describe};
+use crate::layout::callbacks::Op;
+use crate::layout::enums::SCX_OPS_NAME_LEN;
+use crate::layout::release::{Release, describe};
 use crate::policy::target::target;
 use crate::policy::{kfuncs, nullable, sanitizer, user_space};
-use crate::sched::ext::core::MAX_TIMEOUT_NS;
-use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
-use crate::sched::hook;
+use crate::sched::ext;
+use crate::state::ext::core::MAX_TIMEOUT_NS;
+use crate::state::ext::exit_info::Exit;
+use crate::state::ext::ops_table::{OpsTable, Policy};
+use crate::state::hook;
+use crate::state::machine::Machine;
 use bpf::cache::{Competitors, LINE};
 use bpf::engine::{Engine, Vm};
 use bpf::errno::{E2BIG, EINVAL};

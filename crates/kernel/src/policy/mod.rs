@@ -5,10 +5,8 @@
 pub mod bpf_world;
 pub mod iterator;
 pub mod kfuncs;
-pub mod layout;
 pub mod load;
 pub mod nullable;
-pub mod release;
 pub mod sanitizer;
 pub mod target;
 pub mod user_space;

@@ -9,8 +9,8 @@
 //! accepted, for example if the argument is passed to another function or stored outside of the
 //! stack.
 
-use crate::policy::layout::callbacks::OPS;
-use crate::sched::ext::ops_table::OpsTable;
+use crate::layout::callbacks::OPS;
+use crate::state::ext::ops_table::OpsTable;
 use bpf::image::{CALL, Code, Insn, LD_IMM64, TRAP};
 use std::collections::{BTreeMap, BTreeSet};
 

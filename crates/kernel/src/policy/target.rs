@@ -2,9 +2,10 @@
 //! Describes the simulated kernel against which BPF objects are linked: the types, functions,
 //! variables and configuration of a Linux release on one machine.
 
+use crate::layout;
+use crate::layout::release::{Release, describe};
+use crate::layout::{Layout, enums};
 use crate::policy::kfuncs;
-use crate::policy::layout::{self, Layout, enums};
-use crate::policy::release::{Release, describe};
 use crate::simulation::id::CpuId;
 use bpf::btf::build::Builder;
 use bpf::kstruct;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The programs of tasks: the effects of their steps, and the objects that tasks wait for.
 
-pub mod cursor;
 pub mod execute;
 pub mod noise;
-pub mod resource;
 pub mod sync;

@@ -2,14 +2,13 @@
 //! Changes of cgroups while the machine runs: creating and removing them, changing settings, and
 //! moving tasks between them.
 
-use super::cgroup::*;
-use crate::hardware::cpuset::CpuSet;
-use crate::machine::Machine;
-use crate::policy::layout::{css_set, mirror};
-use crate::sched::task::{State, Task};
-use crate::sched::tracepoint;
-use crate::sched::{ext, fair};
+use crate::layout::css_set;
+use crate::sched::{ext, fair, mirror, tracepoint};
+use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{IDLE, TaskId};
+use crate::state::cgroup::*;
+use crate::state::machine::Machine;
+use crate::state::task::{State, Task};
 use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use workload::Action;
 

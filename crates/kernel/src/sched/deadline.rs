@@ -13,10 +13,9 @@
 //! runs first), and admission control.
 
 use super::{ext, fair};
-use crate::machine::Machine;
 use crate::simulation::event::{Event, NEVER};
-use crate::simulation::id::Server;
-use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
+use crate::state::machine::Machine;
 
 /// Minimum time by which a zero-laxity timer is postponed, ns (dl_server_min_res).
 const MIN_RES_NS: u64 = 1_000_000;

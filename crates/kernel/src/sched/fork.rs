@@ -2,17 +2,18 @@
 //! Creation and exit of tasks: fork(), exec() and exit() (sched_fork, wake_up_new_task, sched_exec,
 //! do_exit).
 
-use crate::hardware::caches::Footprint;
-use crate::hardware::cpuset::CpuSet;
-use crate::machine::Machine;
-use crate::policy::layout;
-use crate::sched::class::{Class, flags};
-use crate::sched::task::{State, Task};
-use crate::sched::{ext, fair, rt, tracepoint};
+use crate::layout;
+use crate::sched::{ext, fair, tracepoint};
+use crate::simulation::cpuset::CpuSet;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Id;
 use crate::simulation::timeline::LockId;
+use crate::state;
+use crate::state::class::{Class, flags};
+use crate::state::hardware::caches::Footprint;
+use crate::state::machine::Machine;
+use crate::state::task::{State, Task};
 use bpf::errno::EAGAIN;
 use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
@@ -153,14 +154,14 @@ impl Machine {
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             numa: None,
-            program: crate::programs::cursor::Cursor::new(
+            program: crate::state::programs::cursor::Cursor::new(
                 spec.program,
                 self.workload.programs[spec.program as usize].counters,
                 self.now,
             ),
-            rt: rt::Entity::default(),
-            fair: fair::Entity::for_task(spec.cgroup),
-            ext: ext::Entity::default(),
+            rt: state::rt::queue::Entity::default(),
+            fair: state::fair::entity::Entity::for_task(spec.cgroup),
+            ext: state::ext::entity::Entity::default(),
         };
         if let Some(rng) = self.noise.rng(index) {
             task.program.set_rng(rng);

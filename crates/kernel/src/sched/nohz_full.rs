@@ -10,43 +10,16 @@
 //! Not modelled: the cost of tracking entries into the kernel (context tracking), and other work
 //! that needs a tick, such as RCU and POSIX CPU timers.
 
-use crate::hardware::cpuset::CpuSet;
-use crate::machine::Machine;
-use crate::policy::layout::SCHED_RR;
-use crate::sched::class::Class;
+use crate::layout::SCHED_RR;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
-use machine::MachineSpec;
+use crate::state::class::Class;
+use crate::state::machine::Machine;
 
 /// Interval of the tick that a housekeeping CPU handles for a CPU without a tick (HZ in
 /// sched_tick_remote), ns.
 const REMOTE_TICK_NS: u64 = 1_000_000_000;
-
-/// State of NO_HZ_FULL.
-pub(crate) struct NohzFull {
-    /// CPUs whose tick can stop.
-    cpus: CpuSet,
-    on: bool,
-    /// CPUs to which an IPI that starts the tick again has been sent.
-    kicked: CpuSet,
-}
-
-impl NohzFull {
-    pub(crate) fn new(spec: &MachineSpec) -> NohzFull {
-        NohzFull {
-            cpus: CpuSet::from_cpus(spec.topology.nr_cpus(), &spec.nohz_full),
-            kicked: CpuSet::empty(spec.topology.nr_cpus()),
-            on: !spec.nohz_full.is_empty(),
-        }
-    }
-
-    /// Returns whether a CPU is one of those without a tick (tick_nohz_full_cpu).
-    #[inline]
-    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
-        self.on && self.cpus.contains(cpu)
-    }
-}
 
 impl Machine {
     /// Schedules the first remote tick of each nohz_full CPU.

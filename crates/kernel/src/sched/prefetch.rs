@@ -2,9 +2,9 @@
 //! Prefetches memory of the host (the computer that runs the simulation) that the next events will
 //! probably access.
 
-use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::machine::Machine;
 
 impl Machine {
     /// Prefetches host memory that the next events will probably access. This does not affect the

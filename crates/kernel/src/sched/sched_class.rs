@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The interface between the scheduler core and the scheduling classes (struct sched_class).
 
-use super::class::Class;
 use super::{deadline, ext, fair, idle, rt};
-use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
+use crate::state::class::Class;
+use crate::state::machine::Machine;
 
 /// Calls the function `$name` of the module that implements class `$class`.
 macro_rules! by_class {

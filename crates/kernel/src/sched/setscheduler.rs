@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Changes of a task's affinity, scheduling policy and nice value (kernel/sched/syscalls.c).
 
-use crate::hardware::cpuset::CpuSet;
-use crate::machine::Machine;
-use crate::policy::layout::cpumask;
-use crate::sched::class::{Class, flags};
-use crate::sched::observed::Transition;
-use crate::sched::task::State;
+use crate::layout::cpumask;
 use crate::sched::{ext, fair};
+use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
+use crate::state::class::{Class, flags};
+use crate::state::machine::Machine;
+use crate::state::observed::Transition;
+use crate::state::task::State;
 use trace::MigrateReason;
 use workload::Policy;
 

@@ -9,14 +9,14 @@
 //! argument. Programs that are attached to a hook that is not modelled never run. A warning lists
 //! them when the policy is loaded.
 
-use super::hook::*;
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::kf;
+use crate::layout::callbacks::kf;
 use crate::sched::ext::exit;
-use crate::sched::ext::ops::{self};
-use crate::sched::ext::ops_table::Frame;
-use crate::sched::task::State;
+use crate::sched::ext::ops;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::ext::ops_table::Frame;
+use crate::state::hook::*;
+use crate::state::machine::Machine;
+use crate::state::task::State;
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 

@@ -10,16 +10,15 @@
 //! A task on a wake list is in the state TASK_WAKING and on no queue. The fair class does not
 //! consider a CPU idle while the wake list of this CPU has tasks (`rq->ttwu_pending`).
 
-use crate::machine::Machine;
-use crate::policy::layout::enums::SCX_OPS_ALLOW_QUEUED_WAKEUP;
-use crate::sched::class::{Class, flags};
-use crate::sched::ext;
-use crate::sched::rq::Waking;
-use crate::sched::task::State;
-use crate::sched::tracepoint;
+use crate::layout::enums::SCX_OPS_ALLOW_QUEUED_WAKEUP;
+use crate::sched::{ext, tracepoint};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
+use crate::state::class::{Class, flags};
+use crate::state::machine::Machine;
+use crate::state::rq::Waking;
+use crate::state::task::State;
 
 impl Machine {
     /// Puts a woken task on the wake list of `cpu` and returns true, or returns false if the waker

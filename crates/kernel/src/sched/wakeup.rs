@@ -1,29 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Wake-ups, queueing and migration of tasks (kernel/sched/core.c).
 
-use crate::hardware::cpuset::CpuSet;
-use crate::machine::Machine;
-use crate::sched::class::{Class, flags};
-use crate::sched::ext;
-use crate::sched::ext::Op;
-use crate::sched::observed::Transition;
-use crate::sched::observed::{DecisionKind, Handler};
-use crate::sched::task::State;
-use crate::sched::tracepoint;
+use crate::layout::callbacks::Op;
+use crate::sched::{ext, tracepoint};
+use crate::simulation::cpuset::CpuSet;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
+use crate::state::class::{Class, flags};
+use crate::state::machine::Machine;
+use crate::state::observed::{DecisionKind, Handler, Transition};
+use crate::state::task::{SoftTimer, State};
 use trace::MigrateReason;
-
-/// A sleep that may end late (a hrtimer with a range).
-pub(crate) struct SoftTimer {
-    cpu: CpuId,
-    /// Time from which the sleep may end, ns.
-    from: u64,
-    task: TaskId,
-    /// `wake_generation` of the task while the timer is armed.
-    generation: u32,
-}
 
 impl Machine {
     /// Wakes a task on behalf of the running task (try_to_wake_up). Returns false if the task was
@@ -317,8 +305,8 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use crate::machine::Machine;
-    use crate::sched::class::flags::{MIGRATED, NOCLOCK, WF_TTWU};
+    use crate::state::class::flags::{MIGRATED, NOCLOCK, WF_TTWU};
+    use crate::state::machine::Machine;
     use crate::testbed::*;
 
     #[test]

@@ -7,8 +7,7 @@
 //! number. The event's handler does nothing if the two numbers differ. The exception is the step
 //! event of a CPU, which can be moved and removed (see `step`).
 
-use crate::simulation::id::Server;
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::{CpuId, Server, TaskId};
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

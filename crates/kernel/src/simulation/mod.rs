@@ -2,10 +2,9 @@
 //! Time, order of events and cost: the event queue, charging of CPUs, locks and random numbers.
 
 pub mod chance;
-pub mod cost;
+pub mod cpuset;
 pub mod event;
 pub mod id;
-pub mod lock;
 pub mod rng;
 pub mod step;
 pub mod table;

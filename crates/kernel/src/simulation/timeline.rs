@@ -54,40 +54,40 @@ id! {
 
 /// The timeline of a lock. All times are local times of the CPUs that held the lock, ns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timeline {
-    pub(super) id: LockId,
+pub(crate) struct Timeline {
+    pub(crate) id: LockId,
     /// End of the last critical section.
-    pub(super) free_at: u64,
+    pub(crate) free_at: u64,
     /// Start of the busy interval that ends at `free_at`. During a busy interval the lock is never
     /// free.
-    pub(super) busy_from: u64,
+    pub(crate) busy_from: u64,
     /// End of the previous busy interval. The gap from here to `busy_from` can still be used.
-    pub(super) previous_free_at: u64,
+    pub(crate) previous_free_at: u64,
     /// Start of the critical section that is being executed in the gap, or NEVER.
-    pub(super) gap_acquired_at: u64,
+    pub(crate) gap_acquired_at: u64,
     /// Start of the critical section that is being executed outside of the gap.
-    pub(super) acquired_at: u64,
-    pub(super) last_holder: CpuId,
-    pub(super) stat: LockStat,
+    pub(crate) acquired_at: u64,
+    pub(crate) last_holder: CpuId,
+    pub(crate) stat: LockStat,
 }
 
 /// All locks of a machine.
 #[derive(Default)]
 pub struct Locks {
     /// Runqueue locks come first, in the order of their CPUs.
-    pub(super) all: Table<LockIndex, Timeline>,
+    pub(crate) all: Table<LockIndex, Timeline>,
     /// Locks of DSQs, indexed by the slot of the DSQ.
-    pub(super) dsqs: Vec<Option<LockIndex>>,
+    pub(crate) dsqs: Vec<Option<LockIndex>>,
     /// Locks of the type bpf_spin_lock, by address.
-    pub(super) bpf: BTreeMap<u64, LockIndex>,
+    pub(crate) bpf: BTreeMap<u64, LockIndex>,
 }
 
 /// Value of `Timeline::gap_acquired_at` while no critical section is executed in the gap.
-pub(super) const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// A lock that the current CPU holds.
 #[must_use]
-pub(crate) struct HeldLock(pub(super) LockIndex);
+pub(crate) struct HeldLock(pub(crate) LockIndex);
 
 impl HeldLock {
     pub(crate) fn index(&self) -> LockIndex {
@@ -112,7 +112,7 @@ impl Locks {
     /// Returns the index of a lock. If it has never been acquired, creates it with `cpu` as its
     /// last holder.
     #[inline(always)]
-    pub(super) fn find(&mut self, id: LockId, cpu: CpuId) -> LockIndex {
+    pub(crate) fn find(&mut self, id: LockId, cpu: CpuId) -> LockIndex {
         match id {
             LockId::Rq(cpu) => return LockIndex::new(cpu.index()),
             LockId::Dsq { slot, .. } => {
@@ -160,7 +160,7 @@ impl Locks {
 }
 
 impl Timeline {
-    pub(super) fn new(id: LockId, cpu: CpuId) -> Timeline {
+    pub(crate) fn new(id: LockId, cpu: CpuId) -> Timeline {
         Timeline {
             id,
             free_at: 0,
@@ -176,7 +176,7 @@ impl Timeline {
     /// Ends the critical section that is in the gap. The part that exceeds the gap delays the end
     /// of the busy interval.
     #[cold]
-    pub(super) fn release_in_gap(&mut self, at: u64) {
+    pub(crate) fn release_in_gap(&mut self, at: u64) {
         let acquired_at = std::mem::replace(&mut self.gap_acquired_at, NEVER);
         self.stat.held_ns += at.saturating_sub(acquired_at);
         self.free_at += at.saturating_sub(acquired_at.max(self.busy_from));
@@ -184,7 +184,7 @@ impl Timeline {
     }
 
     #[inline]
-    pub(super) fn acquire(&mut self, cpu: CpuId, at: u64) {
+    pub(crate) fn acquire(&mut self, cpu: CpuId, at: u64) {
         self.last_holder = cpu;
         self.acquired_at = at;
         // The end of the critical section is not known yet. `release` sets it.

@@ -10,9 +10,9 @@
 //! (BPF scheduler) and for the latency of an IPI, because an episode includes both. The invariants
 //! apply to tasks of all classes.
 
-use super::violation::*;
-use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::machine::Machine;
+use crate::state::watch::violation::*;
 
 impl Invariants {
     /// Returns the initial state, for a machine that has not run yet and whose CPUs are all idle.
@@ -183,7 +183,7 @@ mod tests {
             m.watch(MS, SECOND);
             m.advance(10 * MS, &mut Vec::new());
             if lift {
-                m.tasks[nth(1)].cpus = crate::hardware::cpuset::CpuSet::all(2).into();
+                m.tasks[nth(1)].cpus = crate::simulation::cpuset::CpuSet::all(2).into();
             }
             m.run(100 * MS, &mut Vec::new());
             *m.invariants.expect("Machine::watch() was called")
@@ -228,7 +228,7 @@ mod tests {
         // Changes the task's affinity without informing the scheduler, so the task continues to run
         // on its old CPU.
         let task = &mut m.tasks[nth(0)];
-        (task.affinity, task.cpus) = m.checks.group(crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]));
+        (task.affinity, task.cpus) = m.checks.group(crate::simulation::cpuset::CpuSet::from_cpus(2, &[1]));
         let cpu = m.tasks[nth(0)].cpu();
         m.watch_switch(cpu, crate::simulation::id::IDLE, nth(0));
         let watched = m.invariants.expect("Machine::watch() was called");

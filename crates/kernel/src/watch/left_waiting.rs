@@ -2,13 +2,13 @@
 //! Descriptions of the tasks that wait for a CPU and of the queues on which they wait. They show
 //! whether a policy (BPF scheduler) has lost tasks.
 
-use super::waiting::*;
-use crate::machine::Machine;
-use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
-use crate::sched::class::Class;
-use crate::sched::ext::dsq::NO_DSQ;
-use crate::sched::ext::entity::OpsState;
+use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
 use crate::simulation::id::TaskId;
+use crate::state::class::Class;
+use crate::state::ext::dsq::NO_DSQ;
+use crate::state::ext::entity::OpsState;
+use crate::state::machine::Machine;
+use crate::state::watch::waiting::*;
 
 impl Machine {
     /// Returns the tasks that wait for a CPU, longest wait first. Throttled tasks are left out.

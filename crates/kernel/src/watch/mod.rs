@@ -2,12 +2,9 @@
 //! Checks, invariants, records of decisions, and descriptions of waiting tasks. The code in this
 //! directory never affects a run.
 
-pub mod check;
+pub mod capture;
 pub mod decide;
-pub mod decision;
 pub mod invariant;
 pub mod left_waiting;
 pub mod observe;
 pub mod verify;
-pub mod violation;
-pub mod waiting;

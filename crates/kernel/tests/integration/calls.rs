@@ -14,7 +14,7 @@ fn read(path: &str) -> String {
 /// Returns the names in a file with one name on each line.
 fn names(file: &str) -> BTreeSet<String> {
     let text = match file {
-        "not_modelled.txt" => read("src/policy/release/not_modelled.txt"),
+        "not_modelled.txt" => read("src/layout/release/not_modelled.txt"),
         file => read(&format!("tests/surface/{file}")),
     };
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());

@@ -19,6 +19,7 @@ mod futexes;
 mod hostile;
 mod hotplug;
 mod kernel_time;
+mod layers;
 mod local_time;
 mod maps;
 mod nohz_full;

@@ -67,12 +67,6 @@ pub(super) fn find(
     })
 }
 
-/// Drops all code.
-pub(super) fn forget() {
-    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    *cache = Cache::new(MAX_SIZE);
-}
-
 fn find_in(
     cache: &Mutex<Cache>,
     key: Key,

@@ -16,7 +16,8 @@ use cranelift_codegen::ir::{
 
 use super::function::Translator;
 use super::inputs::Array;
-use super::symbol::{Runtime, Symbol};
+use super::runtime::Runtime;
+use super::symbol::Symbol;
 use super::{own_signature, signature};
 use crate::engine::context::ANY;
 use crate::engine::context::Context;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine code of a program, in two forms. A [`Template`] does not depend on any address of
 //! the host: in place of addresses, it refers to [symbols](super::symbol), whose values are known
-//! when the code is loaded. [`Compiled`] is a copy of a template that can be executed.
+//! when the code is loaded. [`Compiled`] is a copy of a template that can be executed; `load` makes
+//! it.
 
 use std::sync::Arc;
 
-use super::Error;
 use super::pages::Pages;
 use super::symbol::Symbol;
-use crate::engine::context::{Context, Entry};
 
 /// A position in the code into which the value of a symbol is written as 8 little-endian bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,47 +43,14 @@ impl Template {
         let relocations = self.relocations.len() * size_of::<Relocation>();
         size_of::<Template>() + self.code.len() + self.starts.len() * 4 + locations + relocations
     }
-
-    /// Copies the code to executable memory and writes the values that its symbols have for a
-    /// program into the copy. Returns the copy and the entry point of each function.
-    ///
-    /// # Errors
-    /// The host has no memory or allows no executable memory, or the program has no value for a
-    /// symbol.
-    pub fn load(self: &Arc<Template>, cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
-        let mut values = Vec::with_capacity(self.relocations.len());
-        for relocation in &self.relocations {
-            let value = relocation.symbol.value(cx);
-            let value =
-                value.ok_or_else(|| Error::Failed(format!("the JIT compiler failed: no {:?}", relocation.symbol)))?;
-            values.push(value.wrapping_add_signed(relocation.addend));
-        }
-        let pages = Pages::with_code(&self.code, |code| {
-            for (relocation, value) in self.relocations.iter().zip(values) {
-                let at = relocation.offset as usize;
-                code[at..at + 8].copy_from_slice(&value.to_le_bytes());
-            }
-        })?;
-        let start = pages.start();
-        // SAFETY: the code was compiled with this signature. Only the trampolines call entry
-        // points, and the trampolines save the registers that compiled code does not preserve.
-        let entry = |&offset: &u32| unsafe { std::mem::transmute::<u64, Entry>(start + u64::from(offset)) };
-        let entries = self.starts.iter().map(entry).collect();
-        let compiled = Compiled {
-            range: start..start + self.code.len() as u64,
-            template: self.clone(),
-            _pages: pages,
-        };
-        Ok((compiled, entries))
-    }
 }
 
 /// The executable machine code of a program. Dropping it frees the code.
 pub(crate) struct Compiled {
     /// Address range of the code.
     pub range: std::ops::Range<u64>,
-    template: Arc<Template>,
-    _pages: Pages,
+    pub(super) template: Arc<Template>,
+    pub(super) _pages: Pages,
 }
 
 impl Compiled {

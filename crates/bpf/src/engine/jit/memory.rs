@@ -20,7 +20,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 
 use super::function::Translator;
-use super::symbol::{Runtime, Symbol};
+use super::runtime::Runtime;
+use super::symbol::Symbol;
 use crate::cache::lines::{LINE, line_address, whole_lines};
 use crate::engine::context::Context;
 use crate::image::Insn;

@@ -14,8 +14,8 @@
 //! | `sanitizer` | the run-time checks of `--check` |
 //! | `flow` | basic blocks and their order |
 //! | `inputs` | all that the code depends on |
-//! | `symbol` | addresses that are known only when code is loaded |
-//! | `compiled` | compiled code, before and after it is loaded |
+//! | `symbol`, `runtime` | addresses that are known only when code is loaded, and the functions of this crate among them |
+//! | `compiled`, `load` | compiled code, before and after it is loaded |
 //! | `cache` | the code that this process has compiled; `stored` is the form of code in a file |
 //! | `pages` | memory for the code |
 
@@ -25,8 +25,10 @@ pub(super) mod compiled;
 mod flow;
 mod function;
 mod inputs;
+mod load;
 mod memory;
 mod pages;
+mod runtime;
 mod sanitizer;
 mod stored;
 mod symbol;
@@ -79,13 +81,8 @@ pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>, Origin), Er
     let isa = isa()?;
     let inputs = Inputs::new(cx);
     let (template, origin) = cache::find(inputs.key(isa), || translate(&inputs, isa))?;
-    let (compiled, entries) = template.load(cx)?;
+    let (compiled, entries) = load::load(&template, cx)?;
     Ok((compiled, entries, origin))
-}
-
-/// Drops the code of all programs that this process has compiled.
-pub(super) fn forget() {
-    cache::forget();
 }
 
 /// Compiles all functions, if the program does not exceed the limits.

@@ -21,7 +21,8 @@ use cranelift_codegen::ir::{self, InstBuilder, Type, Value, types};
 use cranelift_frontend::Variable;
 
 use super::function::Translator;
-use super::symbol::{Runtime, Symbol};
+use super::runtime::Runtime;
+use super::symbol::Symbol;
 use crate::engine::context::Context;
 use crate::image::Insn;
 use crate::insn::{self, alu, atomic};

@@ -6,50 +6,10 @@
 //! code, so the code must not contain such addresses. It refers to [`Symbol`]s instead. When the
 //! code is loaded, the values of the symbols are written into it.
 
-use crate::engine::context::{self, Context, Entry};
-use crate::engine::raise;
-use crate::sanitizer;
-
-/// Defines [`Runtime`], with one function of this crate in each line.
-macro_rules! runtime {
-    ($($name:ident = $entry:path;)*) => {
-        /// A function of this crate that compiled code calls.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u32)]
-        pub(super) enum Runtime { $($name),* }
-
-        /// The functions, in the order of [`Runtime`].
-        const ENTRIES: &[Entry] = &[$($entry),*];
-    };
-}
-
-runtime! {
-    Missing = raise::missing;
-    NotAllowed = raise::not_allowed;
-    Trap = raise::trap;
-    OverBudget = raise::over_budget;
-    StackOverflow = raise::stack_overflow;
-    FieldStore = raise::field_store;
-    ForeignStore = raise::foreign_store;
-    BadAccess = raise::bad_access;
-    LoadLine = context::load_line;
-    StoreLine = context::store_line;
-    CheckRead = sanitizer::read;
-    CheckMoveUntested = sanitizer::move_untested;
-    CheckTest = sanitizer::test;
-    CheckVary = sanitizer::vary;
-    CheckLoad = sanitizer::load;
-    CheckStore = sanitizer::store;
-    CheckCallFunction = sanitizer::call_function;
-    CheckReturned = sanitizer::returned;
-    CheckBeforeCall = sanitizer::before_call;
-    CheckAfterCall = sanitizer::after_call;
-}
-
 /// A number that is known only when the code is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
-    /// A function of this crate, by its number in [`Runtime`].
+    /// A function of this crate, by its number in [`Runtime`](super::runtime::Runtime).
     Runtime(u32),
     /// A helper, by its number.
     Helper(u32),
@@ -89,26 +49,6 @@ impl Symbol {
             (6, 0) => Some(Symbol::Shadow),
             _ => None,
         }
-    }
-
-    /// Returns the value that the symbol has for a program, or `None` if it has none.
-    pub fn value(self, cx: &Context) -> Option<u64> {
-        let entry = |entry: Entry| entry as usize as u64;
-        let at = |number: u32| usize::try_from(number).ok();
-        match self {
-            Symbol::Runtime(number) => ENTRIES.get(at(number)?).copied().map(entry),
-            Symbol::Helper(number) => cx.helpers.get(at(number)?)?.map(|target| entry(target.entry)),
-            Symbol::Kfunc(index) => cx.kfuncs.get(at(index)?)?.map(|target| entry(target.entry)),
-            Symbol::Delta => Some(cx.delta),
-            Symbol::Lines => Some(cx.lines().bias()),
-            Symbol::Shadow => cx.sanitizer.as_ref().map(|sanitizer| sanitizer.shadow()),
-        }
-    }
-}
-
-impl From<Runtime> for Symbol {
-    fn from(function: Runtime) -> Symbol {
-        Symbol::Runtime(function as u32)
     }
 }
 

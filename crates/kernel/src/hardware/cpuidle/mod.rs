@@ -23,85 +23,14 @@
 //! - the influence of polling on the other threads of a core
 //! - interrupts of the timer wheel
 
-use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE};
-use crate::simulation::table::Table;
-use machine::{Governor, IdleState, MachineSpec};
-use menu::{Choice, Menu, Next};
-use timers::Timers;
+use crate::state::hardware::cpuidle::menu::{Choice, Menu, Next};
+use crate::state::hardware::cpuidle::{IdleTime, Phase};
+use crate::state::machine::Machine;
+use machine::IdleState;
 
-mod menu;
 mod timers;
-
-/// Idle states of all CPUs.
-pub(crate) struct CpuIdle {
-    /// States in the order of their target residencies. There is at least one.
-    states: Vec<IdleState>,
-    /// Whether the governor chooses between states. Otherwise all CPUs enter the only state.
-    governed: bool,
-    cpus: Table<CpuId, IdleCpu>,
-}
-
-/// Idle state of a CPU.
-struct IdleCpu {
-    phase: Phase,
-    /// Index of the state that the CPU is in, or was in most recently.
-    state: usize,
-    /// Time at which the CPU enters the state, ns. It is in the future while the CPU still does
-    /// kernel work.
-    since: u64,
-    /// Whether the tick stays enabled while the CPU is idle. The governor keeps the tick if it
-    /// expects a wake-up soon.
-    tick: bool,
-    /// Whether the tick was stopped since the CPU became idle.
-    tick_stopped: bool,
-    /// Total time in each state, ns.
-    time: Vec<u64>,
-    timers: Timers,
-    menu: Menu,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The CPU executes a task or a handler.
-    Awake,
-    /// The CPU is in its idle state, or about to enter it.
-    Asleep,
-    /// The CPU leaves its idle state and will be awake at this time, ns.
-    Leaving(u64),
-}
-
-/// Time that CPUs have spent in an idle state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdleTime {
-    pub name: String,
-    /// Sum over all CPUs, ns. It does not contain exit latencies.
-    pub ns: u64,
-}
-
-impl CpuIdle {
-    pub(crate) fn new(spec: &MachineSpec) -> CpuIdle {
-        let states = spec.cpuidle.used(spec.costs.idle_exit_ns);
-        // A CPU that has not run yet is in the first state in which it does not poll.
-        let first = states.iter().position(|state| !state.busy).unwrap_or(0);
-        let cpu = |_| IdleCpu {
-            phase: Phase::Asleep,
-            state: first,
-            since: 0,
-            tick: false,
-            tick_stopped: true,
-            time: vec![0; states.len()],
-            timers: Timers::default(),
-            menu: Menu::default(),
-        };
-        CpuIdle {
-            governed: spec.cpuidle.governor == Governor::Menu && states.len() > 1,
-            cpus: (0..spec.topology.nr_cpus()).map(cpu).collect(),
-            states,
-        }
-    }
-}
 
 impl Machine {
     /// Returns the time at which the CPU can handle an event, if the event is an interrupt and the

@@ -4,42 +4,10 @@
 //! A cancelled timer remains in the heap until it is the earliest timer. A machine without a
 //! governor keeps no timers.
 
-use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
-/// Timers of a CPU.
-pub(super) type Timers = BinaryHeap<Timer>;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Timer {
-    at: u64,
-    event: Event,
-}
-
-// The order is reversed because the top of a BinaryHeap is its maximum, and the next timer must be
-// on top.
-impl Ord for Timer {
-    fn cmp(&self, other: &Timer) -> Ordering {
-        other.at.cmp(&self.at)
-    }
-}
-
-impl PartialOrd for Timer {
-    fn partial_cmp(&self, other: &Timer) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Timer {
-    fn eq(&self, other: &Timer) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Timer {}
+use crate::state::hardware::cpuidle::Timer;
+use crate::state::machine::Machine;
 
 impl Machine {
     /// Records that `cpu` has armed a timer that expires at the time `at`, ns.

@@ -3,7 +3,9 @@
 
 use super::*;
 use crate::simulation::rng::Rng;
+use crate::state::hardware::memory::Memory;
 use crate::testbed::*;
+use machine::MachineSpec;
 use trace::{Event, Record};
 use workload::{Dist, Op};
 

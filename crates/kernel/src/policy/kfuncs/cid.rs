@@ -4,12 +4,12 @@
 
 use super::cpu::{self, nr_cpu_ids, scx_bpf_cpuperf_set};
 use super::{Kfunc, any_task};
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::kf;
-use crate::policy::layout::enums::SCX_CPUPERF_ONE;
+use crate::layout::callbacks::kf;
+use crate::layout::enums::SCX_CPUPERF_ONE;
 use crate::sched::ext::cid::valid;
 use crate::sched::ext::{exit, kick};
 use crate::simulation::id::CpuId;
+use crate::state::machine::Machine;
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
 use bpf::rows::*;

@@ -3,12 +3,12 @@
 //! kicks.
 
 use super::{Kfunc, NUMA_NO_NODE, task};
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::kf;
-use crate::policy::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
-use crate::policy::layout::{Mask, scx_bpf_select_cpu_and_args};
+use crate::layout::callbacks::kf;
+use crate::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
+use crate::layout::{Mask, scx_bpf_select_cpu_and_args};
 use crate::sched::ext::{exit, idle, insert, kick};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::machine::Machine;
 use bpf::errno::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP};
 use bpf::fault::Fault;
 use bpf::rows::*;
@@ -116,7 +116,7 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
         return -EBUSY;
     }
     let frame = &m.ext.frame;
-    if frame.op == Some(crate::policy::layout::callbacks::Op::SelectCpu) {
+    if frame.op == Some(crate::layout::callbacks::Op::SelectCpu) {
         if !insert::arg_task_ok(m, p) {
             return -EINVAL;
         }

@@ -18,9 +18,9 @@ mod dsq;
 mod report;
 mod task;
 
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::kf;
+use crate::layout::callbacks::kf;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::machine::Machine;
 use bpf::engine::Func;
 use bpf::fault::Fault;
 use bpf::rows::ANY;

@@ -3,11 +3,11 @@
 //! dump or reads the event counters.
 
 use super::Kfunc;
-use crate::machine::Machine;
-use crate::policy::layout::enums::SCX_EXIT_MSG_LEN;
+use crate::layout::enums::SCX_EXIT_MSG_LEN;
 use crate::sched::ext::dump;
-use crate::sched::ext::exit::{self};
-use crate::sched::ext::exit_info::Kind;
+use crate::sched::ext::exit;
+use crate::state::ext::exit_info::Kind;
+use crate::state::machine::Machine;
 use bpf::errno::long::{EFAULT, EINVAL};
 use bpf::fault::Fault;
 use bpf::helper::print;

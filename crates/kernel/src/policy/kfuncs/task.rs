@@ -2,11 +2,12 @@
 //! kfuncs for tasks: finding tasks, acquiring references, changing tasks and iterating over tasks.
 
 use super::{Kfunc, any_task};
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::kf;
-use crate::policy::layout::enums::SCX_OPS_TID_TO_TASK;
-use crate::sched::ext::{entity::TaskState, exit};
+use crate::layout::callbacks::kf;
+use crate::layout::enums::SCX_OPS_TID_TO_TASK;
+use crate::sched::ext::exit;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::ext::entity::TaskState;
+use crate::state::machine::Machine;
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
 use bpf::rows::*;

@@ -3,7 +3,7 @@
 //! of Linux 7.2 (scx_kfunc_context_filter()).
 
 use super::table;
-use crate::policy::layout::callbacks::{OPS, kf};
+use crate::layout::callbacks::{OPS, kf};
 use machine::Costs;
 use std::collections::BTreeSet;
 

@@ -6,8 +6,8 @@
 //! also moves tasks between these FIFOs every 500 ms. This is not modelled, because bypass mode
 //! lasts less than 500 ms in the simulator.
 
-use crate::machine::Machine;
-use crate::policy::layout::enums::{SCX_SLICE_BYPASS, SCX_SLICE_DFL};
+use crate::layout::enums::{SCX_SLICE_BYPASS, SCX_SLICE_DFL};
+use crate::state::machine::Machine;
 
 /// Enters or leaves bypass mode. Calls can be nested: bypass mode ends when it has been left as
 /// often as it was entered.

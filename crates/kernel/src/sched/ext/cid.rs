@@ -8,11 +8,11 @@
 //! instead of CPU numbers in all its callbacks. Such a policy receives task affinities as masks of
 //! cids, which are stored in its arena.
 
-use super::cids::*;
 use super::exit;
-use crate::machine::Machine;
-use crate::policy::layout::scx_cmask;
+use crate::layout::scx_cmask;
 use crate::simulation::id::TaskId;
+use crate::state::ext::cids::*;
+use crate::state::machine::Machine;
 use bpf::errno::{EINVAL, ENOMEM};
 use bpf::map::kind;
 

@@ -6,17 +6,17 @@
 //! performs it soon afterwards (run_deferred).
 
 use super::dispatch::{TASK, dispatch_to_local_dsq};
-use super::dsq::DsqRef;
 use super::enqueue::{
     clear_direct_dispatch, dispatch_dequeue, do_enqueue_task, find_dsq_for_dispatch, rq_is_open, unlink_from_dsq,
 };
 use super::insert::lock_dsq;
 use super::{exit, kick, ops};
-use crate::machine::Machine;
-use crate::policy::layout::enums::*;
+use crate::layout::enums::*;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
+use crate::state::ext::dsq::DsqRef;
+use crate::state::machine::Machine;
 
 /// Schedules run_deferred() for `cpu` while the runqueue of `cpu` is locked
 /// (schedule_deferred_locked).

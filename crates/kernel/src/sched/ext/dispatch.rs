@@ -3,27 +3,27 @@
 //! of the policy (BPF scheduler), and the consumption of DSQs. Also handles tasks that start or
 //! stop running, and chooses CPUs for woken tasks.
 
-use super::dsq::{DsqRef, NO_DSQ};
 use super::enqueue::{
     clear_direct_dispatch, dispatch_dequeue, dispatch_enqueue, do_enqueue_task, enqueue_local, find_dsq_for_dispatch,
     global_dsq, ops_dequeue, refill_slice, rq_online, unlink_from_dsq,
 };
-use super::entity::OpsState;
 use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit, idle, kick};
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::Op;
-use crate::policy::layout::enums::*;
-use crate::policy::layout::{SCHED_DEADLINE, scx_cpu_release_args};
-use crate::sched::class::{Class, flags};
+use crate::layout::SCHED_DEADLINE;
+use crate::layout::callbacks::Op;
+use crate::layout::enums::*;
+use crate::layout::scx_cpu_release_args;
 use crate::sched::deadline;
-use crate::sched::ext::core::{DirectDispatch, Pending};
-use crate::sched::ext::ops_table::Frame;
-use crate::sched::observed::DecisionKind;
-use crate::simulation::id::Server;
-use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
 use crate::simulation::timeline::LockId;
+use crate::state::class::{Class, flags};
+use crate::state::ext::core::{DirectDispatch, Pending};
+use crate::state::ext::dsq::{DsqRef, NO_DSQ};
+use crate::state::ext::entity::OpsState;
+use crate::state::ext::ops_table::Frame;
+use crate::state::machine::Machine;
+use crate::state::observed::DecisionKind;
 use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
 
@@ -309,7 +309,7 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
     false
 }
 
-/// Describes the consumption of a task from a DSQ for the log of decisions (`watch::decision`).
+/// Describes the consumption of a task from a DSQ for the log of decisions (`state::watch::decision`).
 #[cold]
 fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> DecisionKind {
     DecisionKind::Take {

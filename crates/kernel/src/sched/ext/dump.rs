@@ -3,19 +3,19 @@
 //! format of scx_dump_state(), and the output of ops.dump(), ops.dump_cpu() and ops.dump_task(). It
 //! contains no kernel stacks, because the simulator has none.
 
-use super::dump_text::*;
-use super::entity::OpsState;
 use super::ops::{self};
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::Op;
-use crate::policy::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
-use crate::policy::layout::scx_dump_ctx;
-use crate::sched::class::Class;
-use crate::sched::ext::exit_info;
-use crate::sched::ext::exit_info::Exit;
-use crate::sched::ext::ops_table::Frame;
-use crate::sched::task::State;
+use crate::layout::callbacks::Op;
+use crate::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
+use crate::layout::scx_dump_ctx;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::class::Class;
+use crate::state::ext::dump_text::*;
+use crate::state::ext::entity::OpsState;
+use crate::state::ext::exit_info;
+use crate::state::ext::exit_info::Exit;
+use crate::state::ext::ops_table::Frame;
+use crate::state::machine::Machine;
+use crate::state::task::State;
 use std::fmt::Write;
 
 /// Returns whether an ops.dump*() callback is running.
@@ -169,7 +169,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
 /// Writes the state of a task (scx_dump_task).
 fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let dsq = m.ext.dsqs.current(task);
-    let dsq_id = if dsq == super::dsq::NO_DSQ {
+    let dsq_id = if dsq == crate::state::ext::dsq::NO_DSQ {
         "(n/a)".to_string()
     } else {
         format!("0x{:x}", m.ext.dsqs.id(dsq))
@@ -244,7 +244,7 @@ fn name(m: &Machine, task: TaskId, cpu: CpuId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hardware::cpuset::CpuSet;
+    use crate::simulation::cpuset::CpuSet;
 
     #[test]
     fn masks_are_printed_as_the_kernel_does() {

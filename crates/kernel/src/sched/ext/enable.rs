@@ -10,25 +10,23 @@
 //! instead. After that, the tasks return to the fair class, and ops.exit() is called with the exit
 //! record.
 
-use super::core::{EnableState, Ending};
-use super::entity::TaskState;
 use super::exit::{self};
 use super::ops::{self};
 use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, watchdog};
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::Op;
-use crate::policy::layout::enums::*;
-use crate::policy::layout::scx_exit_info;
-use crate::sched::class::Class;
+use crate::layout::callbacks::Op;
+use crate::layout::enums::*;
+use crate::layout::scx_exit_info;
 use crate::sched::deadline;
-use crate::sched::ext::core::DirectDispatch;
-use crate::sched::ext::exit_info::{Exit, Kind};
-use crate::sched::ext::ops_table::{Frame, Policy};
-use crate::sched::ext::{cids, ops_table};
-use crate::sched::hook::Tracing;
 use crate::simulation::event::Event;
-use crate::simulation::id::Server;
-use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
+use crate::state::class::Class;
+use crate::state::ext::core::{DirectDispatch, EnableState, Ending};
+use crate::state::ext::entity::TaskState;
+use crate::state::ext::exit_info::{Exit, Kind};
+use crate::state::ext::ops_table::{Frame, Policy};
+use crate::state::ext::{cids, ops_table};
+use crate::state::hook::Tracing;
+use crate::state::machine::Machine;
 use bpf::errno::{EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
 use bpf::memory::Use;

@@ -2,21 +2,20 @@
 //! Queueing and dequeueing of tasks that a policy (BPF scheduler) schedules: enqueue_task_scx(),
 //! dequeue_task_scx() and the functions they call.
 
-use super::dsq::{DsqRef, NO_DSQ, Position};
-use super::entity::OpsState;
 use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit};
-use crate::machine::Machine;
-use crate::policy::layout::PF_EXITING;
-use crate::policy::layout::callbacks::Op;
-use crate::policy::layout::enums::*;
-use crate::sched::class::{Class, flags};
+use crate::layout::PF_EXITING;
+use crate::layout::callbacks::Op;
+use crate::layout::enums::*;
 use crate::sched::deadline;
-use crate::sched::ext::core::DirectDispatch;
-use crate::sched::observed::Handler;
-use crate::simulation::id::Server;
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::{CpuId, Server, TaskId};
+use crate::state::class::{Class, flags};
+use crate::state::ext::core::DirectDispatch;
+use crate::state::ext::dsq::{DsqRef, NO_DSQ, Position};
+use crate::state::ext::entity::OpsState;
+use crate::state::machine::Machine;
+use crate::state::observed::Handler;
 
 /// Queues a task that became runnable on `cpu` (enqueue_task_scx).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
@@ -233,7 +232,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
         ops::call_framed(
             m,
             Op::Dequeue,
-            crate::sched::ext::ops_table::Frame::about(task, Some(cpu)),
+            crate::state::ext::ops_table::Frame::about(task, Some(cpu)),
             &[addr, 0],
         );
     }

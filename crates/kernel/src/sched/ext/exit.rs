@@ -2,14 +2,13 @@
 //! Exits of a policy (BPF scheduler): records the first reason for which a policy ends (scx_vexit).
 //! The module `enable` then performs the steps that disable the policy.
 
-use super::core::Ending;
-use super::exit_info::*;
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::Op;
-use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
-use crate::sched::ext::core::EnableState;
+use crate::layout::callbacks::Op;
+use crate::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
+use crate::state::ext::core::{EnableState, Ending};
+use crate::state::ext::exit_info::*;
+use crate::state::machine::Machine;
 use bpf::errno::EPROTO;
 use bpf::fault::{Fault, FaultKind};
 

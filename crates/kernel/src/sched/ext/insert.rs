@@ -10,18 +10,18 @@
 //! stored in the dispatch buffer. The buffered insertions are performed after the callback has
 //! returned, or earlier if the callback moves a task to the local DSQ (scx_bpf_dsq_move_to_local).
 
-use super::core::{DirectDispatch, Pending};
-use super::dsq::{DsqRef, NO_DSQ};
 use super::enqueue::find_dsq_for_dispatch;
-use super::entity::OpsState;
 use super::ops::{self};
 use super::{cid, deferred, dispatch, exit};
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::Op;
-use crate::policy::layout::enums::*;
-use crate::sched::observed::DecisionKind;
+use crate::layout::callbacks::Op;
+use crate::layout::enums::*;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::{HeldLock, LockId};
+use crate::state::ext::core::{DirectDispatch, Pending};
+use crate::state::ext::dsq::{DsqRef, NO_DSQ};
+use crate::state::ext::entity::OpsState;
+use crate::state::machine::Machine;
+use crate::state::observed::DecisionKind;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::fault::Fault;
 use bpf::memory::Use;
@@ -79,7 +79,7 @@ pub(crate) fn insert_vtime(
     true
 }
 
-/// Describes an insertion for the log of decisions (`watch::decision`).
+/// Describes an insertion for the log of decisions (`state::watch::decision`).
 #[cold]
 fn insert_decision(
     m: &Machine,

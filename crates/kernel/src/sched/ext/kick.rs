@@ -8,12 +8,12 @@
 //! other do not deadlock.
 
 use super::{deferred, exit};
-use crate::machine::Machine;
-use crate::policy::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
-use crate::sched::class::Class;
-use crate::sched::observed::DecisionKind;
+use crate::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
+use crate::state::class::Class;
+use crate::state::machine::Machine;
+use crate::state::observed::DecisionKind;
 
 /// Requests a kick of `cpu` by the current CPU (scx_kick_cpu).
 pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {

@@ -7,17 +7,17 @@
 //! - ops.exit_task() is called when a task exits or the policy ends.
 
 use super::enqueue::clear_direct_dispatch;
-use super::entity::TaskState;
 use super::ops::{self};
 use super::{cid, exit};
-use crate::machine::Machine;
-use crate::policy::layout::callbacks::Op;
-use crate::policy::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL, scx_exit_task_args, scx_init_task_args};
-use crate::sched::class::Class;
-use crate::sched::ext::core::EnableState;
-use crate::sched::ext::ops_table::Frame;
-use crate::sched::task::{PRIO_TO_WEIGHT, Task, WEIGHT_IDLEPRIO};
+use crate::layout::callbacks::Op;
+use crate::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL, scx_exit_task_args, scx_init_task_args};
 use crate::simulation::id::TaskId;
+use crate::state::class::Class;
+use crate::state::ext::core::EnableState;
+use crate::state::ext::entity::TaskState;
+use crate::state::ext::ops_table::Frame;
+use crate::state::machine::Machine;
+use crate::state::task::{PRIO_TO_WEIGHT, Task, WEIGHT_IDLEPRIO};
 use bpf::engine::Vm;
 use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};

@@ -19,50 +19,35 @@
 mod bypass;
 pub(crate) mod cgroup;
 pub(crate) mod cid;
-pub mod cids;
-pub mod core;
 mod deferred;
 mod dispatch;
-pub mod dsq;
 pub mod dump;
-pub mod dump_text;
 pub mod enable;
 mod enqueue;
-pub mod entity;
-pub mod events;
 pub mod exit;
-pub mod exit_info;
 pub mod idle;
-pub mod idle_masks;
 pub mod insert;
 pub mod kick;
 mod lifecycle;
-pub(crate) mod loaded;
 pub mod ops;
-pub mod ops_table;
 pub mod task_state;
 pub mod watchdog;
 
-pub use crate::policy::layout::callbacks::Op;
-pub use crate::sched::ext::core::EnableState;
-pub use crate::sched::ext::exit_info::Exit;
-pub use crate::sched::ext::exit_info::Kind;
-pub use crate::sched::ext::ops_table::OpsTable;
-pub use crate::sched::ext::ops_table::Policy;
 pub(crate) use dispatch::{
     pick_task, put_prev_task, select_task_rq, set_next_task, task_tick, update_curr, yield_task,
 };
 pub use enable::unload;
 pub(crate) use enqueue::{dequeue_task, enqueue_task};
-pub use entity::Entity;
 
-use crate::machine::Machine;
-use crate::policy::layout;
-use crate::policy::layout::mirror;
-use crate::sched::class::Class;
-use crate::sched::task::Task;
-use crate::sched::tracepoint;
+use crate::layout;
+use crate::layout::callbacks::Op;
+use crate::sched::{mirror, tracepoint};
 use crate::simulation::id::{CpuId, TaskId};
+use crate::state::class::Class;
+use crate::state::ext::core::EnableState;
+use crate::state::ext::exit_info::Kind;
+use crate::state::machine::Machine;
+use crate::state::task::Task;
 use layout::enums::*;
 use workload::Policy as TaskPolicy;
 

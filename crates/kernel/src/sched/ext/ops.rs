@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls the callbacks of the policy (BPF scheduler). [`callbacks`](crate::policy::layout::callbacks) lists
+//! Calls the callbacks of the policy (BPF scheduler). [`callbacks`](crate::layout::callbacks) lists
 //! them.
 //!
 //! Before the call, the code here records which kfuncs are allowed and which task the callback
@@ -8,10 +8,10 @@
 //! an error.
 
 use super::exit;
-use super::ops_table::*;
-use crate::machine::Machine;
-pub use crate::policy::layout::callbacks::{NAMES, NR_OPS, Op, kf};
+pub use crate::layout::callbacks::{NAMES, NR_OPS, Op, kf};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::ext::ops_table::*;
+use crate::state::machine::Machine;
 use bpf::engine::Vm;
 use bpf::fault::Fault;
 

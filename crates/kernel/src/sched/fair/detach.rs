@@ -3,13 +3,13 @@
 //! can_migrate_task and active balancing in the kernel.
 
 use super::balance::{Env, IdleType, Migrate};
-use super::entity::MIGRATION_COST;
 use super::{is_idle_policy, numa, queue};
-use crate::machine::Machine;
-use crate::sched::class::{Class, flags};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
+use crate::state::class::{Class, flags};
+use crate::state::fair::entity::MIGRATION_COST;
+use crate::state::machine::Machine;
 use std::cmp::Ordering;
 use trace::MigrateReason;
 

@@ -12,19 +12,10 @@
 //!
 //! The eligible entity with the earliest deadline runs next.
 
-use super::entity::{CfsRq, CfsRqId, EntityId, NONE, scale_load_down};
-use crate::machine::Machine;
-use crate::sched::class::flags;
-use crate::sched::fair::task_group::Entities;
-
-/// Base slice before scaling (sysctl_sched_base_slice), ns.
-const BASE_SLICE_NS: u64 = 700_000;
-
-/// Returns the length of a slice in ns: 0.7 ms * (1 + log2(n)), where n is the number of CPUs, at
-/// most 8.
-pub(super) fn base_slice(nr_cpus: u32) -> u64 {
-    BASE_SLICE_NS * u64::from(1 + nr_cpus.clamp(1, 8).ilog2())
-}
+use crate::state::class::flags;
+use crate::state::fair::entity::{CfsRq, CfsRqId, EntityId, NONE, scale_load_down};
+use crate::state::fair::task_group::Entities;
+use crate::state::machine::Machine;
 
 impl CfsRq {
     /// Returns the key (vruntime - `zero_vruntime`) and the weight of the current entity. Returns

@@ -5,9 +5,9 @@
 
 use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
-use crate::machine::Machine;
-use crate::policy::layout::SCHED_IDLE;
+use crate::layout::SCHED_IDLE;
 use crate::simulation::id::{CpuId, TaskId};
+use crate::state::machine::Machine;
 
 /// Returns the CPU on which `task` should run. The search starts in the current CPU's domain of
 /// level `level`.

@@ -2,7 +2,7 @@
 //! Load statistics of a group of CPUs (struct sg_lb_stats). Load balancing and the placement of new
 //! tasks use them.
 
-use super::domains::{Group, Span};
+use crate::state::fair::domains::{Group, Span};
 
 /// State of a group (group_type). The later a state is in this list, the more urgent it is to pull
 /// tasks from the group.

@@ -27,9 +27,7 @@ mod balance;
 mod bandwidth;
 mod clock;
 mod detach;
-pub(crate) mod domains;
 mod eevdf;
-pub(crate) mod entity;
 mod fork;
 mod group;
 mod hierarchy;
@@ -38,22 +36,18 @@ mod load;
 mod newidle;
 mod nohz;
 pub(crate) mod numa;
-pub(crate) mod pelt;
 pub(crate) mod queue;
-pub mod quota;
 mod shares;
-pub mod task_group;
-mod tree;
 mod verify;
 mod wake;
 
 #[cfg(test)]
 mod tests;
 
-pub use crate::sched::fair::task_group::TaskGroups;
+pub use crate::state::fair::domains::Domains;
+pub use crate::state::fair::entity::{CfsRq, Entity, FairRq};
+pub use crate::state::fair::task_group::TaskGroups;
 pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
-pub use domains::Domains;
-pub use entity::{CfsRq, Entity, FairRq};
 pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
 pub(crate) use nohz::{nohz_balance, trigger_load_balance};
@@ -61,14 +55,14 @@ pub(crate) use queue::{dequeue_task, enqueue_task};
 pub(crate) use shares::{set_idle, set_weight};
 pub(crate) use wake::select_task_rq;
 
-use crate::machine::Machine;
-use crate::policy::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL};
-use crate::sched::class::{Class, flags};
-use crate::sched::task::Task;
+use crate::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL};
 use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
-use entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE};
+use crate::state::class::{Class, flags};
+use crate::state::fair::entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE};
+use crate::state::machine::Machine;
+use crate::state::task::Task;
 use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
 
 /// Minimum delay of a high-resolution tick, ns (hrtick_start).

@@ -6,12 +6,12 @@
 //! takes. Domains in which new-idle balancing has seldom succeeded are skipped at random.
 
 use super::balance::{IdleType, balance_rq};
-use super::domains::Level;
-use super::entity::MIGRATION_COST;
-use crate::machine::Machine;
-use crate::sched::class::Class;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
+use crate::state::class::Class;
+use crate::state::fair::domains::Level;
+use crate::state::fair::entity::MIGRATION_COST;
+use crate::state::machine::Machine;
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -4,12 +4,12 @@
 
 use super::balance::{IdleType, balance_rq, sched_asym};
 use super::detach;
-use super::domains::Level;
-use super::entity::MIGRATION_COST;
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
-use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
+use crate::state::fair::domains::Level;
+use crate::state::fair::entity::MIGRATION_COST;
+use crate::state::machine::Machine;
 
 /// On a busy CPU, the balancing interval is multiplied by this factor.
 const BUSY_FACTOR: u64 = 16;

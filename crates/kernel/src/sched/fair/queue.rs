@@ -6,14 +6,13 @@
 //! of the group leaves, its entity is dequeued. Like a sleeping task, an entity with negative lag
 //! first remains queued as "delayed" until its lag is no longer negative.
 
-use super::entity::{CfsRqId, EntityId, GROUP};
 use super::{hrtick_update, is_idle_policy};
-use crate::machine::Machine;
-use crate::sched::class::flags;
 use crate::sched::deadline;
-use crate::sched::task::State;
-use crate::simulation::id::Server;
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::{CpuId, Server, TaskId};
+use crate::state::class::flags;
+use crate::state::fair::entity::{CfsRqId, EntityId, GROUP};
+use crate::state::machine::Machine;
+use crate::state::task::State;
 
 /// Amounts by which a task or group changes the counters of a queue.
 #[derive(Clone, Copy, Default)]

@@ -2,12 +2,12 @@
 //! Choice of a CPU for a woken task (select_task_rq_fair). The CPU is near the task's waker, or
 //! near the CPU on which the task ran last.
 
-use super::entity::WakeHistory;
 use super::{fork, idle_scan};
-use crate::machine::Machine;
-use crate::sched::class::flags;
-use crate::sched::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::class::flags;
+use crate::state::fair::entity::WakeHistory;
+use crate::state::machine::Machine;
+use crate::state::task::State;
 
 /// Interval at which a waker's number of flips is halved, ns. A flip is a wake-up of a different
 /// task than in the waker's previous wake-up.

@@ -18,22 +18,17 @@
 //! - placement according to CPU capacity
 
 mod balance;
-pub(crate) mod cpupri;
-pub(crate) mod queue;
 
 #[cfg(test)]
 mod tests;
 
-pub use cpupri::RootDomain;
-pub use queue::{Entity, RtRq};
-
-use crate::machine::Machine;
-use crate::policy::layout::SCHED_RR;
-use crate::sched::class::{Class, flags};
+use crate::layout::SCHED_RR;
 use crate::sched::fair;
-use crate::sched::fair::pelt::State;
 use crate::sched::nohz_full::is_round_robin;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::class::{Class, flags};
+use crate::state::fair::pelt::State;
+use crate::state::machine::Machine;
 use balance::{curr_prio, find_lowest_rq, movable, prio};
 
 /// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.

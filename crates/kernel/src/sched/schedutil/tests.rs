@@ -5,6 +5,7 @@
 use super::*;
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
+use machine::{FrequencyDomain, FrequencyGovernor, MachineSpec};
 use trace::{Event as Traced, Record};
 use workload::{Dist, Op, Policy};
 

@@ -2,7 +2,7 @@
 //! Tests of idle CPU selection on machines with different topologies.
 
 use super::*;
-use crate::hardware::cpuset::CpuSet;
+use crate::simulation::cpuset::CpuSet;
 use crate::testbed::{self, cpu_id, nth};
 use workload::{Op, Policy, Program, TaskSpec, Workload};
 

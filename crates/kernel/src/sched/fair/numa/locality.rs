@@ -3,10 +3,11 @@
 //! fbq_classify_rq), and how much of its memory a task has on and near a node (task_weight).
 
 use super::super::balance::{Env, IdleType};
-use super::{Connection, node_of};
-use crate::hardware::caches::NOWHERE;
-use crate::machine::Machine;
+use super::node_of;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::fair::numa::Connection;
+use crate::state::hardware::caches::NOWHERE;
+use crate::state::machine::Machine;
 use std::cmp::Ordering;
 
 /// How well the tasks of a CPU or group can be moved to another node, according to their preferred

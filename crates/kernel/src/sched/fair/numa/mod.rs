@@ -9,7 +9,7 @@
 //! page is a hinting fault, which tells the kernel on which node the task uses the page. Three
 //! things follow from the faults:
 //!
-//! - The page may move to the node of the CPU (`hardware::pages`).
+//! - The page may move to the node of the CPU (`state::hardware::pages`).
 //! - The node with the most faults becomes the task's preferred node ([`placement`]). The task moves
 //!   there, if necessary by changing places with another task ([`migrate`]).
 //! - Load balancing avoids moving the task away from its preferred node ([`locality`]).
@@ -34,164 +34,18 @@ mod tests;
 
 pub(super) use locality::{Preference, classify, count_preferences, degrades_locality};
 
-use crate::hardware::caches::NOWHERE;
-use crate::hardware::pages::{PAGE_BYTES, Pages};
-use crate::machine::Machine;
-use crate::sched::class::Class;
 use crate::simulation::id::{CpuId, TaskId};
-use machine::{MachineSpec, Topology};
-use workload::Workload;
+use crate::state::class::Class;
+use crate::state::fair::numa::{NS_PER_MS, NumaTask, SCAN_DELAY_MS};
+use crate::state::hardware::caches::NOWHERE;
+use crate::state::hardware::pages::{PAGE_BYTES, Pages};
+use crate::state::machine::Machine;
 
-/// Delay between the creation of a task and its first scan, ms
-/// (sysctl_numa_balancing_scan_delay).
-const SCAN_DELAY_MS: u64 = 1000;
 /// Number of pages that a scan makes inaccessible: 256 MiB (sysctl_numa_balancing_scan_size).
 const SCAN_PAGES: u64 = (256 << 20) / PAGE_BYTES;
-const NS_PER_MS: u64 = 1_000_000;
 /// Number of scans up to which all pages with a fault move to the node of the CPU
 /// (should_numa_migrate_memory).
 const EARLY_SCANS: u64 = 4;
-
-/// How the nodes are connected (sched_numa_topology_type).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Connection {
-    /// All nodes have the same distance to each other.
-    Direct,
-    /// Memory accesses between distant nodes go through other nodes with CPUs.
-    GluelessMesh,
-    /// Groups of nodes are connected by a backplane.
-    Backplane,
-}
-
-/// State of NUMA balancing that belongs to the whole machine.
-pub struct Numa {
-    /// Whether NUMA balancing is on.
-    active: bool,
-    connection: Connection,
-    /// Greatest distance between two nodes (sched_max_numa_distance).
-    max_distance: u32,
-    /// Number of hinting faults so far.
-    pub faults: u64,
-    /// Number of hinting faults so far whose page was on the node of the CPU.
-    pub local_faults: u64,
-    /// Number of pages that moved to another node.
-    pub migrated: u64,
-}
-
-impl Numa {
-    /// Returns the state at the beginning of a run. NUMA balancing is on if the machine has several
-    /// nodes and the kernel places memory by node, and if the placement has an effect on tasks of
-    /// the workload.
-    pub(crate) fn new(spec: &MachineSpec, workload: &Workload) -> Numa {
-        let touch = |task: &workload::TaskSpec| task.touch_mbps.unwrap_or(spec.costs.touch_mbps);
-        let matters = |task: &workload::TaskSpec| task.footprint_bytes > 0 && touch(task) > 0;
-        let distances = spec.topology.node_distances.iter().flatten();
-        Numa {
-            active: spec.topology.nodes.len() > 1
-                && !spec.costs.flat_memory
-                && !spec.kernel.no_numa_balancing
-                && workload.tasks.iter().any(matters),
-            connection: connection(&spec.topology),
-            max_distance: distances.copied().max().unwrap_or(10),
-            faults: 0,
-            local_faults: 0,
-            migrated: 0,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn active(&self) -> bool {
-        self.active
-    }
-}
-
-/// Returns how the nodes are connected (init_numa_topology_type).
-fn connection(topology: &Topology) -> Connection {
-    let rows = &topology.node_distances;
-    let mut distances: Vec<u32> = rows.iter().flatten().copied().collect();
-    distances.sort_unstable();
-    distances.dedup();
-    if distances.len() <= 2 {
-        return Connection::Direct;
-    }
-    let max = distances[distances.len() - 1];
-    for (a, row) in rows.iter().enumerate() {
-        for (b, &distance) in row.iter().enumerate() {
-            if distance == max {
-                let between = (0..rows.len()).any(|c| rows[a][c] < max && rows[b][c] < max);
-                return match between {
-                    true => Connection::GluelessMesh,
-                    false => Connection::Backplane,
-                };
-            }
-        }
-    }
-    Connection::Direct
-}
-
-/// A task's state of NUMA balancing. It exists for tasks with a footprint.
-#[derive(Clone, Debug)]
-pub struct NumaTask {
-    /// Node on which the task should run (numa_preferred_nid), or NOWHERE.
-    preferred: u32,
-    /// Decaying average of the faults on each node's memory. Empty before the first fault.
-    faults: Vec<u64>,
-    /// Faults on each node's memory since the last update of `faults`.
-    recent: Vec<u64>,
-    /// Sum of `faults`.
-    total: u64,
-    /// Faults since the last change of the scan period whose page was on another node than the CPU.
-    remote: u64,
-    /// Faults since the last change of the scan period whose page was on the node of the CPU.
-    local: u64,
-    /// CPU time between two scans, ms.
-    scan_period: u64,
-    /// Upper limit of `scan_period`, ms.
-    scan_period_max: u64,
-    /// Number of scans of the whole footprint (mm->numa_scan_seq).
-    scans: u64,
-    /// Value of `scans` at the last update of the averages (p->numa_scan_seq).
-    placed_scans: u64,
-    /// Number of the page at which the next scan begins.
-    scan_offset: u64,
-    /// Earliest time of the next scan, ns. 0 after exec.
-    next_scan: u64,
-    /// CPU time of the task at which the current scan period began, ns (node_stamp).
-    period_began: u64,
-    /// Time of the next attempt to move the task to its preferred node, ns.
-    migrate_retry: u64,
-    /// CPU time of the task up to which its memory accesses have been counted, ns.
-    counted: u64,
-    /// Time of handled faults that has not passed yet, ns. The task accesses no memory meanwhile.
-    handling: u64,
-    /// Number of bytes that the task has touched since the last fault.
-    touched: u64,
-}
-
-impl NumaTask {
-    /// Returns the state of a task that is created at `now` (init_numa_balancing).
-    pub(crate) fn new(now: u64) -> NumaTask {
-        NumaTask {
-            preferred: NOWHERE,
-            faults: Vec::new(),
-            recent: Vec::new(),
-            total: 0,
-            remote: 0,
-            local: 0,
-            scan_period: SCAN_DELAY_MS,
-            scan_period_max: 0,
-            scans: 0,
-            placed_scans: 0,
-            scan_offset: 0,
-            next_scan: now + SCAN_DELAY_MS * NS_PER_MS,
-            period_began: 0,
-            migrate_retry: 0,
-            counted: 0,
-            handling: 0,
-            touched: 0,
-        }
-    }
-}
 
 /// Creates the state of a new task, if NUMA balancing is on and the task has a footprint.
 pub(crate) fn init_task(m: &mut Machine, task: TaskId) {

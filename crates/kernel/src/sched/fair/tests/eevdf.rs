@@ -2,8 +2,8 @@
 //! Tests of the EEVDF algorithm: shares of CPU time, latencies and slices. A "hog" is a task that
 //! never sleeps.
 
-use crate::sched::fair::entity::EntityId;
-use crate::sched::task::PRIO_TO_WEIGHT;
+use crate::state::fair::entity::EntityId;
+use crate::state::task::PRIO_TO_WEIGHT;
 use crate::testbed::*;
 use workload::{Dist, Op, Policy};
 
@@ -254,7 +254,7 @@ fn a_new_task_starts_with_half_a_slice() {
 
 /// Returns a machine with three hogs on CPU 0 and one on CPU 1. A fifth task, which is the first of
 /// the workload, has run on CPU 0 and sleeps.
-fn crowd() -> crate::machine::Machine {
+fn crowd() -> crate::state::machine::Machine {
     let mut bed = Bed::default();
     bed.task(
         0,
@@ -272,7 +272,7 @@ fn lag_survives_sleep() {
         let mut m = crowd();
         m.enter(cpu_id(0));
         m.tasks[0].fair.vlag = lag;
-        m.tasks[0].cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[0]).into();
+        m.tasks[0].cpus = crate::simulation::cpuset::CpuSet::from_cpus(2, &[0]).into();
         m.tasks[0].task_struct.nr_cpus_allowed = 1;
         assert!(m.try_to_wake_up(nth(0), 0));
         assert!(

@@ -2,10 +2,10 @@
 //! Tests of task groups: division of CPU time by cpu.weight, on one CPU and on several, and changes
 //! of groups while the machine runs. A "hog" is a task that never sleeps.
 
-use crate::machine::Machine;
-use crate::policy::layout::SCHED_IDLE;
-use crate::sched::task::State;
+use crate::layout::SCHED_IDLE;
 use crate::simulation::rng::Rng;
+use crate::state::machine::Machine;
+use crate::state::task::State;
 use crate::testbed::*;
 use machine::MachineSpec;
 use workload::{Action, Dist, Op, Policy};

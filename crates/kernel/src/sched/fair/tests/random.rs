@@ -2,10 +2,10 @@
 //! Tests with random tasks on random machines. They check that no task gets lost, starves or runs
 //! on a CPU that it may not use.
 
-use crate::policy::layout::SCHED_IDLE;
-use crate::sched::task::State;
+use crate::layout::SCHED_IDLE;
 use crate::simulation::id::IDLE;
 use crate::simulation::rng::Rng;
+use crate::state::task::State;
 use crate::testbed::*;
 use trace::Event;
 use workload::{Dist, Op, Policy};

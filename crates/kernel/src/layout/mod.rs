@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The types and addresses of the simulated kernel's objects in the region. The region is the
+//! memory that BPF programs can access.
+//!
+//! Each struct is defined once. The definition yields a Rust type and a BTF type (type information
+//! for BPF). With the BTF type, an object that was compiled with the headers of any kernel can be
+//! relocated to these structs.
+//!
+//! Kernel types and fields that are missing here are not modelled. A CO-RE existence check for such
+//! a field is false. An access to the field is an error whose message contains the field's name.
+//! The following fields are used by some policies (BPF schedulers) but not modelled: `se.avg`,
+//! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, data of
+//! cpufreq and PSI, and sub-schedulers.
+//!
+//! The state of tasks and the idle masks exist only in these objects. The simulated core can rely
+//! on this state, because programs can write only the fields in [`WRITABLE`]. The core copies
+//! changes of other state, such as the current task of a CPU, to these objects (functions
+//! `mirror_*`).
+
+pub use crate::layout::cgroups::*;
+pub use crate::layout::mask::Mask;
+pub use crate::layout::object::WRITABLE;
+pub use crate::layout::ops::*;
+pub use crate::layout::runqueue::*;
+pub use crate::layout::scx::*;
+pub use crate::layout::task::*;
+use crate::simulation::cpuset::CpuSet;
+use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::table::Id;
+use bpf::cache::Competitors;
+use bpf::memory::{Owned, REACH, Region, Slab};
+use machine::MachineSpec;
+use std::collections::{BTreeMap, BTreeSet};
+use workload::{Op, Workload};
+
+pub mod callbacks;
+mod cgroups;
+pub mod enums;
+mod mask;
+mod object;
+mod ops;
+pub mod release;
+mod runqueue;
+mod scx;
+mod task;
+
+/// Maximum number of tasks at a time. It is more than any run needs. It costs no memory, because
+/// only address space is reserved for the tasks.
+pub(crate) const MAX_TASKS: u64 = 1 << 22;
+
+/// Performance level of a CPU at full speed (SCHED_CAPACITY_SCALE).
+pub(crate) const SCHED_CAPACITY_SCALE: u64 = 1024;
+
+/// Addresses of the kernel's objects, and the references that the policy holds to them.
+pub struct Layout {
+    nr_cpus: u32,
+    /// The task_struct of each task, by TaskId. The slab's own list of free objects is not used,
+    /// because the table of tasks manages the slots.
+    pub(crate) tasks: Slab,
+    /// The task_struct of each idle task, by CPU.
+    idle: Slab,
+    /// The `struct rq` of each CPU.
+    rqs: Slab,
+    /// The mm_struct of each process, by the TaskId of the process's first task. Only the addresses
+    /// are used, to distinguish processes.
+    mms: Slab,
+    cgroups: CgroupObjects,
+    cred: u64,
+    /// The credentials of users other than root, by user id.
+    creds: BTreeMap<u32, u64>,
+    /// For each CPU, a mask that contains only this CPU (cpumask_of()). Empty if no task of the
+    /// workload disables migration.
+    single: Vec<Mask>,
+    /// The per-CPU pointers to cpufreq policies, which are all NULL.
+    pub cpufreq_cpu_data: u64,
+    /// Number of references that the policy holds to each task, by TaskId.
+    refs: Vec<u64>,
+    pub possible: Mask,
+    pub online: Mask,
+    /// The mask `cpu_none_mask`.
+    pub none: Mask,
+    /// The CPUs of each node (cpumask_of_node()).
+    pub nodes: Vec<Mask>,
+}
+
+/// Size in bytes of a CPU mask that is not part of another object. It is the maximum size in the
+/// kernel, because policies may read the whole mask.
+pub(crate) const MASK_BYTES: u64 = 1024;
+
+impl Layout {
+    /// Creates all kernel objects of a machine. The task_struct of a task is created later,
+    /// together with the task.
+    ///
+    /// # Errors
+    /// If there are too many CPUs or cgroups for the memory of the simulated kernel.
+    pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, String> {
+        let nr_cpus = spec.topology.nr_cpus();
+        let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
+        let mut masks = region.slab_with_type(&object::MASK, MASK_BYTES, 3 + spec.topology.nodes.len() as u64)?;
+        let mut mask = |cpus: &CpuSet| {
+            let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
+            mask.copy_from(cpus.words());
+            mask
+        };
+        let mut layout = Layout {
+            nr_cpus,
+            tasks: region.slab_with_type(&object::TASK, task_bytes, MAX_TASKS)?,
+            idle: region.slab_with_type(&object::TASK, task_bytes, u64::from(nr_cpus))?,
+            rqs: region.slab_with_type(&object::RQ, size_of::<rq>() as u64, u64::from(nr_cpus))?,
+            mms: region.slab(64, MAX_TASKS)?,
+            cgroups: CgroupObjects::new(region, workload)?,
+            cred: alloc(&mut region.slab(64, 1)?, region),
+            creds: BTreeMap::new(),
+            single: Vec::new(),
+            cpufreq_cpu_data: region.zeros() - REACH,
+            refs: Vec::new(),
+            possible: mask(&CpuSet::all(nr_cpus)),
+            online: mask(&CpuSet::all(nr_cpus)),
+            none: mask(&CpuSet::empty(nr_cpus)),
+            nodes: spec
+                .topology
+                .nodes
+                .iter()
+                .map(|cpus| mask(&CpuSet::from_cpus(nr_cpus, cpus)))
+                .collect(),
+        };
+        for slab in [&mut layout.idle, &mut layout.rqs] {
+            for _ in 0..nr_cpus {
+                alloc(slab, region);
+            }
+        }
+        layout.cgroups.lay_out(region, workload);
+        layout.lay_out_creds(region, workload)?;
+        if workload
+            .programs
+            .iter()
+            .any(|program| program.ops.contains(&Op::MigrateDisable))
+        {
+            let mut masks = region.slab_with_type(&object::MASK, MASK_BYTES, nr_cpus.into())?;
+            for cpu in CpuSet::all(nr_cpus).iter() {
+                let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
+                mask.insert(cpu);
+                layout.single.push(mask);
+            }
+        }
+        for cpu in CpuSet::all(nr_cpus).iter() {
+            layout.lay_out_cpu(region, cpu);
+        }
+        Ok(layout)
+    }
+
+    /// Creates the credentials of the users that the workload names.
+    fn lay_out_creds(&mut self, region: &Region, workload: &Workload) -> Result<(), String> {
+        let users = workload.tasks.iter().filter_map(|task| task.attributes.uid);
+        let users: BTreeSet<u32> = users.filter(|&uid| uid != 0).collect();
+        if users.is_empty() {
+            return Ok(());
+        }
+        let mut slab = region.slab(64, users.len() as u64)?;
+        for uid in users {
+            let addr = alloc(&mut slab, region);
+            // SAFETY: the object was just allocated, is large enough, and is borrowed once.
+            let cred = unsafe { &mut *region.host::<cred>(addr) };
+            cred.uid = kuid { val: uid };
+            cred.euid = kuid { val: uid };
+            cred.gid = kgid { val: uid };
+            cred.egid = kgid { val: uid };
+            self.creds.insert(uid, addr);
+        }
+        Ok(())
+    }
+
+    /// Returns the address of a user's credentials. The workload contains the user, or it is root.
+    pub(crate) fn cred_addr(&self, uid: u32) -> u64 {
+        self.creds.get(&uid).copied().unwrap_or(self.cred)
+    }
+
+    /// Returns the mask that contains only `cpu`, or `None` if no task disables migration.
+    pub(crate) fn cpumask_of(&self, cpu: CpuId) -> Option<Mask> {
+        self.single.get(cpu.index()).copied()
+    }
+
+    /// Initializes the idle task and the `rq` of a CPU.
+    fn lay_out_cpu(&self, region: &Region, cpu: CpuId) {
+        let idle_addr = self.idle.addr(cpu.into());
+        // SAFETY: both objects were just allocated, and each is borrowed once.
+        let (idle, rq) = unsafe {
+            (
+                &mut *self.idle.host::<task_struct>(cpu.into()),
+                &mut *self.rqs.host::<rq>(cpu.into()),
+            )
+        };
+        let swapper = self.idle.addr(0) as *mut task_struct;
+        idle.thread_info.cpu = cpu.nr();
+        idle.flags = PF_IDLE | PF_KTHREAD;
+        idle.on_cpu = 1;
+        idle.on_rq = 1;
+        idle.nr_cpus_allowed = 1;
+        idle.prio = 120;
+        idle.static_prio = 120;
+        idle.normal_prio = 120;
+        idle.se.load.weight = 1024 << 10;
+        idle.numa_preferred_nid = -1;
+        idle.real_parent = swapper;
+        idle.parent = swapper;
+        idle.group_leader = idle_addr as *mut task_struct;
+        idle.cgroups = self.css_set_addr(0) as *mut css_set;
+        idle.real_cred = self.cred as *mut cred;
+        idle.cred = self.cred as *mut cred;
+        idle.recent_used_cpu = cpu.nr() as i32;
+        idle.wake_cpu = cpu.nr() as i32;
+        set_comm(&mut idle.comm, &format!("swapper/{cpu}"));
+        idle.cpus_ptr = cpus_mask(idle_addr) as *mut cpumask;
+        rq.curr = idle_addr as *mut task_struct;
+        rq.idle = idle_addr as *mut task_struct;
+        rq.cpu = cpu.nr() as i32;
+        rq.online = 1;
+        rq.scx.cpuperf_target = enums::SCX_CPUPERF_ONE as u32;
+        Mask::at(region, cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
+    }
+
+    /// Returns the cache lines of task_structs that the scheduler uses most: the first two of each
+    /// task_struct.
+    pub fn hot_lines(&self) -> Competitors {
+        Competitors {
+            base: self.first_task_addr(),
+            stride: self.task_stride(),
+            count: MAX_TASKS,
+            lines: 2,
+        }
+    }
+
+    /// Returns the address of the first task slot.
+    pub fn first_task_addr(&self) -> u64 {
+        self.tasks.addr(0)
+    }
+
+    /// Returns the distance between two consecutive task slots in bytes.
+    pub fn task_stride(&self) -> u64 {
+        self.tasks.addr(1) - self.tasks.addr(0)
+    }
+
+    /// Creates the task_struct of a new task, and sets all fields that do not depend on the state
+    /// of the task. `leader` is the first task of the task's process. `parent` is `None` if the
+    /// workload itself starts the task.
+    pub(crate) fn new_task_struct(
+        &mut self,
+        region: &Region,
+        task: TaskId,
+        leader: TaskId,
+        parent: Option<TaskId>,
+    ) -> Owned<task_struct> {
+        let addr = self.task_addr(task);
+        if self.tasks.index(addr).is_none() {
+            let new = alloc(&mut self.tasks, region);
+            assert_eq!(new, addr, "the task_structs of new slots are allocated in their order");
+        }
+        // SAFETY: the memory was allocated when the slot was first used, and zero is a valid value
+        // of every field. The previous task of the slot is dead, and nothing uses it any more.
+        let mut s = unsafe {
+            region.host::<task_struct>(addr).write_bytes(0, 1);
+            Owned::<task_struct>::new(region, addr)
+        };
+        let parent = parent.map_or(self.idle_addr(CpuId::BOOT), |parent| self.task_addr(parent));
+        s.cpus_ptr = cpus_mask(addr) as *mut cpumask;
+        s.static_prio = 120;
+        s.se.load.weight = 1024 << 10;
+        s.numa_preferred_nid = -1;
+        s.real_parent = parent as *mut task_struct;
+        s.parent = parent as *mut task_struct;
+        s.group_leader = self.task_addr(leader) as *mut task_struct;
+        s.mm = self.mms.addr(leader.slot().into()) as *mut mm_struct;
+        s.real_cred = self.cred as *mut cred;
+        s.cred = self.cred as *mut cred;
+        s.scx.sticky_cpu = -1;
+        s.scx.holding_cpu = -1;
+        s.scx.selected_cpu = -1;
+        s.scx.slice = enums::SCX_SLICE_DFL;
+        s
+    }
+
+    /// Returns the task_struct of a CPU's idle task.
+    pub(crate) fn idle_struct(&self, cpu: CpuId) -> &task_struct {
+        // SAFETY: the task_struct was initialized when the machine was created. Writes need
+        // exclusive access to `self`.
+        unsafe { &*self.idle.host(cpu.into()) }
+    }
+
+    /// Returns the `struct rq` of a CPU.
+    #[inline]
+    pub fn rq_struct(&self, cpu: CpuId) -> &rq {
+        // SAFETY: as in `idle_struct`.
+        unsafe { &*self.rqs.host(cpu.into()) }
+    }
+
+    #[inline]
+    pub(crate) fn rq_struct_mut(&mut self, cpu: CpuId) -> &mut rq {
+        // SAFETY: as in `rq_struct`, and `self` is borrowed exclusively.
+        unsafe { &mut *self.rqs.host(cpu.into()) }
+    }
+
+    pub fn task_addr(&self, task: TaskId) -> u64 {
+        self.tasks.addr(task.slot().into())
+    }
+
+    /// Acquires a reference to a task for the policy. While there are references, the slot is not
+    /// reused.
+    pub fn get_task(&mut self, task: TaskId) {
+        let needed = task.slot() as usize + 1;
+        if self.refs.len() < needed {
+            self.refs.resize(needed.next_power_of_two(), 0);
+        }
+        self.refs[task.slot() as usize] += 1;
+    }
+
+    /// Drops a reference of the policy to a task. Returns `false` if the policy holds no reference.
+    #[must_use]
+    pub fn put_task(&mut self, task: TaskId) -> bool {
+        let refs = self.refs.get_mut(task.slot() as usize).filter(|refs| **refs > 0);
+        refs.map(|refs| *refs -= 1).is_some()
+    }
+
+    /// Drops all references of the policy, because it has been unloaded. Returns the tasks to which
+    /// it held references.
+    pub fn drop_all_references(&mut self) -> Vec<TaskId> {
+        self.drop_all_cgroup_references();
+        let refs = std::mem::take(&mut self.refs).into_iter().enumerate();
+        refs.filter(|&(_, refs)| refs > 0)
+            .map(|(slot, _)| TaskId::new(slot))
+            .collect()
+    }
+
+    /// Returns whether the policy holds a reference to a task.
+    pub fn is_task_referenced(&self, task: TaskId) -> bool {
+        self.refs.get(task.slot() as usize).is_some_and(|&refs| refs > 0)
+    }
+
+    /// Returns the address of a CPU's idle task.
+    pub fn idle_addr(&self, cpu: CpuId) -> u64 {
+        self.idle.addr(cpu.into())
+    }
+
+    pub fn rq_addr(&self, cpu: CpuId) -> u64 {
+        self.rqs.addr(cpu.into())
+    }
+
+    /// Returns the distance between the `rq`s of two consecutive CPUs, in bytes.
+    pub fn rq_stride(&self) -> u64 {
+        self.rqs.addr(1) - self.rqs.addr(0)
+    }
+
+    /// Returns the size in bytes of a CPU mask that is not part of another object.
+    pub(crate) fn mask_bytes(&self) -> usize {
+        MASK_BYTES as usize
+    }
+
+    /// Returns the CPU whose idle task has this address.
+    pub fn idle_from_addr(&self, addr: u64) -> Option<CpuId> {
+        // The slab contains one idle task for each CPU, in order.
+        self.idle.index(addr).map(|cpu| CpuId::new(cpu as usize))
+    }
+}
+
+pub(crate) fn cpus_mask(task: u64) -> u64 {
+    task + std::mem::offset_of!(task_struct, cpus_mask) as u64
+}
+
+/// Sets the name of a task.
+pub(crate) fn set_comm(to: &mut [i8; 16], comm: &str) {
+    *to = [0; 16];
+    for (to, byte) in to.iter_mut().zip(comm.bytes().take(15)) {
+        *to = byte as i8;
+    }
+}
+
+fn alloc(slab: &mut Slab, region: &Region) -> u64 {
+    slab.alloc(region).expect("the kernel's own slabs are large enough")
+}
+
+#[cfg(test)]
+mod tests;

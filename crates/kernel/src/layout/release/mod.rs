@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The Linux releases against which a BPF object can be linked. Each release has certain kfuncs,
+//! callbacks, fields, types and enumerators.
+//!
+//! The release determines only which symbols exist. The simulated sched_ext core always behaves
+//! like Linux 7.2. Symbols that the release lacks are handled as libbpf and the kernel do:
+//!
+//! - Weak symbols are 0.
+//! - CO-RE existence checks for fields, types and enumerators are false.
+//! - An object that needs a missing symbol is rejected.
+//!
+//! No table of BPF helpers is necessary, because all helpers in bpf(2) are older than Linux 6.12.
+
+mod symbols;
+
+use crate::layout::callbacks::{OPS, Op};
+use crate::layout::enums;
+use crate::layout::release::symbols::{Kind, SYMBOLS, Symbols};
+use bpf::rows::*;
+
+/// A Linux release, displayed as `major.minor`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Release(Version);
+
+/// Names of those kfuncs of Linux 7.2 that schedulers may call but that are not modelled, one on
+/// each line.
+const NOT_MODELLED: &str = include_str!("not_modelled.txt");
+
+/// All releases that have sched_ext, oldest first.
+pub const RELEASES: [Release; 11] = [
+    Release(V6_12),
+    Release(V6_13),
+    Release(V6_14),
+    Release(V6_15),
+    Release(V6_16),
+    Release(V6_17),
+    Release(V6_18),
+    Release(V6_19),
+    Release(V7_0),
+    Release(V7_1),
+    Release::MODELLED,
+];
+
+impl Default for Release {
+    fn default() -> Release {
+        Release::MODELLED
+    }
+}
+
+impl std::fmt::Display for Release {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.0.0, self.0.1)
+    }
+}
+
+impl std::fmt::Debug for Release {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::str::FromStr for Release {
+    type Err = String;
+
+    /// Parses the number of a release, from `6.12` to `7.2`.
+    ///
+    /// # Errors
+    /// If the release is unknown. The message lists the known releases.
+    fn from_str(text: &str) -> Result<Release, String> {
+        let found = RELEASES.into_iter().find(|release| release.to_string() == text);
+        found.ok_or_else(|| {
+            let known: Vec<String> = RELEASES.iter().map(Release::to_string).collect();
+            format!("Linux {text} is not supported: choose one of {}", known.join(", "))
+        })
+    }
+}
+
+impl Release {
+    /// The release whose behaviour the simulator reproduces.
+    pub const MODELLED: Release = Release(V7_2);
+    /// Patch level of that release.
+    const MODELLED_PATCH: u32 = 13;
+
+    /// Returns the value of LINUX_KERNEL_VERSION.
+    pub fn version_code(self) -> u32 {
+        let patch = if self == Release::MODELLED {
+            Release::MODELLED_PATCH
+        } else {
+            0
+        };
+        let Version(major, minor) = self.0;
+        u32::from(major) << 16 | u32::from(minor) << 8 | patch
+    }
+
+    /// Returns whether this release is in a range of releases.
+    pub(crate) fn is_among(self, releases: Releases) -> bool {
+        releases.contains(self.0)
+    }
+
+    /// Returns whether Linux 7.2 has a kfunc with this name that is not modelled.
+    pub(crate) fn has_more_kfuncs(name: &str) -> bool {
+        NOT_MODELLED.lines().any(|known| known == name)
+    }
+
+    /// Returns whether the release has a struct or enum.
+    pub fn has_type(self, name: &str) -> bool {
+        self.has(Kind::Type, "", name)
+    }
+
+    /// Returns whether the release has a member of a struct. The release must have the struct
+    /// itself.
+    pub fn has_member(self, parent: &str, name: &str) -> bool {
+        let callback = if parent == "sched_ext_ops" {
+            Op::by_name(name)
+        } else {
+            None
+        };
+        self.has(Kind::Member, parent, name) && callback.is_none_or(|op| op.since() <= self.0)
+    }
+
+    pub fn has_enumerator(self, parent: &str, name: &str) -> bool {
+        self.has(Kind::Enumerator, parent, name)
+    }
+
+    fn has(self, kind: Kind, parent: &str, name: &str) -> bool {
+        find(kind, parent, name).is_none_or(|symbols| self.is_among(symbols.releases))
+    }
+
+    /// Returns the types and members that this release lacks but other releases have. Each member
+    /// is returned with its struct.
+    pub(crate) fn absent(self) -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
+        let absent = SYMBOLS.iter().filter(move |symbols| !self.is_among(symbols.releases));
+        let symbols = absent.flat_map(|symbols| {
+            let parent = match symbols.kind {
+                Kind::Type => Some(None),
+                Kind::Member => Some(Some(symbols.parent)),
+                Kind::Enumerator => None,
+            };
+            let names = symbols.names.iter();
+            parent
+                .into_iter()
+                .flat_map(move |parent| names.clone().map(move |&name| (parent, name)))
+        });
+        let later = OPS.into_iter().filter(move |op| op.since() > self.0);
+        symbols.chain(later.map(|op| (Some("sched_ext_ops"), op.name())))
+    }
+
+    /// Returns the value of SCX_OPS_ALL_FLAGS.
+    pub fn ops_flags(self) -> u64 {
+        let flags = enums::ENUMS.iter().find(|an_enum| an_enum.name == "scx_ops_flags");
+        let flags = flags.map_or(&[][..], |flags| flags.values);
+        let public = |&&(name, value): &&(&str, u64)| {
+            value.is_power_of_two()
+                && value & enums::__SCX_OPS_INTERNAL_MASK == 0
+                && self.has_enumerator("scx_ops_flags", name)
+        };
+        flags.iter().filter(public).fold(0, |all, (_, flag)| all | flag)
+    }
+
+    /// Returns the enumerators of an enum and their values. The result is empty if the release does
+    /// not have the enum.
+    pub(crate) fn enumerators(self, an_enum: &enums::Enum) -> Vec<(&'static str, u64)> {
+        if !self.has_type(an_enum.name) {
+            return Vec::new();
+        }
+        let here = an_enum
+            .values
+            .iter()
+            .filter(|(name, _)| self.has_enumerator(an_enum.name, name));
+        here.map(|&(name, value)| match name {
+            "SCX_OPS_ALL_FLAGS" => (name, self.ops_flags()),
+            _ => (name, value),
+        })
+        .collect()
+    }
+
+    /// Returns the value of a sched_ext enumerator, or `None` if the release has no enumerator with
+    /// this name.
+    pub(crate) fn enumerator(self, name: &str) -> Option<u64> {
+        let mut all = enums::ENUMS.iter().flat_map(|an_enum| self.enumerators(an_enum));
+        all.find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+}
+
+/// Gives expressions in profiles (descriptions of a policy's user-space part) access to
+/// enumerators. An enumerator that the release lacks is 0, as in user space that was compiled with
+/// newer headers.
+impl profile::Enumerators for Release {
+    fn enumerator(&self, name: &str) -> Option<i64> {
+        let modelled = Release::MODELLED.enumerator(name);
+        let value = (*self).enumerator(name).or(modelled.map(|_| 0));
+        value.map(|value| value as i64)
+    }
+}
+
+fn find(kind: Kind, parent: &str, name: &str) -> Option<&'static Symbols> {
+    let here = |symbols: &&Symbols| symbols.kind == kind && symbols.parent == parent && symbols.names.contains(&name);
+    SYMBOLS.iter().find(here)
+}
+
+/// Returns a description of a range of releases, for example `since Linux 6.13` or `in Linux 6.12
+/// to 6.16`.
+pub(crate) fn describe(releases: Releases) -> String {
+    let since = Release(releases.since);
+    let last = releases
+        .before
+        .and_then(|before| RELEASES.iter().rev().find(|release| release.0 < before));
+    match last {
+        None => format!("since Linux {since}"),
+        Some(last) => format!("in Linux {since} to {last}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tests of the kernel objects that policies can access: addresses, the cgroup tree and references.
+
+use crate::layout::*;
+use crate::state::machine::Machine;
+use crate::testbed::{self, cpu_id, nth};
+use workload::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
+
+fn machine(cgroups: &[&str], programs: Vec<Vec<Op>>) -> Machine {
+    let task = |program| TaskSpec {
+        comm: format!("a-name-that-is-too-long-{program}"),
+        program,
+        policy: Policy::Normal { nice: 0 },
+        cpus: None,
+        start_cpu: None,
+        start_ns: 0,
+        process: program,
+        cgroup: 0,
+        spawn: program == 0,
+        footprint_bytes: 0,
+        touch_mbps: None,
+        attributes: workload::Attributes::default(),
+    };
+    let workload = Workload {
+        tasks: (0..programs.len() as u32).map(task).collect(),
+        programs: programs.into_iter().map(|ops| Program { ops, counters: 0 }).collect(),
+        cgroups: cgroups
+            .iter()
+            .map(|path| Cgroup {
+                path: path.to_string(),
+                weight: 100,
+            })
+            .collect(),
+        ..Workload::default()
+    };
+    Machine::new(testbed::free(testbed::spec(1, 1, 2, 1)), workload, 1).unwrap()
+}
+
+fn sleep(ms: u64) -> Op {
+    Op::Sleep(Dist::Fixed(ms * testbed::MS))
+}
+
+#[test]
+fn the_hot_part_of_a_task_is_two_cache_lines() {
+    assert!(
+        std::mem::offset_of!(task_struct, se) + 8 <= 128,
+        "callbacks use more than two cache lines"
+    );
+    assert!(std::mem::offset_of!(task_struct, cpus_mask) + 8 <= 360);
+}
+
+#[test]
+fn addresses_map_to_tasks_and_back() {
+    let mut m = machine(&["/"], vec![vec![sleep(100)]]);
+    m.advance(testbed::MS, &mut Vec::new());
+    let addr = m.layout.task_addr(nth(0));
+    assert_eq!(m.task_from_addr(addr), Some(nth(0)));
+    assert_eq!(m.tasks[0].addr(), addr);
+    for wrong in [0, addr + 8, m.layout.idle_addr(cpu_id(0)), m.layout.task_addr(nth(1))] {
+        assert_eq!(m.task_from_addr(wrong), None, "{wrong:#x} is not the address of a task");
+    }
+    assert_eq!(m.layout.idle_from_addr(m.layout.idle_addr(cpu_id(1))), Some(cpu_id(1)));
+    assert_eq!(m.curr_addr(cpu_id(1)), m.layout.idle_addr(cpu_id(1)));
+    assert_eq!(
+        m.tasks[nth(0)].task_struct.comm.map(|byte| byte as u8),
+        *b"a-name-that-is-\0"
+    );
+}
+
+#[test]
+fn a_cgroups_parent_is_its_nearest_named_ancestor() {
+    let m = machine(&["/", "/a/b", "/a/b/c/d", "/ab"], vec![]);
+    let parent = |cgroup: u32| {
+        // SAFETY: this is the address of a cgroup of the layout.
+        let cgrp = unsafe { &*m.region.host::<cgroup>(m.layout.cgroup_addr(cgroup)) };
+        (
+            m.layout
+                .cgroup_from_addr(cgrp.self_.parent as u64)
+                .map(|(cgroup, _)| cgroup),
+            cgrp.level,
+        )
+    };
+    assert_eq!(
+        [0, 1, 2, 3].map(parent),
+        [(None, 0), (Some(0), 1), (Some(1), 2), (Some(0), 1)]
+    );
+    assert_eq!(m.layout.cgroup_from_id(3), Some(2));
+    assert_eq!((m.layout.cgroup_from_id(0), m.layout.cgroup_from_id(5)), (None, None));
+}
+
+#[test]
+fn threads_share_their_mm_and_leader() {
+    let fork = |thread| Op::Fork { task: 1, thread };
+    let mut m = machine(
+        &["/"],
+        vec![vec![fork(true), fork(false), sleep(100)], vec![sleep(100)]],
+    );
+    m.advance(testbed::MS, &mut Vec::new());
+    let [first, thread, process] = [1, 2, 3].map(|pid| &m.tasks[m.find_task(pid).unwrap()].task_struct);
+    assert_eq!((first.mm, first.group_leader), (thread.mm, thread.group_leader));
+    assert_eq!((thread.tgid, process.tgid), (1, 3));
+    assert_ne!(first.mm, process.mm);
+    assert!(m.region.contains(process.mm as u64));
+    assert_eq!(process.real_parent as u64, m.layout.task_addr(m.find_task(1).unwrap()));
+}
+
+#[test]
+fn orphans_become_children_of_init_task() {
+    let mut m = machine(
+        &["/"],
+        vec![vec![Op::Fork { task: 1, thread: false }, sleep(2)], vec![sleep(100)]],
+    );
+    m.advance(testbed::MS, &mut Vec::new());
+    let child = m.find_task(2).unwrap();
+    assert_eq!(
+        m.tasks[child].task_struct.real_parent as u64,
+        m.layout.task_addr(m.find_task(1).unwrap())
+    );
+    m.advance(5 * testbed::MS, &mut Vec::new());
+    assert_eq!(m.find_task(1), None);
+    assert_eq!(
+        m.tasks[child].task_struct.real_parent as u64,
+        m.layout.idle_addr(cpu_id(0))
+    );
+}
+
+#[test]
+fn a_referenced_task_keeps_its_slot() {
+    let mut m = machine(&["/"], vec![vec![sleep(2)]]);
+    m.advance(testbed::MS, &mut Vec::new());
+    m.layout.get_task(nth(0));
+    m.advance(5 * testbed::MS, &mut Vec::new());
+    assert_eq!(
+        (m.task_from_addr(m.layout.task_addr(nth(0))), m.free_tasks.len()),
+        (None, 0)
+    );
+    assert!(m.put_task(nth(0)));
+    assert_eq!(m.free_tasks, [nth(0)]);
+    assert!(!m.put_task(nth(0)), "a task without references cannot be released");
+    assert_eq!(m.free_tasks, [nth(0)], "the slot is freed exactly once");
+}
+
+#[test]
+fn runqueue_clocks_advance_with_capacity() {
+    let mut rq: rq = unsafe { std::mem::zeroed() };
+    rq.advance(1000, 512, true);
+    assert_eq!((rq.clock, rq.clock_task, rq.clock_pelt), (1000, 1000, 1000));
+    // At half of the full capacity, clock_pelt advances at half speed. When the CPU is idle, it is
+    // set to clock_task.
+    rq.advance(1200, 512, false);
+    assert_eq!((rq.clock_task, rq.clock_pelt), (1200, 1100));
+    rq.advance(1300, 512, true);
+    assert_eq!(rq.clock_pelt, 1300);
+}

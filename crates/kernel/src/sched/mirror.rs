@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Access to kernel objects in the region, the memory that BPF programs can read. The functions
+//! `mirror_*` copy changes of the machine's state to `rq` and to masks.
+
+use crate::layout::*;
+use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::state::machine::Machine;
+use crate::state::task::State;
+
+impl Machine {
+    /// Returns `p->scx` of a task.
+    #[inline]
+    pub fn scx_entity(&self, task: TaskId) -> &sched_ext_entity {
+        &self.tasks[task].task_struct.scx
+    }
+
+    #[inline]
+    pub(crate) fn scx_entity_mut(&mut self, task: TaskId) -> &mut sched_ext_entity {
+        &mut self.tasks[task].task_struct.scx
+    }
+
+    /// Returns the address of the task_struct of the CPU's current task, which may be the idle
+    /// task.
+    #[inline]
+    pub fn curr_addr(&self, cpu: CpuId) -> u64 {
+        self.addr_of_task(self.rqs[cpu].curr, cpu)
+    }
+
+    /// Returns the address of a task's task_struct. For IDLE, this is the idle task of `cpu`.
+    #[inline]
+    pub fn addr_of_task(&self, task: TaskId, cpu: CpuId) -> u64 {
+        if task == IDLE {
+            self.layout.idle_addr(cpu)
+        } else {
+            self.layout.task_addr(task)
+        }
+    }
+
+    /// Returns the task slot at an address that a policy has passed. The task may have exited.
+    #[inline]
+    pub fn task_index(&self, addr: u64) -> Option<TaskId> {
+        self.tasks.id(self.layout.tasks.index(addr)? as usize)
+    }
+
+    /// Returns the task at an address that a policy has passed. Returns `None` for idle tasks, dead
+    /// tasks and invalid addresses.
+    #[inline]
+    pub fn task_from_addr(&self, addr: u64) -> Option<TaskId> {
+        let id = self.task_index(addr)?;
+        (self.tasks[id].state() != State::Dead || self.tasks[id].on_cpu()).then_some(id)
+    }
+
+    /// Returns the mask `p->cpus_ptr` of a task.
+    #[inline]
+    pub fn cpus_ptr(&self, task: TaskId) -> Mask {
+        Mask::at(&self.region, cpus_mask(self.layout.task_addr(task)), self.nr_cpus())
+    }
+}
+
+/// Updates the `rq` of a CPU after the CPU has switched from `prev` to `next`.
+#[inline]
+pub(crate) fn mirror_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
+    let curr = m.addr_of_task(next, cpu);
+    let rq = m.layout.rq_struct_mut(cpu);
+    rq.curr = curr as *mut task_struct;
+    rq.advance(m.now, m.rqs[cpu].known_capacity, prev == IDLE);
+}
+
+/// Updates the masks of online CPUs and the cpusets after CPU hotplug.
+pub(crate) fn mirror_online(m: &mut Machine) {
+    m.layout.online.copy_from(m.online_cpus.words());
+    for cpu in m.cpus() {
+        m.layout.rq_struct_mut(cpu).online = i32::from(m.online_cpus.contains(cpu));
+    }
+    mirror_cpusets(m);
+}
+
+/// Makes init_task the parent of the children of a dead task.
+pub(crate) fn reparent_children(m: &mut Machine, dead: TaskId) {
+    if m.tasks[dead].children == 0 {
+        return;
+    }
+    let (dead, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(CpuId::BOOT));
+    for t in &mut m.tasks {
+        if t.task_struct.real_parent as u64 == dead {
+            t.task_struct.real_parent = swapper as *mut task_struct;
+            t.task_struct.parent = swapper as *mut task_struct;
+        }
+    }
+}
+
+/// Updates the masks of all cpusets after a cpuset or the set of online CPUs has changed.
+pub(crate) fn mirror_cpusets(m: &mut Machine) {
+    for cgroup in (0..m.layout.nr_cgroups()).filter(|&cgroup| m.cgroups.get(cgroup).online) {
+        let [allowed, effective] = m.layout.cpuset_masks(&m.region, cgroup);
+        match m.cpuset_cpus(cgroup) {
+            Some(cpus) => allowed.copy_from(cpus.words()),
+            None => (0..allowed.words()).for_each(|index| allowed.set_word(index, 0)),
+        }
+        effective.copy_from(m.effective_cpus(cgroup, &m.online_cpus).words());
+    }
+}

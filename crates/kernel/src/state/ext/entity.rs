@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The sched_ext fields of a task that BPF programs cannot see. The fields that they can see, and
+//! in part write, are in `task_struct.scx`.
+
+use crate::layout::callbacks::Op;
+use crate::layout::enums::*;
+
+/// Owner of a runnable task (sched_ext_entity.ops_state). The kernel also has transitional states.
+/// The simulator does not need them, because no other CPU executes code during a transition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpsState {
+    /// The scheduler core owns the task.
+    #[default]
+    None,
+    /// ops.enqueue() is running for the task.
+    Queueing,
+    /// The policy (BPF scheduler) owns the task.
+    Queued,
+}
+
+/// State of a task in its life cycle from ops.init_task() to ops.exit_task(). It is stored in
+/// `task_struct.scx.flags`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum TaskState {
+    None = SCX_TASK_NONE as u32,
+    InitBegin = SCX_TASK_INIT_BEGIN as u32,
+    Init = SCX_TASK_INIT as u32,
+    Ready = SCX_TASK_READY as u32,
+    Enabled = SCX_TASK_ENABLED as u32,
+    Dead = SCX_TASK_DEAD as u32,
+}
+
+/// Fields of a task that policies do not see.
+#[derive(Debug, Default)]
+pub struct Entity {
+    pub ops_state: OpsState,
+    /// Callback that last inserted the task into a DSQ, and the index of the BPF instruction that
+    /// requested this.
+    pub inserted_by: Option<(Op, u32)>,
+    /// Sequence number that changes whenever the policy becomes the owner of the task. It is never
+    /// 0.
+    pub qseq: u32,
+    /// Position of the task in its CPU's list of waiting tasks (scx_rq.runnable_list). Later
+    /// positions have higher numbers; 0 means that the task does not wait.
+    pub(crate) runnable: u64,
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! State of the fair class: entities, queues, task groups, domains and averages.
+
+pub mod clock;
+pub mod domains;
+pub mod entity;
+pub mod numa;
+pub mod pelt;
+pub mod quota;
+pub mod task_group;
+pub mod tree;

@@ -14,6 +14,7 @@
 //! skew_tick = true                          # ticks of the CPUs do not coincide; default: false
 //! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
 //! numa_balancing = false                    # tasks and pages are not moved between nodes; default: true
+//! sched_cache = false                       # threads of a process are not brought together; default: true
 //! noise = "server"                          # background work; default: none
 //! turbo = { speed = [1.0, 0.94], source = "..." } # highest frequency by number of active cores; default: all 1.0
 //! nohz_full = "1-7"                         # CPUs without a tick while they run one task; default: none
@@ -122,6 +123,7 @@ struct Written {
     #[serde(default)]
     irq_time_accounting: bool,
     numa_balancing: Option<bool>,
+    sched_cache: Option<bool>,
     asym_capacity: Option<bool>,
     nohz_full: Option<Spanned<String>>,
     noise: Option<Spanned<String>>,
@@ -336,6 +338,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
                 skew_tick: written.skew_tick,
                 irq_time_accounting: written.irq_time_accounting,
                 no_numa_balancing: written.numa_balancing == Some(false),
+                no_sched_cache: written.sched_cache == Some(false),
                 trace_before_switch: false,
             },
             noise: file.noise(&written.noise)?,

@@ -72,6 +72,8 @@ pub struct KernelConfig {
     /// Whether NUMA balancing is switched off (`numa_balancing=disable` on the kernel's command
     /// line).
     pub no_numa_balancing: bool,
+    /// Whether cache-aware scheduling is switched off (llc_balancing/enabled in debugfs).
+    pub no_sched_cache: bool,
     /// Whether the record of a switch has the time before the switch, as the tracepoint
     /// sched_switch of Linux. Otherwise it has the time at which the switch is complete, so wake-up
     /// latencies contain the switch. Machine files cannot set this.

@@ -101,6 +101,7 @@ fn kernel(config: KernelConfig) -> Option<String> {
         (config.skew_tick, "skewed ticks"),
         (config.irq_time_accounting, "interrupts are not charged to tasks"),
         (config.no_numa_balancing, "no NUMA balancing"),
+        (config.no_sched_cache, "no cache-aware scheduling"),
     ];
     let set: Vec<&str> = options
         .into_iter()

@@ -154,6 +154,8 @@ impl Machine {
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             numa: None,
+            preferred_llc: None,
+            on_preferred_llc: false,
             program: crate::state::programs::cursor::Cursor::new(
                 spec.program,
                 self.workload.programs[spec.program as usize].counters,
@@ -188,6 +190,7 @@ impl Machine {
         }
         self.fork_footprint(parent, id);
         fair::numa::init_task(self, id);
+        fair::sched_cache::init_task(self, id);
         ext::task_created(self, id);
         self.class_task_fork(id);
         if let Err(errno) = ext::post_fork(self, id) {
@@ -267,6 +270,7 @@ impl Machine {
         let cpu = self.tasks[task].cpu();
         self.exec_footprint(cpu, task);
         fair::numa::exec(self, task);
+        fair::sched_cache::exec(self, task);
         let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
         tracepoint::task_rename(self, task, &comm);
         let t = &mut self.tasks[task];
@@ -318,6 +322,7 @@ impl Machine {
     /// scheduler) holds no reference to the task.
     pub(crate) fn release_task(&mut self, task: TaskId) {
         ext::task_dead(self, task);
+        fair::sched_cache::release_task(self, task);
         let t = &self.tasks[task];
         self.pids[t.pid() as usize] = IDLE;
         self.threads.remove(&t.sort_key());

@@ -15,6 +15,7 @@ use crate::state::ext::core::Core;
 use crate::state::ext::idle_masks::Idle;
 use crate::state::fair::domains::Domains;
 use crate::state::fair::numa::Numa;
+use crate::state::fair::sched_cache::SchedCache;
 use crate::state::fair::task_group::TaskGroups;
 use crate::state::hardware::caches;
 use crate::state::hardware::caches::Caches;
@@ -95,6 +96,7 @@ pub struct Machine {
     pub(crate) caches: Caches,
     pub(crate) memory: Memory,
     pub numa: Numa,
+    pub(crate) sched_cache: SchedCache,
     pub(crate) smt: Smt,
     pub(crate) cpufreq: Cpufreq,
     /// State of the frequency governor schedutil, if the machine uses it.
@@ -180,6 +182,7 @@ impl Machine {
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             memory: Memory::new(&spec, &workload),
             numa: Numa::new(&spec, &workload),
+            sched_cache: SchedCache::new(&spec),
             smt: Smt::new(&spec),
             cpufreq: Cpufreq::new(&spec),
             schedutil: Schedutil::new(&spec),

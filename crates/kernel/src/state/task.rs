@@ -88,6 +88,10 @@ pub struct Task {
     pub footprint: Footprint,
     /// State of NUMA balancing, if it is on and the task has a footprint.
     pub(crate) numa: Option<Box<fair::numa::NumaTask>>,
+    /// LLC that the task prefers because of cache-aware scheduling.
+    pub(crate) preferred_llc: Option<u32>,
+    /// Whether the task is queued on a CPU of that LLC (pref_llc_queued).
+    pub(crate) on_preferred_llc: bool,
     /// Whether the task waits for an I/O, or has not run since its completion (in_iowait).
     pub in_iowait: bool,
     /// Whether the task is background work of the machine and not part of the workload.

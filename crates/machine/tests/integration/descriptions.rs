@@ -229,6 +229,8 @@ fn options_of_the_kernel_are_read() {
     assert_eq!(kernel("preempt = \"lazy\"\nskew_tick = false").unwrap(), default);
     assert_eq!(kernel("numa_balancing = true").unwrap(), default);
     assert!(kernel("numa_balancing = false").unwrap().no_numa_balancing);
+    assert_eq!(kernel("sched_cache = true").unwrap(), default);
+    assert!(kernel("sched_cache = false").unwrap().no_sched_cache);
     let all = kernel("preempt = \"full\"\nskew_tick = true\nirq_time_accounting = true").unwrap();
     assert!(all.preempt_full && all.skew_tick && all.irq_time_accounting);
     let unknown = kernel("preempt = \"voluntary\"").unwrap_err();

@@ -7,6 +7,7 @@ use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, is_core_idle};
 use super::load::capacity_greater;
 use super::numa::{self, Preference};
+use super::sched_cache;
 use crate::simulation::id::CpuId;
 use crate::state::fair::domains::{Group, Level, Span};
 use crate::state::machine::Machine;
@@ -31,6 +32,8 @@ pub(super) enum Migrate {
     Util,
     Task,
     Misfit,
+    /// A task that prefers the LLC of the destination (migrate_llc_task).
+    LlcTask,
 }
 
 /// State of one balancing run (struct lb_env).
@@ -182,7 +185,7 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     if moved > 0 {
         env.domain(m).nr_balance_failed = 0;
     } else {
-        if env.idle != IdleType::NewlyIdle && env.kind != Migrate::Misfit {
+        if env.idle != IdleType::NewlyIdle && env.kind != Migrate::Misfit && !state.llc_pinned {
             env.domain(m).nr_balance_failed += 1;
         }
         if need_active_balance(m, env) {
@@ -279,6 +282,7 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
         stats.load += load;
         stats.util += m.cpu_util(cpu);
         stats.runnable += m.cpu_runnable(cpu);
+        stats.nr_preferring += sched_cache::nr_preferring(m, cpu, env.dst_cpu);
         let rq = &m.rqs[cpu];
         stats.nr_fair += rq.fair.cfs.h_nr_runnable;
         stats.nr_running += rq.nr_running;
@@ -309,10 +313,13 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
     let (span, group) = (&m.domains.spans[span], &m.domains.spans[span].groups[index]);
     stats.asym_packing = !local && env.idle() && stats.nr_fair > 0 && group_asym(m, env, span, group, &stats);
     stats.smt_balance = !local && env.idle() && group.smt && stats.nr_fair > 1;
+    stats.llc_balance = !local && sched_cache::llc_balance(m, env, group, stats.nr_preferring);
     stats.classify(span, group);
     if stats.kind == GroupType::Overloaded {
         stats.set_avg_load();
     }
+    let first = group.cpus[0];
+    sched_cache::record_load(m, env, first, &stats);
     stats
 }
 
@@ -424,6 +431,7 @@ fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stat
     let (group, busiest_group) = (&span.groups[index], &span.groups[*busiest_index]);
     match stats.kind {
         GroupType::Overloaded => stats.avg_load > busiest.avg_load,
+        GroupType::LlcBalance => stats.nr_preferring > busiest.nr_preferring,
         GroupType::Imbalanced => false,
         GroupType::MisfitTask => stats.misfit_load > busiest.misfit_load,
         // The tasks of the CPUs with the lowest priority are moved first.
@@ -484,7 +492,9 @@ fn find_src_group(m: &mut Machine, env: &mut Env) -> Option<usize> {
         {
             return None;
         }
-        let spread = group.prefer_sibling && local.kind == GroupType::HasSpare && imbalance > 1;
+        let spread = group.prefer_sibling
+            && local.kind == GroupType::HasSpare
+            && (busiest.kind == GroupType::LlcBalance || imbalance > 1);
         if !spread && busiest.kind != GroupType::Overloaded {
             let unlike = busiest.kind == GroupType::SmtBalance && group.smt != own.smt;
             let even = busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1;
@@ -514,6 +524,7 @@ fn amount(
         GroupType::MisfitTask => return (Migrate::Load, busiest.misfit_load as i64),
         GroupType::AsymPacking => return (Migrate::Task, busiest.nr_fair.into()),
         GroupType::SmtBalance | GroupType::Imbalanced => return (Migrate::Task, 1),
+        GroupType::LlcBalance => return (Migrate::LlcTask, 1),
         _ => {}
     }
     if local.kind == GroupType::HasSpare {
@@ -588,6 +599,7 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
             Migrate::Util => m.cpu_util(cpu).max(m.cpu_runnable(cpu)),
             Migrate::Task => u64::from(nr),
             Migrate::Misfit => m.rqs[cpu].fair.misfit_task_load,
+            Migrate::LlcTask => sched_cache::nr_preferring(m, cpu, env.dst_cpu).into(),
         };
         let capacity = if env.kind == Migrate::Load { capacity } else { 1 };
         if value * most_capacity > most * capacity {
@@ -602,8 +614,11 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
 fn need_active_balance(m: &Machine, env: &Env) -> bool {
     let span = env.span(m);
     let failed = m.domains.levels[env.cpu.index()][env.level].nr_balance_failed;
+    if sched_cache::breaks_llc(m, env) {
+        return false;
+    }
     if asym_active_balance(m, env)
-        || env.kind == Migrate::Misfit
+        || matches!(env.kind, Migrate::Misfit | Migrate::LlcTask)
         || (env.kind == Migrate::Task && failed > span.cache_nice_tries + 2)
     {
         return true;

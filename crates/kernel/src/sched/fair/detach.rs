@@ -3,7 +3,7 @@
 //! can_migrate_task and active balancing in the kernel.
 
 use super::balance::{Env, IdleType, Migrate};
-use super::{is_idle_policy, numa, queue};
+use super::{is_idle_policy, numa, queue, sched_cache};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
@@ -25,6 +25,8 @@ pub(super) struct Detach {
     /// A CPU in the destination CPU's group that can become the destination instead: an examined
     /// task may run there, but not on the destination CPU.
     pub new_dst_cpu: Option<CpuId>,
+    /// Whether a task was not moved because of its preferred LLC.
+    pub llc_pinned: bool,
 }
 
 /// Returns whether a task may migrate to `cpu`: its affinity contains `cpu`, the CPU is online, and
@@ -117,7 +119,7 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
     let failed = env.domain(m).nr_balance_failed.min(63);
     let e = &m.tasks[task].fair;
     let amount = match env.kind {
-        Migrate::Task => 1,
+        Migrate::Task | Migrate::LlcTask => 1,
         Migrate::Misfit if m.task_fits_cpu(task, env.src_cpu) => return false,
         Migrate::Misfit => env.imbalance,
         Migrate::Load => m.task_h_load(task).max(1) as i64,
@@ -161,12 +163,17 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     if m.tasks[task].on_cpu() || m.rqs[env.src_cpu].curr == task {
         return false;
     }
-    let hot = match m.numa.active() {
-        false => task_hot(m, env, task),
-        true => match numa::degrades_locality(m, env, task, nr_queued(m, env.src_cpu)) {
-            Ordering::Equal => task_hot(m, env, task),
-            order => order == Ordering::Greater,
-        },
+    let locality = match m.numa.active() {
+        false => Ordering::Equal,
+        true => numa::degrades_locality(m, env, task, nr_queued(m, env.src_cpu)),
+    };
+    if locality == Ordering::Equal && sched_cache::degrades_llc(m, env, task) {
+        state.llc_pinned |= env.kind != Migrate::LlcTask;
+        return false;
+    }
+    let hot = match locality {
+        Ordering::Equal => task_hot(m, env, task),
+        order => order == Ordering::Greater,
     };
     !hot || failed > env.span(m).cache_nice_tries
 }

@@ -103,7 +103,7 @@ fn is_idler(a: &Stats, idlest: &Stats) -> bool {
         GroupType::HasSpare => {
             a.idle_cpus > idlest.idle_cpus || (a.idle_cpus == idlest.idle_cpus && a.util < idlest.util)
         }
-        GroupType::Imbalanced | GroupType::AsymPacking | GroupType::SmtBalance => false,
+        GroupType::LlcBalance | GroupType::Imbalanced | GroupType::AsymPacking | GroupType::SmtBalance => false,
     }
 }
 
@@ -166,7 +166,7 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Op
             }
             far && local.idle_cpus < idlest.idle_cpus
         }
-        GroupType::Imbalanced | GroupType::AsymPacking | GroupType::SmtBalance => false,
+        GroupType::LlcBalance | GroupType::Imbalanced | GroupType::AsymPacking | GroupType::SmtBalance => false,
     };
     push.then_some(group)
 }

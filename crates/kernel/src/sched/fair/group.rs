@@ -21,6 +21,8 @@ pub(super) enum GroupType {
     AsymPacking,
     /// Affinities prevented the balancing of the domain to which the group corresponds.
     Imbalanced,
+    /// Tasks of the group prefer the LLC of the CPU that wants to pull.
+    LlcBalance,
     /// Tasks compete for CPUs.
     Overloaded,
 }
@@ -49,6 +51,9 @@ pub(super) struct Stats {
     pub nr_preferred: u32,
     pub misfit_load: u64,
     pub smt_balance: bool,
+    pub llc_balance: bool,
+    /// Number of fair tasks that prefer the LLC of the CPU that wants to pull.
+    pub nr_preferring: u32,
     pub asym_packing: bool,
     pub kind: GroupType,
 }
@@ -73,6 +78,8 @@ impl Stats {
         let pct = span.imbalance_pct;
         self.kind = if self.overloaded(pct) {
             GroupType::Overloaded
+        } else if self.llc_balance {
+            GroupType::LlcBalance
         } else if group.imbalance {
             GroupType::Imbalanced
         } else if self.asym_packing {

@@ -13,10 +13,11 @@
 //! - scheduling domains with periodic, new-idle, nohz-idle and active balancing
 //! - task groups with cpu.weight, cpu.idle and cpu.max
 //! - NUMA balancing
+//! - cache-aware scheduling
 //!
 //! Not modelled:
 //! - custom slices (all slices have the base length, so PREEMPT_SHORT never applies)
-//! - cache-aware scheduling, energy-aware scheduling, core scheduling
+//! - energy-aware scheduling, core scheduling
 //! - clusters within an LLC, uclamp, isolated CPUs
 //!
 //! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off.
@@ -37,6 +38,7 @@ mod newidle;
 mod nohz;
 pub(crate) mod numa;
 pub(crate) mod queue;
+pub(crate) mod sched_cache;
 mod shares;
 mod verify;
 mod wake;
@@ -293,6 +295,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     if several && (over || !m.tasks[task].fair.protected()) {
         m.resched_curr_lazy(cpu);
     }
+    sched_cache::account(m, cpu, task, ns);
 }
 
 /// Charges `ns` of CPU time to the current task and to all groups that contain it. `group` is the
@@ -312,6 +315,7 @@ fn update_curr_in_group(m: &mut Machine, cpu: CpuId, group: EntityId, ns: u64) {
         update_entity(m, cpu, id, curr, ns);
         id = curr;
     }
+    sched_cache::account(m, cpu, TaskId::from_entity(id), ns);
 }
 
 /// Charges `ns` of CPU time to the current entity of a queue.
@@ -336,6 +340,7 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
         at = m.cfs_rq_of(cpu, at);
     }
     m.update_misfit_status(cpu, curr);
+    sched_cache::tick(m, cpu, curr);
 }
 
 /// Schedules the high-resolution tick for the end of the current slice, if other tasks are queued

@@ -6,7 +6,7 @@
 //! of the group leaves, its entity is dequeued. Like a sleeping task, an entity with negative lag
 //! first remains queued as "delayed" until its lag is no longer negative.
 
-use super::{hrtick_update, is_idle_policy};
+use super::{hrtick_update, is_idle_policy, sched_cache};
 use crate::sched::deadline;
 use crate::simulation::id::{CpuId, Server, TaskId};
 use crate::state::class::flags;
@@ -32,6 +32,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     if m.tasks[task].fair.delayed {
         requeue_delayed(m, cfs_rq, task.into());
         count_runnable(m, cpu, cfs_rq, true);
+        sched_cache::count_delayed(m, cpu, task, false);
         return;
     }
     enqueue_entities(m, cpu, task, flags, true);
@@ -65,6 +66,7 @@ fn enqueue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32, runna
     if cfs_rq >= GROUP {
         enqueue_groups(m, cpu, cfs_rq, counts);
     }
+    sched_cache::count(m, cpu, task, true);
     m.domains.nr_queued += 1;
     m.domains.overloaded |= m.rqs[cpu].nr_running >= 2;
     let rq = &mut m.rqs[cpu].fair;
@@ -192,6 +194,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
         m.util_est_update(task);
         if !exits && delay_dequeue(m, cfs_rq, task.into()) {
             count_runnable(m, cpu, cfs_rq, false);
+            sched_cache::count_delayed(m, cpu, task, true);
             return;
         }
     }
@@ -219,6 +222,7 @@ fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
 /// this counter does not change.
 fn dequeue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, sleep: bool, delay: bool) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
+    sched_cache::count(m, cpu, task, false);
     let e = &mut m.tasks[task].fair;
     let counts = Counts {
         queued: 1,

@@ -46,6 +46,30 @@ impl Machine {
             }
             self.verify_queue(cpu.nr(), &sums[0]);
         }
+        if self.sched_cache.active {
+            self.verify_preferences();
+        }
+    }
+
+    /// Checks the numbers of queued tasks that prefer an LLC.
+    fn verify_preferences(&self) {
+        let llcs = self.spec.topology.llcs.len();
+        let mut all: Vec<(u32, Vec<u32>)> = vec![(0, vec![0; llcs]); self.rqs.len()];
+        for t in &self.tasks {
+            if let Some(llc) = t.preferred_llc.filter(|_| t.fair.on_rq) {
+                let (nr_preferred, counts) = &mut all[t.cpu().index()];
+                *nr_preferred += u32::from(t.on_preferred_llc && !t.fair.delayed);
+                counts[llc as usize] += 1;
+            }
+        }
+        for (cpu, counted) in self.cpus().zip(all) {
+            let rq = &self.sched_cache.cpus[cpu];
+            assert_eq!(
+                (rq.nr_preferred, rq.counts.clone()),
+                counted,
+                "CPU {cpu}: the numbers of tasks that prefer an LLC (left) do not match the queued tasks (right)"
+            );
+        }
     }
 
     /// Adds an entity to the sums of its queue.

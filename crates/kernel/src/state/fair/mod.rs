@@ -7,5 +7,6 @@ pub mod entity;
 pub mod numa;
 pub mod pelt;
 pub mod quota;
+pub mod sched_cache;
 pub mod task_group;
 pub mod tree;

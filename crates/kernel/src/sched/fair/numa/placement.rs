@@ -3,6 +3,7 @@
 //! (task_numa_placement, update_task_scan_period).
 
 use crate::sched::fair::numa::{NS_PER_MS, SCAN_PAGES};
+use crate::sched::fair::sched_cache;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::state::fair::numa::NumaTask;
 use crate::state::hardware::caches::NOWHERE;
@@ -65,11 +66,14 @@ pub(super) fn task_numa_placement(m: &mut Machine, task: TaskId) {
             (most, best) = (*faults, node as u32);
         }
     }
+    let total = numa.total;
     numa.total = numa.faults.iter().sum();
     if most > 0 {
         numa.preferred = best;
     }
     update_scan_period(numa, bytes, now);
+    let now_total = numa.total;
+    sched_cache::footprint_changed(m, task, total, now_total);
 }
 
 /// Changes the scan period according to the faults since the last change

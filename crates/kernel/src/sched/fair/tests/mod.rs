@@ -7,4 +7,5 @@ mod groups;
 mod levels;
 mod limits;
 mod random;
+mod sched_cache;
 mod wake;

@@ -63,6 +63,10 @@ fn one(seed: u64) {
             cpus = (0..nr_cpus).collect();
         }
         let task = bed.task(cpus[0], ops);
+        if seed % 2 == 1 {
+            // Cache-aware scheduling brings the threads of a process together.
+            task.process %= 3;
+        }
         task.policy = policy;
         task.cpus = Some(cpus.clone());
         allowed.push(cpus);

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cache-aware scheduling: load balancing brings the threads of a process together on the CPUs of
+//! one LLC (CONFIG_SCHED_CACHE).
+//!
+//! ```text
+//! LLC 0   |== A0 ==|== A1 ==|== A0, A1, A2 ==========
+//! LLC 1   |== A2 ==|== B0 ==|== B0 ==================
+//!                           ^ balancing moves A2, because process A prefers LLC 0
+//! ```
+//!
+//! - Each CPU counts the runtime of each process, and halves it every 10 ms ([`account`]).
+//! - At a tick, the kernel searches for the LLC on which the process of the running task ran most
+//!   ([`tick`]). The process prefers this LLC. It prefers none if it has a single thread, if more
+//!   threads run than the LLC has cores, or if its memory is larger than the LLC.
+//! - Load balancing moves a task to the preferred LLC of its process, and does not move a task away
+//!   from there, unless this LLC is much busier than the other one ([`can_migrate_llc`]).
+//!
+//! Wake-ups, fork and exec do not use the preference.
+//!
+//! Differences to Linux: the search runs at the tick, and not when the CPU returns to user space.
+//! Its cost is the transfer of one cache line from each CPU. The accounting at each switch costs
+//! nothing.
+
+use super::balance::{Env, IdleType, Migrate};
+use super::group::Stats;
+use crate::layout::{PF_EXITING, PF_KTHREAD};
+use crate::simulation::cpuset::CpuSet;
+use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::table::Id;
+use crate::state::class::Class;
+use crate::state::fair::domains::Group;
+use crate::state::fair::entity::NICE_0_LOAD;
+use crate::state::fair::sched_cache::{CacheProcess, LlcLoad};
+use crate::state::hardware::caches::NOWHERE;
+use crate::state::hardware::pages::PAGE_BYTES;
+use crate::state::machine::Machine;
+
+/// Number of epochs after which the preference of a process ends if no thread was running at a tick
+/// (llc_epoch_affinity_timeout).
+const TIMEOUT: i64 = 5;
+/// Utilization of an LLC up to which it takes more tasks of the processes that prefer it, in percent
+/// of its capacity (llc_overaggr_pct).
+const OVERAGGR_PCT: u64 = 50;
+/// By how much the utilization of two LLCs must differ, in percent (llc_imb_pct).
+const IMB_PCT: u64 = 20;
+
+/// What cache-aware scheduling says about a migration between two LLCs (enum llc_mig).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LlcMig {
+    /// The migration would break the preference.
+    Forbid,
+    /// The migration brings a task to its preferred LLC, or away from there because the LLC is too
+    /// busy.
+    Llc,
+    /// The preference has no influence.
+    Unrestricted,
+}
+
+/// Counts a new task as a thread of its process (mm_init_sched).
+pub(crate) fn init_task(m: &mut Machine, task: TaskId) {
+    if m.sched_cache.active && has_memory(m, task) {
+        let process = m.sched_cache.processes.entry(m.tasks[task].process).or_default();
+        process.nr_threads += 1;
+    }
+}
+
+/// Removes a dead task from its process.
+pub(crate) fn release_task(m: &mut Machine, task: TaskId) {
+    if !m.sched_cache.active || !has_memory(m, task) {
+        return;
+    }
+    let t = &m.tasks[task];
+    let Some(process) = m.sched_cache.processes.get_mut(&t.process) else {
+        return;
+    };
+    let faults = t.numa.as_ref().map_or(0, |numa| numa.total);
+    process.footprint = process.footprint.saturating_sub(faults);
+    process.nr_threads -= 1;
+    if process.nr_threads == 0 {
+        m.sched_cache.processes.remove(&t.process);
+    }
+}
+
+/// Forgets the runtimes of a process that calls exec, because its address space is new.
+pub(crate) fn exec(m: &mut Machine, task: TaskId) {
+    if let Some(process) = m.sched_cache.processes.get_mut(&m.tasks[task].process) {
+        *process = CacheProcess {
+            nr_threads: process.nr_threads,
+            ..CacheProcess::default()
+        };
+    }
+}
+
+/// Records a change of the memory size that NUMA balancing has measured for a task, in pages.
+pub(super) fn footprint_changed(m: &mut Machine, task: TaskId, from: u64, to: u64) {
+    if let Some(process) = m.sched_cache.processes.get_mut(&m.tasks[task].process) {
+        process.footprint = (process.footprint + to).saturating_sub(from);
+    }
+}
+
+/// Returns whether a task has an address space. Kernel threads have none.
+fn has_memory(m: &Machine, task: TaskId) -> bool {
+    m.tasks[task].task_struct.flags & PF_KTHREAD == 0
+}
+
+/// Counts `ns` of runtime of the current task of `cpu`, and updates the task's preferred LLC
+/// (account_mm_sched).
+#[inline]
+pub(super) fn account(m: &mut Machine, cpu: CpuId, task: TaskId, ns: u64) {
+    if m.sched_cache.active {
+        account_runtime(m, cpu, task, ns);
+    }
+}
+
+fn account_runtime(m: &mut Machine, cpu: CpuId, task: TaskId, ns: u64) {
+    if !has_memory(m, task) {
+        return;
+    }
+    let epoch = advance(m, cpu);
+    let number = m.tasks[task].process;
+    let Some(process) = m.sched_cache.processes.get_mut(&number) else {
+        return;
+    };
+    let recent = process.recent.entry(cpu).or_default();
+    recent.advance(epoch);
+    recent.ns += ns;
+    m.sched_cache.cpus[cpu].recent.ns += ns;
+    let stale = epoch.wrapping_sub(process.epoch).cast_signed() > TIMEOUT;
+    if stale || unsuitable(m, number, cpu) {
+        forget_preference(m, number);
+    }
+    let preferred = preferred_llc(m, task);
+    if m.tasks[task].preferred_llc != preferred {
+        let queued = m.tasks[task].fair.on_rq;
+        if queued {
+            count(m, cpu, task, false);
+            m.tasks[task].preferred_llc = preferred;
+            count(m, cpu, task, true);
+        }
+    }
+}
+
+/// Begins new epochs on a CPU if they are due (__update_mm_sched). Returns the present epoch.
+fn advance(m: &mut Machine, cpu: CpuId) -> u64 {
+    let jiffies = m.now / m.tick_ns();
+    let period = m.sched_cache.period;
+    let rq = &mut m.sched_cache.cpus[cpu];
+    if jiffies > rq.epoch_next {
+        let epochs = (jiffies - rq.epoch_next).div_ceil(period);
+        rq.recent.advance(rq.recent.epoch + epochs);
+        rq.epoch_next += epochs * period;
+    }
+    rq.recent.epoch
+}
+
+/// Returns the share of a CPU's recent runtime that belongs to a process. It is [`NICE_0_LOAD`] if
+/// only this process ran there (fraction_mm_sched).
+fn occupancy(m: &mut Machine, number: u32, cpu: CpuId) -> u64 {
+    let epoch = advance(m, cpu);
+    let all = m.sched_cache.cpus[cpu].recent.ns;
+    let Some(process) = m.sched_cache.processes.get_mut(&number) else {
+        return 0;
+    };
+    let Some(recent) = process.recent.get_mut(&cpu) else {
+        return 0;
+    };
+    recent.advance(epoch);
+    u64::from(NICE_0_LOAD) * recent.ns / (all + 1)
+}
+
+/// Returns whether a process has no use for a preferred LLC: it has a single thread, more of its
+/// threads run than the LLC of `cpu` has cores (invalid_llc_nr), or its memory is larger than this
+/// LLC (exceed_llc_capacity).
+fn unsuitable(m: &Machine, number: u32, cpu: CpuId) -> bool {
+    let Some(process) = m.sched_cache.processes.get(&number) else {
+        return true;
+    };
+    let llc_size = u64::from(m.domains.llcs[m.domains.llc_index[cpu] as usize].weight);
+    // The threads need some spare capacity (fits_capacity).
+    let fits = process.nr_running_avg * m.sched_cache.smt_threads * 1280 < llc_size * 1024;
+    if process.nr_threads <= 1 || !fits {
+        return true;
+    }
+    let llc_bytes = m.spec.topology.cpus[cpu.index()].llc_bytes;
+    m.numa.active() && llc_bytes < process.footprint * PAGE_BYTES
+}
+
+fn forget_preference(m: &mut Machine, number: u32) {
+    if let Some(process) = m.sched_cache.processes.get_mut(&number) {
+        process.cpu = None;
+    }
+}
+
+/// Returns the LLC that a task prefers (get_pref_llc). It prefers none if the LLC is not on the
+/// node that NUMA balancing prefers.
+fn preferred_llc(m: &Machine, task: TaskId) -> Option<u32> {
+    let cpu = m.sched_cache.processes.get(&m.tasks[task].process)?.cpu?;
+    let node = preferred_node(m, task);
+    if node.is_some_and(|node| node != node_of(m, cpu)) {
+        return None;
+    }
+    Some(m.domains.llc_index[cpu])
+}
+
+fn preferred_node(m: &Machine, task: TaskId) -> Option<u32> {
+    let numa = m.tasks[task].numa.as_ref().filter(|_| m.numa.active())?;
+    Some(numa.preferred).filter(|&node| node != NOWHERE)
+}
+
+fn node_of(m: &Machine, cpu: CpuId) -> u32 {
+    m.spec.topology.cpus[cpu.index()].node
+}
+
+/// Counts a task that enters or leaves the queues of `cpu` (account_llc_enqueue,
+/// account_llc_dequeue).
+#[inline]
+pub(super) fn count(m: &mut Machine, cpu: CpuId, task: TaskId, enters: bool) {
+    if m.sched_cache.active
+        && let Some(llc) = m.tasks[task].preferred_llc
+    {
+        count_preference(m, cpu, task, llc, enters);
+    }
+}
+
+fn count_preference(m: &mut Machine, cpu: CpuId, task: TaskId, llc: u32, enters: bool) {
+    let rq = &mut m.sched_cache.cpus[cpu];
+    let t = &mut m.tasks[task];
+    if enters {
+        t.on_preferred_llc = llc == m.domains.llc_index[cpu];
+        rq.nr_preferred += u32::from(t.on_preferred_llc && !t.fair.delayed);
+        rq.counts[llc as usize] += 1;
+    } else {
+        rq.nr_preferred -= u32::from(t.on_preferred_llc && !t.fair.delayed);
+        t.on_preferred_llc = false;
+        rq.counts[llc as usize] -= 1;
+    }
+}
+
+/// Counts a queued task that has become delayed, or is no longer delayed (set_delayed,
+/// clear_delayed).
+#[inline]
+pub(super) fn count_delayed(m: &mut Machine, cpu: CpuId, task: TaskId, delayed: bool) {
+    if m.tasks[task].on_preferred_llc {
+        let rq = &mut m.sched_cache.cpus[cpu];
+        match delayed {
+            true => rq.nr_preferred -= 1,
+            false => rq.nr_preferred += 1,
+        }
+    }
+}
+
+/// Searches at a tick for the LLC on which the process of the current task ran most, if the last
+/// search was in an earlier epoch (task_tick_cache, task_cache_work). The process prefers this LLC
+/// if its threads ran there more than twice as much as on the LLC that it preferred before.
+#[inline]
+pub(super) fn tick(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    if m.sched_cache.active && has_memory(m, task) {
+        search(m, cpu, task);
+    }
+}
+
+fn search(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    let jiffies = m.now / m.tick_ns();
+    let number = m.tasks[task].process;
+    let (epoch, period) = (m.sched_cache.cpus[cpu].recent.epoch, m.sched_cache.period);
+    let Some(process) = m.sched_cache.processes.get_mut(&number) else {
+        return;
+    };
+    if process.epoch >= epoch {
+        return;
+    }
+    process.epoch = epoch;
+    if jiffies < process.next_scan {
+        return;
+    }
+    process.next_scan = jiffies + period;
+    let old = process.cpu;
+    if unsuitable(m, number, cpu) {
+        forget_preference(m, number);
+        return;
+    }
+    let old_llc = old.map(|cpu| m.domains.llc_index[cpu]);
+    let (mut most, mut best, mut old_share, mut running, mut cost) = (0, None, 0, 0, 0);
+    for llc in llcs_of(m, &searched(m, cpu, task, old)) {
+        let (mut share, mut largest, mut busiest) = (0, 0, None);
+        for index in 0..m.spec.topology.llcs[llc as usize].len() {
+            let other = CpuId::new(m.spec.topology.llcs[llc as usize][index] as usize);
+            if !m.online_cpus.contains(other) {
+                continue;
+            }
+            cost += m.spec.costs.cache_line.at(m.distance(cpu, other));
+            let own = occupancy(m, number, other);
+            share += own;
+            if own > largest {
+                (largest, busiest) = (own, Some(other));
+            }
+            let curr = m.rqs[other].curr;
+            let alive = curr != IDLE && m.tasks[curr].task_struct.flags & (PF_KTHREAD | PF_EXITING) == 0;
+            running += u64::from(alive && m.tasks[curr].process == number);
+        }
+        if share > most {
+            (most, best) = (share, busiest);
+        }
+        if Some(llc) == old_llc {
+            old_share = share;
+        }
+    }
+    m.charge(cpu, cost);
+    let llc_size = u64::from(m.domains.llcs[m.domains.llc_index[cpu] as usize].weight);
+    let Some(process) = m.sched_cache.processes.get_mut(&number) else {
+        return;
+    };
+    if most > 2 * old_share {
+        process.cpu = best;
+    }
+    // The average follows faster on small LLCs (update_avg_scale).
+    let difference = running.cast_signed() - process.nr_running_avg.cast_signed();
+    let step = difference / (llc_size / 4).clamp(2, 8).cast_signed();
+    process.nr_running_avg = process.nr_running_avg.wrapping_add_signed(step);
+}
+
+/// Returns the CPUs whose LLCs are searched (get_scan_cpumasks): those of the node that NUMA
+/// balancing prefers, of the present preferred LLC's node, and of the current node. Without a
+/// preferred node, these are all CPUs.
+fn searched(m: &Machine, cpu: CpuId, task: TaskId, old: Option<CpuId>) -> CpuSet {
+    let Some(preferred) = preferred_node(m, task) else {
+        return m.online_cpus.clone();
+    };
+    let nodes = [Some(preferred), old.map(|cpu| node_of(m, cpu)), Some(node_of(m, cpu))];
+    let all = m.online_cpus.iter();
+    let mut cpus = CpuSet::empty(m.nr_cpus());
+    all.filter(|&cpu| nodes.contains(&Some(node_of(m, cpu))))
+        .for_each(|cpu| cpus.insert(cpu));
+    cpus
+}
+
+/// Returns the LLCs of some CPUs, each once, in the order of their first CPUs.
+fn llcs_of(m: &Machine, cpus: &CpuSet) -> Vec<u32> {
+    let mut llcs: Vec<u32> = Vec::new();
+    for cpu in cpus.iter() {
+        let llc = m.domains.llc_index[cpu];
+        if !llcs.contains(&llc) {
+            llcs.push(llc);
+        }
+    }
+    llcs
+}
+
+/// Records the load of the LLC that a group of CPUs forms (record_sg_llc_stats). Newly idle CPUs do
+/// not record it.
+pub(super) fn record_load(m: &mut Machine, env: &Env, group: CpuId, stats: &Stats) {
+    let child = env
+        .level
+        .checked_sub(1)
+        .map(|level| m.domains.domain_span(env.cpu, level));
+    let of_llcs = child.is_some_and(|span| span.share_llc && !span.smt) && !env.span(m).share_llc;
+    if m.sched_cache.active && env.idle != IdleType::NewlyIdle && of_llcs {
+        m.sched_cache.llcs[m.domains.llc_index[group] as usize] = LlcLoad {
+            util: stats.util,
+            capacity: stats.capacity,
+        };
+    }
+}
+
+/// Returns the number of tasks queued on `cpu` that prefer the LLC of the CPU that pulls tasks. It
+/// is 0 for the CPUs of that LLC.
+#[inline]
+pub(super) fn nr_preferring(m: &Machine, cpu: CpuId, dst_cpu: CpuId) -> u32 {
+    if !m.sched_cache.active || m.domains.share_cache(cpu, dst_cpu) {
+        return 0;
+    }
+    m.sched_cache.cpus[cpu].counts[m.domains.llc_index[dst_cpu] as usize]
+}
+
+/// Returns whether tasks of a group should move to the LLC of the CPU that pulls tasks, because they
+/// prefer this LLC (llc_balance).
+pub(super) fn llc_balance(m: &Machine, env: &Env, group: &Group, nr_preferring: u32) -> bool {
+    nr_preferring > 0
+        && !env.span(m).share_llc
+        && !ignores_preferences(m, env)
+        && can_migrate_llc(m, group.cpus[0], env.dst_cpu, 0, true) == LlcMig::Llc
+}
+
+/// Returns whether balancing of this domain failed so often that preferences no longer count.
+fn ignores_preferences(m: &Machine, env: &Env) -> bool {
+    let failed = m.domains.levels[env.cpu.index()][env.level].nr_balance_failed;
+    failed > env.span(m).cache_nice_tries
+}
+
+/// Decides about the migration of a task with the utilization `util` from the LLC of `src` to that
+/// of `dst` (can_migrate_llc). One of them is the preferred LLC: `dst` if `to_preferred` is set.
+pub(super) fn can_migrate_llc(m: &Machine, src: CpuId, dst: CpuId, util: u64, to_preferred: bool) -> LlcMig {
+    let load = |cpu: CpuId| m.sched_cache.llcs[m.domains.llc_index[cpu] as usize];
+    let (mut from, mut to) = (load(src), load(dst));
+    from.util = from.util.saturating_sub(util);
+    to.util += util;
+    // A core with a single thread can take more tasks.
+    let percent = match m.sched_cache.smt_threads {
+        1 => OVERAGGR_PCT * 3 / 2,
+        _ => OVERAGGR_PCT,
+    };
+    let fits = |load: LlcLoad| load.util * 100 < load.capacity * percent;
+    let much_busier = |a: LlcLoad, b: LlcLoad| a.util * 100 > b.util * (100 + IMB_PCT);
+    if !fits(to) && !fits(from) {
+        return LlcMig::Unrestricted;
+    }
+    let forbidden = match to_preferred {
+        true => !fits(to) && much_busier(to, from),
+        false => fits(from) || !much_busier(from, to),
+    };
+    if forbidden { LlcMig::Forbid } else { LlcMig::Llc }
+}
+
+/// Decides about the migration of a task between two CPUs (can_migrate_llc_task).
+fn can_migrate_task(m: &mut Machine, src: CpuId, dst: CpuId, task: TaskId) -> LlcMig {
+    let number = m.tasks[task].process;
+    let cpu = m.sched_cache.processes.get(&number).and_then(|process| process.cpu);
+    let Some(cpu) = cpu.filter(|_| has_memory(m, task) && !m.domains.share_cache(src, dst)) else {
+        return LlcMig::Unrestricted;
+    };
+    if unsuitable(m, number, dst) {
+        forget_preference(m, number);
+        return LlcMig::Unrestricted;
+    }
+    let to_preferred = m.domains.share_cache(dst, cpu);
+    if !to_preferred && !m.domains.share_cache(src, cpu) {
+        return LlcMig::Unrestricted;
+    }
+    can_migrate_llc(m, src, dst, m.tasks[task].fair.avg.util_avg, to_preferred)
+}
+
+/// Returns whether balancing must not move a task, because of the task's preferred LLC
+/// (migrate_degrades_llc).
+pub(super) fn degrades_llc(m: &mut Machine, env: &Env, task: TaskId) -> bool {
+    if !m.sched_cache.active || ignores_preferences(m, env) {
+        return false;
+    }
+    let other = env.kind == Migrate::LlcTask && m.tasks[task].preferred_llc != Some(m.domains.llc_index[env.dst_cpu]);
+    other || can_migrate_task(m, env.src_cpu, env.dst_cpu, task) == LlcMig::Forbid
+}
+
+/// Returns whether all tasks of the source CPU prefer its LLC, so that the running one should stay
+/// there (alb_break_llc).
+pub(super) fn breaks_llc(m: &Machine, env: &Env) -> bool {
+    if !m.sched_cache.active || m.domains.share_cache(env.src_cpu, env.dst_cpu) {
+        return false;
+    }
+    let nr = m.sched_cache.cpus[env.src_cpu].nr_preferred;
+    let rq = &m.rqs[env.src_cpu];
+    if nr == 0 || nr != rq.fair.cfs.h_nr_runnable {
+        return false;
+    }
+    let fair = rq.curr != IDLE && m.class_of(rq.curr) == Class::Fair;
+    let util = if fair { m.tasks[rq.curr].fair.avg.util_avg } else { 0 };
+    rq.nr_running <= 1 || can_migrate_llc(m, env.src_cpu, env.dst_cpu, util, false) == LlcMig::Forbid
+}

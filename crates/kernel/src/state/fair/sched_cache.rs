@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! State of cache-aware scheduling, see `sched::fair::sched_cache`.
+
+use crate::simulation::id::CpuId;
+use crate::simulation::table::Table;
+use machine::{MachineSpec, Topology};
+use std::collections::BTreeMap;
+
+/// State of cache-aware scheduling that belongs to the whole machine.
+pub struct SchedCache {
+    /// Whether cache-aware scheduling is on (sched_cache_enabled).
+    pub(crate) active: bool,
+    /// Length of an epoch in jiffies: 10 ms, at least one jiffy (llc_epoch_period).
+    pub(crate) period: u64,
+    /// Number of hardware threads of a core (cpu_smt_num_threads).
+    pub(crate) smt_threads: u64,
+    pub(crate) cpus: Table<CpuId, CacheRq>,
+    /// Load of each LLC (struct sched_domain_shared).
+    pub(crate) llcs: Vec<LlcLoad>,
+    /// Processes with live threads, by their numbers ([`Task::process`]).
+    ///
+    /// [`Task::process`]: crate::state::task::Task::process
+    pub(crate) processes: BTreeMap<u32, CacheProcess>,
+}
+
+/// State of a CPU.
+#[derive(Default)]
+pub(crate) struct CacheRq {
+    /// Runtime of fair tasks in the current epoch, and of earlier epochs with decay (cpu_runtime).
+    pub recent: RecentRuntime,
+    /// Jiffy at which the next epoch begins (cpu_epoch_next).
+    pub epoch_next: u64,
+    /// Number of runnable fair tasks for which this CPU's LLC is preferred (nr_pref_llc_running).
+    pub nr_preferred: u32,
+    /// For each LLC, the number of queued fair tasks that prefer it (llc_counts).
+    pub counts: Vec<u32>,
+}
+
+/// Runtime that is halved at the beginning of each epoch, ns.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RecentRuntime {
+    pub ns: u64,
+    pub epoch: u64,
+}
+
+impl RecentRuntime {
+    /// Advances to an epoch, which is not earlier than the present one.
+    pub fn advance(&mut self, epoch: u64) {
+        let epochs = epoch - self.epoch;
+        self.epoch = epoch;
+        self.ns = self.ns.checked_shr(epochs.min(64) as u32).unwrap_or(0);
+    }
+}
+
+/// Average utilization and capacity of an LLC at its last periodic balancing.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LlcLoad {
+    pub util: u64,
+    pub capacity: u64,
+}
+
+/// State of a process (struct sched_cache_stat of an address space).
+#[derive(Default)]
+pub(crate) struct CacheProcess {
+    /// Number of live threads (get_nr_threads).
+    pub nr_threads: u32,
+    /// Recent runtime of the threads on each CPU that they have used.
+    pub recent: BTreeMap<CpuId, RecentRuntime>,
+    /// Epoch of the last search for the preferred LLC.
+    pub epoch: u64,
+    /// Jiffy before which there is no further search.
+    pub next_scan: u64,
+    /// A CPU of the preferred LLC. `None` if the process prefers none.
+    pub cpu: Option<CpuId>,
+    /// Average number of threads that run at the same time.
+    pub nr_running_avg: u64,
+    /// Size of the memory that the threads use, as NUMA balancing has measured it, in pages.
+    pub footprint: u64,
+}
+
+impl SchedCache {
+    /// Returns the state at the beginning of a run. Cache-aware scheduling is on if a node has
+    /// several LLCs (sched_cache_present).
+    pub(crate) fn new(spec: &MachineSpec) -> SchedCache {
+        let topology = &spec.topology;
+        let active = !spec.kernel.no_sched_cache && several_llcs(topology);
+        let counts = if active { topology.llcs.len() } else { 0 };
+        let cpu = |_| CacheRq {
+            counts: vec![0; counts],
+            ..CacheRq::default()
+        };
+        SchedCache {
+            active,
+            period: u64::from(spec.hz / 100).max(1),
+            smt_threads: topology.cores.iter().map(Vec::len).max().unwrap_or(1) as u64,
+            cpus: topology.cpus.iter().map(cpu).collect(),
+            llcs: vec![LlcLoad::default(); counts],
+            processes: BTreeMap::new(),
+        }
+    }
+}
+
+fn several_llcs(topology: &Topology) -> bool {
+    let first = |cpus: &Vec<u32>| cpus.first().map(|&cpu| topology.cpus[cpu as usize].llc);
+    let same = |cpus: &Vec<u32>| {
+        cpus.iter()
+            .all(|&cpu| Some(topology.cpus[cpu as usize].llc) == first(cpus))
+    };
+    !topology.nodes.iter().all(same)
+}

@@ -62,50 +62,6 @@ static __always_inline u64 vtime_of(struct task_struct *p)
 	return p->scx.dsq_vtime + used * 100 / p->scx.weight;
 }
 
-/*
- * Takes the first task in another CPU's queue that may run on this CPU. Returns whether it took a
- * task.
- */
-static __always_inline bool take(u32 from)
-{
-	if (!scx_bpf_dsq_move_to_local(from))
-		return false;
-	update_overloaded(from);
-	return true;
-}
-
-/*
- * Steals a task from an overloaded CPU of LLC `group` or, if `core` is set, only of this CPU's
- * core. The search starts at the CPU after this one and wraps around.
- */
-static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
-{
-	u32 at = cpu + 1, end = nr_cpus, i;
-	bool wrapped = false, stolen = false;
-
-	bpf_for(i, 0, nr_cpus + 1) {
-		s32 victim = sparse_next(group, at, end);
-
-		if (victim < 0) {
-			if (wrapped)
-				break;
-			wrapped = true;
-			at = 0;
-			end = cpu;
-			continue;
-		}
-		at = victim + 1;
-		if (core && !in_domain(CORE, victim, cpu))
-			continue;
-		if (take(victim)) {
-			__sync_fetch_and_add(&nr_stolen, 1);
-			stolen = true;
-			break;
-		}
-	}
-	return stolen;
-}
-
 /* Steals a task from an overloaded CPU, nearest CPUs first. Returns whether it stole a task. */
 static __always_inline bool try_steal(u32 cpu, u32 nr_cpus)
 {

@@ -3,7 +3,8 @@
  * Bitmaps of overloaded CPUs: CPUs that run one task while another task waits.
  *
  * For each last-level cache (LLC) there is a sparse bitmap (sparse_bitmap.h) with one bit for each
- * CPU. A bit is written only when the CPU becomes overloaded or is no longer overloaded.
+ * CPU. A bit is written only when the CPU becomes overloaded or is no longer overloaded. A CPU that
+ * steals a task searches the bitmap of an LLC.
  */
 #ifndef OVERLOADED_H
 #define OVERLOADED_H
@@ -58,6 +59,50 @@ static __always_inline void moved(u32 from, u32 to)
 {
 	update_overloaded(from);
 	update_overloaded(to);
+}
+
+/*
+ * Takes the first task in another CPU's queue that may run on this CPU. Returns whether it took a
+ * task.
+ */
+static __always_inline bool take(u32 from)
+{
+	if (!scx_bpf_dsq_move_to_local(from))
+		return false;
+	update_overloaded(from);
+	return true;
+}
+
+/*
+ * Steals a task from an overloaded CPU of LLC `group` or, if `core` is set, only of this CPU's
+ * core. The search starts at the CPU after this one and wraps around.
+ */
+static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
+{
+	u32 at = cpu + 1, end = nr_cpus, i;
+	bool wrapped = false, stolen = false;
+
+	bpf_for(i, 0, nr_cpus + 1) {
+		s32 victim = sparse_next(group, at, end);
+
+		if (victim < 0) {
+			if (wrapped)
+				break;
+			wrapped = true;
+			at = 0;
+			end = cpu;
+			continue;
+		}
+		at = victim + 1;
+		if (core && !in_domain(CORE, victim, cpu))
+			continue;
+		if (take(victim)) {
+			__sync_fetch_and_add(&nr_stolen, 1);
+			stolen = true;
+			break;
+		}
+	}
+	return stolen;
 }
 
 /*

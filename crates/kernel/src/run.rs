@@ -132,6 +132,7 @@ impl Machine {
     }
 
     fn handle(&mut self, event: Event) {
+        self.domains.begin_event(matches!(event, Event::Spawn { .. }));
         match event {
             Event::Step { cpu } => {
                 self.enter(cpu);

@@ -196,6 +196,38 @@ fn arrays_can_grow() {
     assert_eq!(linked.image.get(&linked.region, "table").unwrap(), "{4, 5, 6}");
 }
 
+/// Values far from the start of a section of zeros are stored without the zeros before them.
+#[test]
+fn values_can_be_set_anywhere_in_a_section_of_zeros() {
+    let mut object = parse("char huge[200000000]; SEC(\"syscall\") int f(void *ctx) { return huge[5]; }");
+    let value = |at: usize| format!("huge[{at}]");
+    let places = [0, 4095, 4096, 4097, 199_999_999];
+    for (number, &at) in (1..).zip(&places) {
+        object.set(&value(at), &format!("{number}")).unwrap();
+    }
+    for (number, &at) in (1..).zip(&places) {
+        assert_eq!(object.get(&value(at)).unwrap(), format!("{number}"));
+    }
+    assert_eq!(object.get(&value(4098)).unwrap(), "0");
+    let section = object.section(".bss").unwrap();
+    assert_eq!(
+        (section.len(), section[4097], section[199_999_999]),
+        (200_000_000, 4, 5)
+    );
+    let linked = load(&object, &Target::default());
+    for (number, &at) in (1..).zip(&places) {
+        let place = linked.image.variable(&value(at)).unwrap();
+        assert_eq!(linked.region.bytes(place.addr, 1).unwrap(), [number]);
+    }
+    // A smaller section forgets the values beyond its end.
+    object.resize("huge", 4097).unwrap();
+    object.resize("huge", 5000).unwrap();
+    assert_eq!(
+        (object.get(&value(4096)).unwrap(), object.get(&value(4097)).unwrap()),
+        ("3".into(), "0".into())
+    );
+}
+
 /// Returns the maximum of the memory that this process has used so far, in MiB.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -117,6 +117,7 @@ impl Machine {
         } else {
             self.account(cpu);
         }
+        self.domains.note_change(cpu);
         self.lock(LockId::Rq(cpu));
         self.charge(cpu, u64::from(self.spec.costs.schedule(prev == IDLE)));
         let rq = &mut self.rqs[cpu];

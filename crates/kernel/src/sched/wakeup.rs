@@ -158,6 +158,7 @@ impl Machine {
         debug_assert!(!t.on_rq() && matches!(t.state(), State::Running | State::Waking));
         t.waiting_since = now;
         self.rqs[cpu].nr_running += 1;
+        self.domains.note_change(cpu);
         self.observe(Transition::Queued { task });
         self.class_enqueue_task(cpu, task, flags);
         self.tasks[task].set_queued();
@@ -172,6 +173,7 @@ impl Machine {
         debug_assert!(self.tasks[task].on_rq());
         self.class_dequeue_task(cpu, task, flags);
         self.rqs[cpu].nr_running -= 1;
+        self.domains.note_change(cpu);
         let t = &mut self.tasks[task];
         t.set_dequeued(flags & flags::SLEEP != 0);
         if !t.on_cpu() {

@@ -92,6 +92,15 @@ impl CpuSet {
         self.words.iter().map(|w| w.count_ones()).sum()
     }
 
+    /// Returns the number of CPUs that are in both sets (cpumask_weight_and()).
+    pub fn weight_and(&self, other: &CpuSet) -> u32 {
+        self.words
+            .iter()
+            .zip(&other.words)
+            .map(|(a, b)| (a & b).count_ones())
+            .sum()
+    }
+
     pub fn first(&self) -> Option<CpuId> {
         self.next(0)
     }

@@ -81,6 +81,13 @@ pub(super) fn allocate_sections(
                 to.copy_from_slice(from);
             }
         }
+        for (&at, page) in &section.pages {
+            let from = at.max(section.data.len() as u64);
+            let end = section.size.min(at + PAGE);
+            let bytes = region.bytes_mut(memory + from, end - from);
+            let bytes = bytes.map_err(|fault| Error::new(fault.to_string()).in_section(&section.name))?;
+            bytes.copy_from_slice(&page[to_usize(from - at)..to_usize(end - at)]);
+        }
         let (mut fields, mut tagged) = (Vec::new(), Vec::new());
         for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
             let Kind::Var { ty, .. } = *object.btf.kind(var) else {

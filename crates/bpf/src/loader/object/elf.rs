@@ -6,6 +6,9 @@ use object::elf;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::error::Error;
+use crate::memory::PAGE;
+use input::to_usize;
+use std::collections::BTreeMap;
 
 /// Relocation type R_BPF_64_64, for a 64-bit constant in a pair of instructions.
 pub(crate) const R_BPF_64_64: u32 = 1;
@@ -17,14 +20,22 @@ pub(crate) const R_BPF_64_32: u32 = 10;
 /// Maximum size of a data section in bytes, which is the size of an arena.
 const MAX_SECTION: u64 = 4 << 30;
 
+/// Size of a page in bytes, as a `usize`.
+const PAGE_BYTES: usize = 4096;
+const _: () = assert!(PAGE_BYTES as u64 == PAGE);
+
 /// A section. For sections that the loader does not use (debug information, string tables), `data`
 /// and `relocations` are empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) name: String,
-    /// Size in bytes. `data` contains the first bytes of the section. All further bytes are zeros.
+    /// Size in bytes. `data` contains the first bytes of the section, and `pages` some of the
+    /// others. All further bytes are zeros.
     pub(crate) size: u64,
     pub(crate) data: Vec<u8>,
+    /// Pages that contain a value which was set beyond `data`, by their offset in the section.
+    /// Sections of zeros can be large, and are copied for each run.
+    pub(crate) pages: BTreeMap<u64, Box<[u8; PAGE_BYTES]>>,
     pub(crate) executable: bool,
     /// Whether the section occupies memory when it is loaded.
     pub(crate) allocated: bool,
@@ -137,6 +148,7 @@ impl Elf {
                 name,
                 size,
                 data: data.to_vec(),
+                pages: BTreeMap::new(),
                 executable,
                 allocated,
                 relocations: Vec::new(),
@@ -184,11 +196,68 @@ fn broken(part: &str) -> impl Fn(object::read::Error) -> Error {
 }
 
 impl Section {
+    /// Number of bytes from the start of the section after which all bytes are zeros.
+    pub(crate) fn stored(&self) -> u64 {
+        let pages = self.pages.last_key_value().map_or(0, |(&at, _)| at + PAGE);
+        pages.min(self.size).max(self.data.len() as u64)
+    }
+
+    /// Fills `bytes` with the contents of the section from `offset` on.
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) {
+        bytes.fill(0);
+        let end = offset + bytes.len() as u64;
+        let split = end.min(self.data.len() as u64);
+        if offset < split {
+            let from = &self.data[to_usize(offset)..to_usize(split)];
+            bytes[..from.len()].copy_from_slice(from);
+        }
+        for (&at, page) in self.pages.range(offset - offset % PAGE..end) {
+            let (from, to) = (at.max(offset).max(split), end.min(at + PAGE));
+            if from < to {
+                bytes[to_usize(from - offset)..to_usize(to - offset)]
+                    .copy_from_slice(&page[to_usize(from - at)..to_usize(to - at)]);
+            }
+        }
+    }
+
+    /// Changes the contents of the section from `offset` on.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let end = offset + bytes.len() as u64;
+        let split = end.min(self.data.len() as u64).max(offset);
+        let first = &bytes[..to_usize(split - offset)];
+        if !first.is_empty() {
+            self.data[to_usize(offset)..to_usize(split)].copy_from_slice(first);
+        }
+        let mut from = split;
+        while from < end {
+            let at = from - from % PAGE;
+            let to = end.min(at + PAGE);
+            let page = self.pages.entry(at).or_insert_with(|| Box::new([0; PAGE_BYTES]));
+            page[to_usize(from - at)..to_usize(to - at)]
+                .copy_from_slice(&bytes[to_usize(from - offset)..to_usize(to - offset)]);
+            from = to;
+        }
+    }
+
+    /// Changes the size of the section. Bytes beyond the old or the new size become zeros.
+    pub(crate) fn resize(&mut self, size: u64) {
+        self.size = size;
+        self.data.truncate(to_usize(size));
+        self.pages.retain(|&at, _| at < size);
+        if let Some(mut last) = self.pages.last_entry()
+            && size - last.key() < PAGE
+        {
+            let end = to_usize(size - last.key());
+            last.get_mut()[end..].fill(0);
+        }
+    }
+
     fn empty(name: &str) -> Section {
         Section {
             name: name.to_string(),
             size: 0,
             data: Vec::new(),
+            pages: BTreeMap::new(),
             executable: false,
             allocated: false,
             relocations: Vec::new(),

@@ -17,9 +17,8 @@ const MAX_SECTION: u64 = 1 << 32;
 /// value is formatted. The extension is necessary if the variable lies beyond the stored data of
 /// its section.
 const MAX_ZEROS: usize = 1 << 20;
-/// Number of bytes at the start of a section in which values can be set. Setting a value extends
-/// the section's stored data up to the end of the value. The limit therefore bounds the memory for
-/// the stored data.
+/// Number of bytes at the start of a section in which values can be set. The limit bounds the memory
+/// for these values.
 const MAX_SET: usize = 256 << 20;
 
 /// A global variable that is visible to user space.
@@ -122,13 +121,12 @@ impl Object {
     /// `name.member`).
     pub fn get(&self, path: &str) -> Result<String, Error> {
         let (index, location) = self.locate(path)?;
-        let data = &self.elf.sections[index].data;
-        let start = (to_usize(location.offset)).min(data.len());
-        let end = (start + location.size as usize).min(data.len());
-        let mut bytes = data[start..end].to_vec();
+        let section = &self.elf.sections[index];
         // `location.size` comes from the object and may be 4 GiB. A limited number of zeros
         // suffices, because only the first elements are formatted.
-        bytes.resize(bytes.len().max((location.size as usize).min(MAX_ZEROS)), 0);
+        let stored = to_usize(section.stored().saturating_sub(location.offset));
+        let mut bytes = vec![0; (location.size as usize).min(stored.max(MAX_ZEROS))];
+        section.read(location.offset, &mut bytes);
         Ok(value::format(&self.btf, location, &bytes))
     }
 
@@ -137,38 +135,30 @@ impl Object {
     /// a char array, or `1,2,3` for another array.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), Error> {
         let (index, location) = self.locate(path)?;
-        let data = &mut self.elf.sections[index].data;
+        let section = &mut self.elf.sections[index];
         let end = to_usize(location.offset) + location.size as usize;
-        if end > data.len().max(MAX_SET) {
+        if end > section.data.len().max(MAX_SET) {
             let message = format!(
                 "{path}: a value can be set in the first {} MiB of a section, this one ends at {end} bytes",
                 MAX_SET >> 20
             );
             return Err(Error::new(message).in_file(&self.file));
         }
-        let mut bytes = data
-            .get(to_usize(location.offset)..end.min(data.len()))
-            .unwrap_or_default()
-            .to_vec();
-        bytes.resize(location.size as usize, 0);
+        let mut bytes = vec![0; location.size as usize];
+        section.read(location.offset, &mut bytes);
         value::set(&self.btf, location, &mut bytes, text)
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))?;
-        if data.len() < end {
-            // New memory is filled with zeros by the host, and only when it is used. `resize` would
-            // write them, and sections can be large.
-            let mut longer = vec![0; end];
-            longer[..data.len()].copy_from_slice(data);
-            *data = longer;
-        }
-        data[to_usize(location.offset)..end].copy_from_slice(&bytes);
+        section.write(location.offset, &bytes);
         Ok(())
     }
 
     /// Returns the initial contents of a section of globals, including values that the caller has
     /// set.
-    pub fn section(&self, name: &str) -> Option<&[u8]> {
+    pub fn section(&self, name: &str) -> Option<Vec<u8>> {
         let section = self.elf.sections.iter().find(|section| section.name == name)?;
-        Some(&section.data)
+        let mut bytes = vec![0; to_usize(section.stored())];
+        section.read(0, &mut bytes);
+        Some(bytes)
     }
 
     /// Returns the size of a section of globals in bytes. It may be larger than the stored initial
@@ -237,8 +227,7 @@ impl Object {
         let array = self.btf.push(array);
         let type_name = self.btf.c_name(array);
         let section = &mut self.elf.sections[index];
-        section.size = variable.offset + u64::from(size);
-        section.data.truncate(to_usize(section.size));
+        section.resize(variable.offset + u64::from(size));
         if let Some(found) = self.variables.iter_mut().find(|v| v.name == variable.name) {
             *found = Variable {
                 size,

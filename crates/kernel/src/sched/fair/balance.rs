@@ -3,13 +3,13 @@
 //! and the busiest CPU of that group, and calculates how much load to move from there.
 
 use super::detach::{self, Detach};
-use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, is_core_idle};
 use super::load::capacity_greater;
 use super::numa::{self, Preference};
 use super::sched_cache;
 use crate::simulation::id::CpuId;
 use crate::state::fair::domains::{Group, Level, Span};
+use crate::state::fair::group::{GroupType, Stats, adjust_numa_imbalance};
 use crate::state::machine::Machine;
 
 /// Limit of the balancing interval while no task can be moved because of the tasks' affinities, ms.

@@ -3,15 +3,36 @@
 //! large domain. In each domain it selects the idlest group, then continues in the domain one level
 //! below.
 
-use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
+use super::snapshot::{self, charge_lines};
 use crate::layout::SCHED_IDLE;
 use crate::simulation::id::{CpuId, TaskId};
+use crate::state::fair::group::{GroupType, Stats, adjust_numa_imbalance};
 use crate::state::machine::Machine;
 
 /// Returns the CPU on which `task` should run. The search starts in the current CPU's domain of
 /// level `level`.
 pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu: CpuId) -> CpuId {
+    if !snapshot::is_usable(m, task) {
+        return search(m, task, level, prev_cpu, false);
+    }
+    let before = m.rqs[m.this_cpu].free_at;
+    let cpu = search(m, task, level, prev_cpu, true);
+    if cfg!(debug_assertions) {
+        let averages = |m: &Machine| m.rqs.iter().map(|rq| rq.fair.cfs.avg).collect::<Vec<_>>();
+        let found = (cpu, m.rqs[m.this_cpu].free_at, averages(m));
+        let this_cpu = m.this_cpu;
+        m.rqs[this_cpu].free_at = before;
+        let plain = search(m, task, level, prev_cpu, false);
+        let plain = (plain, m.rqs[this_cpu].free_at, averages(m));
+        assert_eq!(found, plain, "the snapshot of the CPUs' load is wrong");
+    }
+    cpu
+}
+
+/// Performs [`find_dst_cpu`]. If `use_snapshot` is set, takes the load of CPUs from the snapshot
+/// where possible.
+fn search(m: &mut Machine, task: TaskId, level: usize, prev_cpu: CpuId, use_snapshot: bool) -> CpuId {
     let mut cpu = m.this_cpu;
     let mut new_cpu = cpu;
     if !m.domains.domain_span(cpu, level).set.intersects(&m.tasks[task].cpus) {
@@ -23,10 +44,16 @@ pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu
         if !m.domains.domain_span(cpu, at).near {
             continue;
         }
-        let Some(group) = find_dst_group(m, task, cpu, at) else {
+        let from_snapshot = use_snapshot && m.domains.domain_span(cpu, at).is_summable;
+        let Some(group) = find_dst_group(m, task, cpu, at, from_snapshot) else {
             continue;
         };
-        new_cpu = find_dst_group_cpu(m, task, cpu, at, group);
+        new_cpu = if from_snapshot {
+            let normal = m.tasks[task].policy() != SCHED_IDLE;
+            snapshot::find_group_cpu(m, m.domains.levels[cpu][at].span, group, normal)
+        } else {
+            find_dst_group_cpu(m, task, cpu, at, group)
+        };
         if new_cpu != cpu {
             // The search continues in the next smaller domain of the selected CPU.
             let weight = m.domains.domain_span(cpu, at).weight;
@@ -75,58 +102,65 @@ fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stat
     // A value above 0 means that no CPU examined so far is fast enough for the task.
     stats.misfit_load = u64::from(m.domains.spans[span].asym);
     let from = m.this_cpu;
+    let mut examined = [0; 5];
     for i in 0..stats.weight as usize {
         let cpu = m.domains.spans[span].groups[group].cpus[i];
         stats.add_capacity(m.capacity_of(cpu));
         if !m.tasks[task].cpus.contains(cpu) || !m.online_cpus.contains(cpu) {
             continue;
         }
-        let line = m.spec.costs.cache_line.at(m.distance(from, cpu));
-        m.charge_here(line);
+        examined[m.distance(from, cpu) as usize] += 1;
         add_cpu(m, &mut stats, cpu, task);
     }
-    stats.classify(&m.domains.spans[span], &m.domains.spans[span].groups[group]);
-    if matches!(stats.kind, GroupType::FullyBusy | GroupType::Overloaded) {
-        stats.set_avg_load();
-    }
+    charge_lines(m, examined);
+    let span = &m.domains.spans[span];
+    stats.classify_for_placement(span.imbalance_pct, span.groups[group].imbalance);
     stats
 }
 
-/// Returns whether group `a` is idler than group `idlest` (update_pick_idlest).
-fn is_idler(a: &Stats, idlest: &Stats) -> bool {
-    if a.kind != idlest.kind {
-        return a.kind < idlest.kind;
-    }
-    match a.kind {
-        GroupType::Overloaded | GroupType::FullyBusy => a.avg_load < idlest.avg_load,
-        GroupType::MisfitTask => a.max_capacity > idlest.max_capacity,
-        GroupType::HasSpare => {
-            a.idle_cpus > idlest.idle_cpus || (a.idle_cpus == idlest.idle_cpus && a.util < idlest.util)
-        }
-        GroupType::LlcBalance | GroupType::Imbalanced | GroupType::AsymPacking | GroupType::SmtBalance => false,
-    }
-}
-
-/// Returns the group in which `task` should be placed, or `None` if it should stay in the group of
-/// `cpu`.
-fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Option<usize> {
-    let domain = &m.domains.levels[cpu.index()][level];
-    let (span, own) = (domain.span as usize, domain.local as usize);
+/// Returns the statistics of the group `own` of a domain, and the idlest other group with its
+/// statistics (update_pick_idlest). Ignores groups whose CPUs the task may not use.
+fn find_idlest_group(
+    m: &mut Machine,
+    task: TaskId,
+    span: usize,
+    own: usize,
+) -> (Option<Stats>, Option<(usize, Stats)>) {
     let nr = m.domains.spans[span].groups.len();
     let mut idlest: Option<(usize, Stats)> = None;
     let mut local = None;
     for i in 0..nr {
         let group = (own + i) % nr;
-        if !m.domains.spans[span].groups[group].set.intersects(&m.tasks[task].cpus) {
+        let (g, allowed) = (&m.domains.spans[span].groups[group], &m.tasks[task].cpus);
+        let usable = match g.cpus[..] {
+            [cpu] => allowed.contains(cpu),
+            _ => g.set.intersects(allowed),
+        };
+        if !usable {
             continue;
         }
         let stats = group_stats(m, task, span, group);
         if group == own {
             local = Some(stats);
-        } else if idlest.as_ref().is_none_or(|(_, best)| is_idler(&stats, best)) {
+        } else if idlest.as_ref().is_none_or(|(_, best)| stats.rank() < best.rank()) {
             idlest = Some((group, stats));
         }
     }
+    (local, idlest)
+}
+
+/// Returns the group in which `task` should be placed, or `None` if it should stay in the group of
+/// `cpu`. If `from_snapshot` is set, takes the load of CPUs from the snapshot.
+fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize, from_snapshot: bool) -> Option<usize> {
+    let domain = &m.domains.levels[cpu.index()][level];
+    let (span, own) = (domain.span as usize, domain.local as usize);
+    let (local, idlest) = if from_snapshot {
+        snapshot::refresh(m, span as u32);
+        let (local, idlest) = m.domains.snapshot.idlest(&m.domains.spans[span], own);
+        (Some(local), idlest)
+    } else {
+        find_idlest_group(m, task, span, own)
+    };
     let (group, idlest) = idlest?;
     let Some(local) = local else { return Some(group) };
     if local.kind != idlest.kind {
@@ -155,12 +189,7 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Op
         GroupType::HasSpare => {
             let mut far = true;
             if span.numa {
-                let allowed = &m.tasks[task].cpus;
-                let usable = span.groups[own]
-                    .cpus
-                    .iter()
-                    .filter(|&&cpu| allowed.contains(cpu))
-                    .count() as u32;
+                let usable = span.groups[own].set.weight_and(&m.tasks[task].cpus);
                 let imbalance = i64::from(local.idle_cpus).abs_diff(i64::from(idlest.idle_cpus)) as i64;
                 far = adjust_numa_imbalance(imbalance, local.nr_running + 1, span.imb_numa_nr.min(usable)) != 0;
             }

@@ -30,7 +30,6 @@ mod clock;
 mod detach;
 mod eevdf;
 mod fork;
-mod group;
 mod hierarchy;
 mod idle_scan;
 mod load;
@@ -40,6 +39,7 @@ pub(crate) mod numa;
 pub(crate) mod queue;
 pub(crate) mod sched_cache;
 mod shares;
+mod snapshot;
 mod verify;
 mod wake;
 

@@ -22,7 +22,6 @@
 //! nothing.
 
 use super::balance::{Env, IdleType, Migrate};
-use super::group::Stats;
 use crate::layout::{PF_EXITING, PF_KTHREAD};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -30,6 +29,7 @@ use crate::simulation::table::Id;
 use crate::state::class::Class;
 use crate::state::fair::domains::Group;
 use crate::state::fair::entity::NICE_0_LOAD;
+use crate::state::fair::group::Stats;
 use crate::state::fair::sched_cache::{CacheProcess, LlcLoad};
 use crate::state::hardware::caches::NOWHERE;
 use crate::state::hardware::pages::PAGE_BYTES;

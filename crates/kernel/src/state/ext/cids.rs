@@ -41,42 +41,40 @@ impl Cids {
             uses_cids: false,
             scratch: Vec::new(),
         };
-        let mut walk: Vec<CpuId> = online.iter().collect();
-        let first = |cpus: &[CpuId], key: fn(&machine::Cpu) -> u32| {
-            let mut firsts: Vec<(u32, CpuId)> = Vec::new();
-            for &cpu in cpus {
-                let id = key(&topology.cpus[cpu.index()]);
-                if !firsts.iter().any(|&(known, _)| known == id) {
-                    firsts.push((id, cpu));
-                }
-            }
-            firsts
+        // The first CPU of each node, LLC and core. If an LLC contains several nodes, each of these
+        // nodes has no other LLC, so their order does not depend on the first CPU of the LLC.
+        let units = |cpu: CpuId| {
+            let info = &topology.cpus[cpu.index()];
+            [info.node, info.llc, info.core].map(|unit| unit as usize)
         };
-        walk.sort_unstable();
-        let (mut llc_idx, mut core_idx) = (0, 0);
-        for (node_idx, (node, _)) in first(&walk, |cpu| cpu.node).into_iter().enumerate() {
-            let of_node: Vec<CpuId> = walk
-                .iter()
-                .copied()
-                .filter(|&cpu| topology.cpus[cpu.index()].node == node)
-                .collect();
-            let node_cid = cids.to_cpu.len() as i32;
-            for (llc, _) in first(&of_node, |cpu| cpu.llc) {
-                let of_llc: Vec<CpuId> = of_node
-                    .iter()
-                    .copied()
-                    .filter(|&cpu| topology.cpus[cpu.index()].llc == llc)
-                    .collect();
-                let llc_cid = cids.to_cpu.len() as i32;
-                for (core, _) in first(&of_llc, |cpu| cpu.core) {
-                    let core_cid = cids.to_cpu.len() as i32;
-                    for &cpu in of_llc.iter().filter(|&&cpu| topology.cpus[cpu.index()].core == core) {
-                        cids.push(cpu, [core_cid, core_idx, llc_cid, llc_idx, node_cid, node_idx as i32]);
-                    }
-                    core_idx += 1;
-                }
-                llc_idx += 1;
+        let mut firsts = [&topology.nodes, &topology.llcs, &topology.cores].map(|units| vec![None; units.len()]);
+        for cpu in online.iter() {
+            for (firsts, unit) in firsts.iter_mut().zip(units(cpu)) {
+                firsts[unit].get_or_insert(cpu);
             }
+        }
+        let first_cpus = |cpu: CpuId| {
+            let [node, llc, core] = units(cpu);
+            [firsts[0][node], firsts[1][llc], firsts[2][core]]
+        };
+        let mut walk: Vec<([Option<CpuId>; 3], CpuId)> = online.iter().map(|cpu| (first_cpus(cpu), cpu)).collect();
+        walk.sort_unstable();
+        // Index of the current core, LLC and node, and the first cid of each.
+        let (mut indexes, mut first_cids) = ([-1; 3], [0; 3]);
+        let mut before: Option<[Option<CpuId>; 3]> = None;
+        for (firsts, cpu) in walk {
+            // A new node begins with a new LLC, and a new LLC with a new core.
+            let same = before.map_or(0, |before| {
+                before.iter().zip(&firsts).take_while(|(a, b)| a == b).count()
+            });
+            for unit in 0..3 - same {
+                indexes[unit] += 1;
+                first_cids[unit] = cids.to_cpu.len() as i32;
+            }
+            before = Some(firsts);
+            let [core, llc, node] = indexes;
+            let [core_cid, llc_cid, node_cid] = first_cids;
+            cids.push(cpu, [core_cid, core, llc_cid, llc, node_cid, node]);
         }
         for cpu in CpuSet::all(nr_cpus).iter().filter(|&cpu| !online.contains(cpu)) {
             cids.push(cpu, [-1; 6]);

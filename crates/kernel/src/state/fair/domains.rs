@@ -22,6 +22,7 @@ use crate::simulation::id::CpuId;
 use crate::simulation::rng::Rng;
 use crate::simulation::table::Table;
 use crate::state::fair::entity::CfsRq;
+use crate::state::fair::snapshot::Snapshot;
 use machine::Topology;
 use std::collections::BTreeMap;
 
@@ -58,12 +59,28 @@ pub(crate) struct Group {
     pub imbalance: bool,
 }
 
+/// The CPUs of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// A single CPU.
+    Cpu(CpuId),
+    /// All CPUs of the domain with this index in [`Domains::spans`].
+    Span(u32),
+}
+
 /// A scheduling domain: a set of CPUs between which load is balanced. This is the part of struct
 /// sched_domain that its CPUs share.
 pub(crate) struct Span {
     pub set: CpuSet,
     pub weight: u32,
     pub groups: Vec<Group>,
+    /// The CPUs of each group.
+    pub units: Vec<Unit>,
+    /// Number of CPUs of the largest group.
+    pub largest_group: u32,
+    /// Whether a [`Snapshot`] can have the sums of the domain's groups. This is the case if CPUs do
+    /// not differ in capacity and no group is a NUMA domain.
+    pub is_summable: bool,
     /// Whether the CPUs share a core (SD_SHARE_CPUCAPACITY).
     pub smt: bool,
     /// Whether the CPUs share an LLC (SD_SHARE_LLC).
@@ -154,6 +171,7 @@ pub struct Domains {
     /// Random generator for new-idle balancing. The random numbers of the workload come from
     /// another generator, so they do not depend on load balancing.
     pub(crate) rng: Rng,
+    pub(crate) snapshot: Snapshot,
 }
 
 /// Kinds of domains, smallest first: the threads of a core, the CPUs of an LLC, and the CPUs of a
@@ -198,6 +216,7 @@ impl Domains {
             nohz_next_balance: 0,
             nohz_kicked: false,
             rng: Rng::new(0),
+            snapshot: Snapshot::default(),
         };
         domains.asym = domains.capacities.len() > 1;
         // For each CPU, the index of its largest domain so far.
@@ -290,6 +309,7 @@ impl Domains {
             .any(|&cpu| topology.cpus[cpu as usize].capacity != first.capacity);
         let mut covered = CpuSet::empty(nr_cpus);
         let mut groups = Vec::new();
+        let mut units = Vec::new();
         let turn = cpus.iter().position(|&cpu| cpu >= start.nr()).unwrap_or(0);
         let members_of_span: Vec<CpuId> = set.iter().collect();
         let turned = members_of_span[turn..].iter().chain(&members_of_span[..turn]);
@@ -298,6 +318,7 @@ impl Domains {
                 continue;
             }
             let child = below[cpu].map(|span| &self.spans[span as usize]);
+            units.push(below[cpu].map_or(Unit::Cpu(cpu), Unit::Span));
             let group_set = child.map_or_else(|| CpuSet::from_cpus(nr_cpus, &[cpu.nr()]), |child| child.set.clone());
             let members = child.map_or_else(|| vec![cpu], |child| child.set.iter().collect());
             members.iter().for_each(|&cpu| covered.insert(cpu));
@@ -321,10 +342,14 @@ impl Domains {
             }
             debug_assert!(index < cpus.len());
         }
+        let is_numa = |unit: &Unit| matches!(unit, Unit::Span(span) if self.spans[*span as usize].numa);
         Span {
             weight: cpus.len() as u32,
             set,
+            largest_group: groups.iter().map(|group| group.cpus.len() as u32).max().unwrap_or(0),
+            is_summable: !asym && !units.iter().any(is_numa),
             groups,
+            units,
             smt: kind == SMT,
             share_llc: kind <= MC,
             numa: kind >= NUMA,
@@ -380,6 +405,19 @@ impl Domains {
             .rev()
             .map(|level| &self.spans[level.span as usize]);
         spans.find(|span| span.asym_packing)
+    }
+
+    /// Begins an event. `starts_task` says whether the event starts a task of the workload.
+    #[inline]
+    pub(crate) fn begin_event(&mut self, starts_task: bool) {
+        self.snapshot.begin_event(starts_task);
+    }
+
+    /// Records that the load of a CPU may change: a task joins or leaves its queue, or the CPU
+    /// schedules.
+    #[inline]
+    pub(crate) fn note_change(&mut self, cpu: CpuId) {
+        self.snapshot.note_change(cpu);
     }
 
     /// Returns whether two CPUs share an LLC (cpus_share_cache).

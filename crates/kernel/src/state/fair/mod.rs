@@ -4,9 +4,11 @@
 pub mod clock;
 pub mod domains;
 pub mod entity;
+pub mod group;
 pub mod numa;
 pub mod pelt;
 pub mod quota;
 pub mod sched_cache;
+pub mod snapshot;
 pub mod task_group;
 pub mod tree;

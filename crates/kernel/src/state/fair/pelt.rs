@@ -45,7 +45,7 @@ fn decay(value: u64, periods: u64) -> u64 {
 }
 
 /// Averages of an entity or of a queue (struct sched_avg).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avg {
     /// Time of the last update on the clock of the CPU, ns, or [`NEVER`].
     last_update: u64,

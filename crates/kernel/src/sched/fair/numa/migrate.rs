@@ -3,13 +3,13 @@
 //! whose task is not worth an exchange, or changes places with a running task (migrate_swap).
 
 use super::super::detach::may_run_on;
-use super::super::group::adjust_numa_imbalance;
 use super::super::idle_scan::{available_idle_cpu, is_core_idle};
 use super::{NS_PER_MS, node_of};
 use crate::layout;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::state::class::{Class, flags};
+use crate::state::fair::group::adjust_numa_imbalance;
 use crate::state::hardware::caches::NOWHERE;
 use crate::state::machine::Machine;
 use trace::MigrateReason;

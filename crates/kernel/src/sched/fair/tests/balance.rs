@@ -3,11 +3,11 @@
 //! never sleeps.
 
 use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
-use crate::sched::fair::group::GroupType;
 use crate::sched::fair::{Domains, detach};
 use crate::simulation::id::TaskId;
 use crate::state::fair::domains::Level;
 use crate::state::fair::entity::EntityId;
+use crate::state::fair::group::GroupType;
 use crate::state::machine::Machine;
 use crate::testbed::*;
 use machine::MachineSpec;

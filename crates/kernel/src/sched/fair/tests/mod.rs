@@ -8,4 +8,5 @@ mod levels;
 mod limits;
 mod random;
 mod sched_cache;
+mod snapshot;
 mod wake;

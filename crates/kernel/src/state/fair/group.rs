@@ -7,7 +7,7 @@ use crate::state::fair::domains::{Group, Span};
 /// State of a group (group_type). The later a state is in this list, the more urgent it is to pull
 /// tasks from the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum GroupType {
+pub(crate) enum GroupType {
     /// The group has spare capacity for more tasks.
     #[default]
     HasSpare,
@@ -27,9 +27,28 @@ pub(super) enum GroupType {
     Overloaded,
 }
 
+/// Order of groups for the placement of a task. A group with a lower rank is more suitable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    kind: GroupType,
+    first: u64,
+    second: u64,
+}
+
+impl Rank {
+    /// Rank of a group of `nr_cpus` idle CPUs without utilization.
+    pub fn idle(nr_cpus: u32) -> Rank {
+        Rank {
+            kind: GroupType::HasSpare,
+            first: u64::MAX - u64::from(nr_cpus),
+            second: 0,
+        }
+    }
+}
+
 /// Load statistics of a group (struct sg_lb_stats).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stats {
+pub(crate) struct Stats {
     /// load * 1024 / capacity. For balancing, it is set for overloaded groups only. For placement,
     /// it is also set for fully busy groups.
     pub avg_load: u64,
@@ -75,12 +94,24 @@ impl Stats {
 
     /// Sets the state of the group (group_classify).
     pub fn classify(&mut self, span: &Span, group: &Group) {
-        let pct = span.imbalance_pct;
+        self.set_kind(span.imbalance_pct, group.imbalance);
+    }
+
+    /// Sets the state of the group, and its average load if the placement of a task needs it.
+    pub fn classify_for_placement(&mut self, imbalance_pct: u64, imbalance: bool) {
+        self.set_kind(imbalance_pct, imbalance);
+        self.avg_load = 0;
+        if matches!(self.kind, GroupType::FullyBusy | GroupType::Overloaded) {
+            self.set_avg_load();
+        }
+    }
+
+    fn set_kind(&mut self, pct: u64, imbalance: bool) {
         self.kind = if self.overloaded(pct) {
             GroupType::Overloaded
         } else if self.llc_balance {
             GroupType::LlcBalance
-        } else if group.imbalance {
+        } else if imbalance {
             GroupType::Imbalanced
         } else if self.asym_packing {
             GroupType::AsymPacking
@@ -105,6 +136,54 @@ impl Stats {
             || (self.capacity * pct >= self.runnable * 100 && self.capacity * 100 > self.util * pct)
     }
 
+    /// Returns how suitable the group is for a task (update_pick_idlest).
+    pub fn rank(&self) -> Rank {
+        let (first, second) = match self.kind {
+            GroupType::Overloaded | GroupType::FullyBusy => (self.avg_load, 0),
+            GroupType::MisfitTask => (u64::MAX - self.max_capacity, 0),
+            GroupType::HasSpare => (u64::MAX - u64::from(self.idle_cpus), self.util),
+            GroupType::LlcBalance | GroupType::Imbalanced | GroupType::AsymPacking | GroupType::SmtBalance => (0, 0),
+        };
+        Rank {
+            kind: self.kind,
+            first,
+            second,
+        }
+    }
+
+    /// Replaces the sample of one CPU in the sums by a new sample. If `before` is `None`, the sums
+    /// do not contain the CPU yet. If the CPU's capacity has changed, the caller must also call
+    /// [`Stats::limit_capacity`].
+    pub fn replace(&mut self, before: Option<&Stats>, now: &Stats) {
+        if let Some(before) = before {
+            self.load -= before.load;
+            self.util -= before.util;
+            self.runnable -= before.runnable;
+            self.capacity -= before.capacity;
+            self.nr_running -= before.nr_running;
+            self.nr_fair -= before.nr_fair;
+            self.idle_cpus -= before.idle_cpus;
+        } else {
+            self.weight += 1;
+        }
+        self.load += now.load;
+        self.util += now.util;
+        self.runnable += now.runnable;
+        self.add_capacity(now.capacity);
+        self.nr_running += now.nr_running;
+        self.nr_fair += now.nr_fair;
+        self.idle_cpus += now.idle_cpus;
+    }
+
+    /// Sets the smallest and the greatest capacity to those of the CPUs with `capacities`.
+    pub fn limit_capacity(&mut self, capacities: impl Iterator<Item = u64>) {
+        (self.min_capacity, self.max_capacity) = (u64::MAX, 0);
+        for capacity in capacities {
+            self.min_capacity = self.min_capacity.min(capacity);
+            self.max_capacity = self.max_capacity.max(capacity);
+        }
+    }
+
     /// Sets `avg_load`.
     pub fn set_avg_load(&mut self) {
         self.avg_load = self.load * 1024 / self.capacity.max(1);
@@ -113,7 +192,7 @@ impl Stats {
 
 /// Returns the imbalance between two NUMA groups. If the imbalance is small and only few tasks run
 /// in the destination, the result is 0 (adjust_numa_imbalance).
-pub(super) fn adjust_numa_imbalance(imbalance: i64, dst_running: u32, imb_numa_nr: u32) -> i64 {
+pub(crate) fn adjust_numa_imbalance(imbalance: i64, dst_running: u32, imb_numa_nr: u32) -> i64 {
     /// Imbalance that is allowed, so that two tasks that communicate can stay on one node.
     const NUMA_IMBALANCE_MIN: i64 = 2;
     if dst_running <= imb_numa_nr && imbalance <= NUMA_IMBALANCE_MIN {

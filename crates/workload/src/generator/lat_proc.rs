@@ -10,7 +10,7 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
 use crate::builder::Builder;
-use crate::program::{Op, Score, Workload};
+use crate::program::{Dist, Op, Score, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
@@ -39,6 +39,13 @@ pub const GENERATOR: Generator = Generator {
             range: ("0", "1g"),
             meaning: "memory that a process touches: stack, data and page tables",
         },
+        Parameter {
+            name: "after",
+            unit: Unit::Time,
+            default: "0",
+            range: ("0", "3600s"),
+            meaning: "computing time of a parent between its fork and its wait for the child",
+        },
     ],
     build,
 };
@@ -50,12 +57,19 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let operation = a.choice("operation");
     let fork = |task| Op::Fork { task, thread: false };
     let exec = |comm: &str| Op::Exec { comm: comm.into() };
+    // After its fork, a parent goes on for a while before it waits for the child.
+    let wait = |b: &mut Builder| {
+        if a.get("after") > 0 {
+            b.op(Op::Run(Dist::Fixed(a.get("after"))));
+        }
+        b.op(Op::WaitChildren);
+    };
     let mut parent = Builder::default();
     parent.repeat(Some(a.get("n")), |b| {
         b.op(Op::Begin { arrival: false })
-            .op(fork(if operation == "shell" { SHELL } else { PROGRAM }))
-            .op(Op::WaitChildren)
-            .op(Op::Done { count: 1 });
+            .op(fork(if operation == "shell" { SHELL } else { PROGRAM }));
+        wait(b);
+        b.op(Op::Done { count: 1 });
     });
     let mut program = Builder::default();
     if operation != "fork" {
@@ -63,7 +77,8 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     }
     program.op(Op::Exit);
     let mut shell = Builder::default();
-    shell.op(exec("sh")).op(fork(PROGRAM)).op(Op::WaitChildren);
+    shell.op(exec("sh")).op(fork(PROGRAM));
+    wait(&mut shell);
 
     let mut workload = empty("operations", None);
     workload.score = Score::TimePerOperation;

@@ -177,6 +177,54 @@ fn mkbench_forks_all_compiles_and_a_link() {
 }
 
 #[test]
+fn a_compiler_driver_forks_compiler_and_assembler() {
+    let w = make("mkbench:builds=2,jobs=5,files=40,reads=3,driver=yes");
+    // The driver, the compiler and the assembler of the third compile.
+    let parts = &w.tasks[7..10];
+    assert_eq!([0, 1, 2].map(|part| parts[part].comm.as_str()), ["sh", "gcc", "gcc"]);
+    let ops = |part: usize| &w.programs[parts[part].program as usize].ops;
+    let fork = |task| Op::Fork { task, thread: false };
+    let forks = [fork(8), Op::WaitChildren, fork(9), Op::WaitChildren];
+    assert!(ops(0).windows(4).any(|window| window == forks));
+    let names = |part: usize| {
+        let name = |op: &Op| match op {
+            Op::Exec { comm } => Some(comm.clone()),
+            _ => None,
+        };
+        ops(part).iter().filter_map(name).collect::<Vec<_>>()
+    };
+    assert_eq!([0, 1, 2].map(names), [["gcc"], ["cc1"], ["as"]]);
+    let made = &w.programs[w.tasks.last().expect("make is the last task").program as usize].ops;
+    assert!(made.contains(&fork(7)) && !made.contains(&fork(8)));
+}
+
+#[test]
+fn a_build_from_the_page_cache_does_not_wait_for_the_disk() {
+    let waits = |spec: &str| {
+        let w = make(spec);
+        let mut ops = w.programs.iter().flat_map(|program| &program.ops);
+        ops.any(|op| matches!(op, Op::Io { .. }))
+    };
+    for driver in ["no", "yes"] {
+        assert!(waits(&format!("mkbench:driver={driver}")));
+        assert!(!waits(&format!("mkbench:driver={driver},flush=no")));
+    }
+}
+
+#[test]
+fn the_parent_of_lat_proc_can_go_on_after_its_fork() {
+    let w = make("lat_proc:operation=shell,after=20us");
+    let goes_on = |program: &crate::Program| {
+        let after = [Op::Run(Dist::Fixed(20_000)), Op::WaitChildren];
+        program.ops.windows(2).any(|window| window == after)
+    };
+    assert_eq!(
+        [0, 1, 2].map(|program| goes_on(&w.programs[program])),
+        [true, false, true]
+    );
+}
+
+#[test]
 fn lat_proc_forks_and_executes_as_requested() {
     let forks = |operation: &str| {
         let w = make(&format!("lat_proc:operation={operation}"));

@@ -3,7 +3,7 @@
 
 use super::inputs::{Inputs, SIDES, find};
 use super::progress::bar;
-use crate::compare::{self, Comparison, Condition, metric};
+use crate::compare::{self, Comparison, Condition, Judgement, Plan, metric};
 use crate::console;
 use crate::error::Error;
 use crate::exit::ExitStatus;
@@ -31,7 +31,8 @@ A condition of --fail-if is METRIC OPERATOR AMOUNT. It describes a change from A
   amounts     +5% or -5% (of A), 1.5x (times A), or a difference: +20us for times, +1pp (percentage
               point) for busy and overhead, +1000 for counts and scores
   metrics     {metrics}
-A condition holds if the whole 95 % confidence interval of the change is beyond the amount.
+A condition holds if the whole 95 % confidence interval of the change is beyond the amount. It is
+undecided if the interval contains the amount. More runs make the interval narrower.
 
 Exit status: 0 if no condition holds, 1 if a condition holds or cannot be evaluated or a policy
 failed, 2 if the usage or an input is wrong.
@@ -54,6 +55,11 @@ pub struct Args {
     /// the next seed
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     runs: u64,
+    /// While a condition of --fail-if is undecided (without conditions: the change of the score),
+    /// double the number of pairs, up to this number. The confidence intervals are corrected for
+    /// the repeated evaluation
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    max_runs: Option<u64>,
     /// Number of runs at the same time [default: number of CPUs]
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
@@ -69,34 +75,46 @@ impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
         let conditions = self.fail_if.iter().map(|text| Condition::parse(text));
         let conditions = conditions.collect::<Result<Vec<_>, _>>()?;
+        if let Some(max_runs) = self.max_runs.filter(|&max_runs| max_runs < self.runs) {
+            return Err(Error::new(format!(
+                "--max-runs {max_runs}: the number is below --runs {}",
+                self.runs
+            ))
+            .hint("give --max-runs a larger number, or --runs a smaller one"));
+        }
         let specs = [self.a.clone(), self.b.clone()];
         let scenarios = self.inputs.scenarios(&find(&specs)?, &SIDES)?;
         let Ok(sides) = <[_; 2]>::try_from(scenarios) else {
             unreachable!("scenarios() returns one scenario for each policy");
         };
-        let seeds: Vec<u64> = (0..self.runs).map(|run| self.inputs.seed.wrapping_add(run)).collect();
+        let plan = Plan {
+            seed: self.inputs.seed,
+            runs: self.runs,
+            max_runs: self.max_runs.unwrap_or(self.runs),
+        };
         interrupt::listen();
         let bar = bar("compare");
-        let comparison = compare::run(&sides, &seeds, self.threads, &|done, total| {
+        let comparison = compare::run(&sides, &plan, &conditions, self.threads, &|done, total| {
             bar.set_length(total);
             bar.set_position(done);
         });
         bar.finish_and_clear();
         let comparison = comparison?;
-        let judged: Vec<(Condition, Option<bool>)> = conditions
+        let judged: Vec<(Condition, Option<Judgement>)> = conditions
             .into_iter()
             .map(|condition| {
-                let effect = comparison.effect(&condition.metric);
-                let holds = effect.map(|effect| condition.holds(effect));
-                (condition, holds)
+                let judgement = comparison.judge(&condition);
+                (condition, judgement)
             })
             .collect();
         self.print(&comparison, &judged)?;
-        let holds = judged.iter().any(|(_, holds)| *holds != Some(false));
+        let holds = judged
+            .iter()
+            .any(|(_, judgement)| matches!(judgement, None | Some(Judgement::Holds)));
         Ok(ExitStatus::from(u8::from(holds || comparison.failed())))
     }
 
-    fn print(&self, comparison: &Comparison, judged: &[(Condition, Option<bool>)]) -> Result<(), Error> {
+    fn print(&self, comparison: &Comparison, judged: &[(Condition, Option<Judgement>)]) -> Result<(), Error> {
         if self.json {
             let json = compare::json(comparison, judged);
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
@@ -114,19 +132,26 @@ impl Args {
         }
         let verdict = compare::verdict(comparison);
         verdict.lines().for_each(|line| out!("{}", surface.line(line, " ")));
-        for (condition, holds) in judged {
-            let verdict = match holds {
-                Some(true) => "holds",
-                Some(false) => "does not hold",
+        for (condition, judgement) in judged {
+            let verdict = match judgement {
+                Some(Judgement::Holds) => "holds",
+                Some(Judgement::DoesNotHold) => "does not hold",
+                Some(Judgement::Undecided) => "does not hold (undecided: the interval contains the limit)",
                 None => "cannot be evaluated: a run has no such number",
             };
             outln!("fail if {condition}: {verdict}");
         }
+        if comparison.looks > 1 {
+            let (pairs, looks) = (comparison.seeds.len(), comparison.looks);
+            outln!("{pairs} pairs of runs; the confidence intervals are corrected for up to {looks} evaluations");
+        }
         let specs = [self.a.clone(), self.b.clone()];
+        let max_runs = self.max_runs.map(|max_runs| format!(" --max-runs {max_runs}"));
         outln!(
-            "repeat: {} --runs {}",
+            "repeat: {} --runs {}{}",
             self.inputs.command("compare", &specs),
-            self.runs
+            self.runs,
+            max_runs.unwrap_or_default()
         );
         Ok(())
     }

@@ -19,7 +19,7 @@
 //! A condition holds only if the whole 95 % confidence interval of the change satisfies it. Random
 //! variation between the seeds therefore rarely makes a condition hold.
 
-use super::effect::{Effect, Interval};
+use super::effect::Effect;
 use super::metric::{self, Metric};
 use crate::error::Error;
 use report::Unit;
@@ -39,6 +39,17 @@ enum Amount {
     Ratio(f64),
     /// B - A, in the metric's unit.
     Difference(f64),
+}
+
+/// How the confidence interval of a change is related to the limit of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// The whole interval satisfies the condition.
+    Holds,
+    /// No value of the interval satisfies the condition.
+    DoesNotHold,
+    /// The limit is inside the interval.
+    Undecided,
 }
 
 /// A parsed condition.
@@ -130,21 +141,25 @@ impl Condition {
         })
     }
 
-    /// Returns whether the whole confidence interval satisfies the condition. With a single pair of
-    /// runs there is no interval, so the value itself is compared.
-    pub fn holds(&self, effect: &Effect) -> bool {
-        let beyond = |interval: &Interval, amount: f64| {
-            let (low, high) = interval.ends();
-            match self.operator {
-                Operator::Above => low > amount,
-                Operator::AtLeast => low >= amount,
-                Operator::Below => high < amount,
-                Operator::AtMost => high <= amount,
-            }
+    /// Compares the confidence interval with the limit. With a single pair of runs there is no
+    /// interval, so the value itself is compared.
+    pub fn judge(&self, effect: &Effect) -> Judgement {
+        let (interval, limit) = match self.amount {
+            Amount::Ratio(ratio) => (&effect.ratio, ratio),
+            Amount::Difference(difference) => (&effect.difference, difference),
         };
-        match self.amount {
-            Amount::Ratio(ratio) => beyond(&effect.ratio, ratio),
-            Amount::Difference(difference) => beyond(&effect.difference, difference),
+        let (low, high) = interval.ends();
+        // Whether each end of the interval satisfies the condition.
+        let ends = [low, high].map(|end| match self.operator {
+            Operator::Above => end > limit,
+            Operator::AtLeast => end >= limit,
+            Operator::Below => end < limit,
+            Operator::AtMost => end <= limit,
+        });
+        match ends {
+            [true, true] => Judgement::Holds,
+            [false, false] => Judgement::DoesNotHold,
+            _ => Judgement::Undecided,
         }
     }
 }
@@ -211,7 +226,30 @@ mod tests {
 
     fn holds(condition: &str, pairs: &[(f64, f64)]) -> bool {
         let condition = Condition::parse(condition).unwrap_or_else(|error| panic!("{error}"));
-        condition.holds(&Effect::from_pairs(pairs).expect("the list of pairs is not empty"))
+        let effect = Effect::from_pairs(pairs, 1).expect("the list of pairs is not empty");
+        condition.judge(&effect) == Judgement::Holds
+    }
+
+    #[test]
+    fn a_condition_is_undecided_if_the_interval_contains_the_limit() {
+        // The interval of the ratio is 1.079 to 1.121.
+        let pairs = [(100.0, 109.0), (100.0, 110.0), (100.0, 111.0)];
+        let effect = Effect::from_pairs(&pairs, 1).expect("the list of pairs is not empty");
+        for (condition, expected) in [
+            ("score > +7%", Judgement::Holds),
+            ("score > +10%", Judgement::Undecided),
+            ("score > +13%", Judgement::DoesNotHold),
+            ("score < +13%", Judgement::Holds),
+            ("score <= +10%", Judgement::Undecided),
+            ("score < +7%", Judgement::DoesNotHold),
+        ] {
+            let parsed = Condition::parse(condition).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(parsed.judge(&effect), expected, "{condition}");
+        }
+        // With more evaluations, the interval is wider: 1.062 to 1.139 for three of them.
+        let wider = Effect::from_pairs(&pairs, 3).expect("the list of pairs is not empty");
+        let condition = Condition::parse("score > +7%").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(condition.judge(&wider), Judgement::Undecided);
     }
 
     #[test]

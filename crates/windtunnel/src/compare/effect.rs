@@ -7,7 +7,7 @@
 //! have the same weight. If a value is 0, there is no geometric mean. The ratio is then 1 + (mean
 //! of B - A) / (mean of A).
 
-use crate::experiment::statistics::{Estimate, estimate, mean};
+use crate::experiment::statistics::{Estimate, estimate_repeated, mean};
 
 /// A value with its 95 % confidence interval. With a single pair of runs, `bounds` is `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,8 +43,8 @@ pub enum Conclusion {
 }
 
 impl Interval {
-    fn from_values(values: &[f64]) -> Option<Interval> {
-        let estimate = estimate(values)?;
+    fn from_values(values: &[f64], looks: usize) -> Option<Interval> {
+        let estimate = estimate_repeated(values, looks)?;
         let bounds = estimate
             .half_width
             .map(|half| (estimate.mean - half, estimate.mean + half));
@@ -68,14 +68,16 @@ impl Interval {
 }
 
 impl Effect {
-    /// Computes the effect from pairs of values (A, B). Returns `None` if there are no pairs.
-    pub fn from_pairs(pairs: &[(f64, f64)]) -> Option<Effect> {
+    /// Computes the effect from pairs of values (A, B). Returns `None` if there are no pairs. `looks`
+    /// is the number of times that the effect may be computed while the number of pairs grows. The
+    /// confidence intervals are corrected for it.
+    pub fn from_pairs(pairs: &[(f64, f64)], looks: usize) -> Option<Effect> {
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
         let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
-        let difference = Interval::from_values(&differences)?;
+        let difference = Interval::from_values(&differences, looks)?;
         let ratio = if pairs.iter().all(|&(a, b)| a > 0.0 && b > 0.0) {
             let logarithms: Vec<f64> = pairs.iter().map(|(a, b)| (b / a).ln()).collect();
-            Interval::from_values(&logarithms)?.map(f64::exp)
+            Interval::from_values(&logarithms, looks)?.map(f64::exp)
         } else if pairs.iter().all(|(a, b)| a == b) {
             difference.map(|_| 1.0)
         } else {
@@ -89,8 +91,8 @@ impl Effect {
             })
         };
         Some(Effect {
-            a: estimate(&a)?,
-            b: estimate(&b)?,
+            a: estimate_repeated(&a, looks)?,
+            b: estimate_repeated(&b, looks)?,
             difference,
             ratio,
         })
@@ -122,7 +124,7 @@ mod tests {
         // The values differ by a factor of 10 between the seeds, but only by 1 % between the
         // policies. B is larger than A in every pair, although the ranges of A and B overlap.
         let pairs = [(100.0, 101.1), (200.0, 202.0), (1000.0, 1009.0), (500.0, 505.0)];
-        let effect = Effect::from_pairs(&pairs).expect("the list of pairs is not empty");
+        let effect = Effect::from_pairs(&pairs, 1).expect("the list of pairs is not empty");
         assert_eq!(effect.conclusion(), Conclusion::More);
         let (low, high) = effect.ratio.ends();
         assert!(low > 1.008 && high < 1.012 && (effect.ratio.value - 1.01).abs() < 1e-3);
@@ -133,23 +135,23 @@ mod tests {
 
     #[test]
     fn doubling_and_halving_cancel() {
-        let effect = Effect::from_pairs(&[(1.0, 2.0), (2.0, 1.0)]).expect("the list of pairs is not empty");
+        let effect = Effect::from_pairs(&[(1.0, 2.0), (2.0, 1.0)], 1).expect("the list of pairs is not empty");
         assert!((effect.ratio.value - 1.0).abs() < 1e-12);
         assert_eq!(effect.conclusion(), Conclusion::Unclear);
     }
 
     #[test]
     fn changes_from_zero_are_judged_by_their_difference() {
-        let equal = Effect::from_pairs(&[(0.0, 0.0), (0.0, 0.0)]).expect("the list of pairs is not empty");
+        let equal = Effect::from_pairs(&[(0.0, 0.0), (0.0, 0.0)], 1).expect("the list of pairs is not empty");
         assert_eq!((equal.conclusion(), equal.ratio.value), (Conclusion::Equal, 1.0));
         let from_zero =
-            Effect::from_pairs(&[(0.0, 5.0), (0.0, 6.0), (0.0, 5.5)]).expect("the list of pairs is not empty");
+            Effect::from_pairs(&[(0.0, 5.0), (0.0, 6.0), (0.0, 5.5)], 1).expect("the list of pairs is not empty");
         assert_eq!(
             (from_zero.conclusion(), from_zero.ratio.value),
             (Conclusion::More, f64::INFINITY)
         );
-        let one = Effect::from_pairs(&[(2.0, 3.0)]).expect("the list of pairs is not empty");
+        let one = Effect::from_pairs(&[(2.0, 3.0)], 1).expect("the list of pairs is not empty");
         assert_eq!((one.conclusion(), one.ratio.bounds), (Conclusion::OnePair, None));
-        assert_eq!(Effect::from_pairs(&[]), None);
+        assert_eq!(Effect::from_pairs(&[], 1), None);
     }
 }

@@ -11,17 +11,41 @@ pub mod metric;
 mod present;
 mod verdict;
 
-pub use condition::Condition;
+pub use condition::{Condition, Judgement};
 pub use present::{json, table};
 pub use verdict::verdict;
 
 use crate::error::Error;
 use crate::parallel::{self, Progress};
 use crate::scenario::Scenario;
-use effect::Effect;
+use effect::{Conclusion, Effect};
 use metric::{Metric, metrics};
 use report::{Better, RunResult, Unit};
 use std::num::NonZero;
+
+/// How many pairs of runs a comparison has.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Seed of the first pair. Each further pair has the next seed.
+    pub seed: u64,
+    /// Number of pairs of the first round.
+    pub runs: u64,
+    /// While a conclusion is undecided, the number of pairs doubles, up to this number.
+    pub max_runs: u64,
+}
+
+impl Plan {
+    /// Returns the number of pairs after each round, if no round decides the comparison.
+    fn rounds(&self) -> Vec<u64> {
+        let mut rounds = vec![self.runs];
+        let mut pairs = self.runs;
+        while pairs < self.max_runs {
+            pairs = (2 * pairs).min(self.max_runs);
+            rounds.push(pairs);
+        }
+        rounds
+    }
+}
 
 /// A metric and its change from A to B.
 #[derive(Clone, Debug)]
@@ -40,9 +64,12 @@ pub struct Comparison {
     pub workload: String,
     /// Seeds of the complete pairs of runs.
     pub seeds: Vec<u64>,
-    /// Number of requested pairs of runs. `seeds` has fewer entries if a signal ended the
-    /// comparison.
+    /// Number of requested pairs of runs, of the rounds that began. `seeds` has fewer entries if a
+    /// signal ended the comparison.
     pub planned: usize,
+    /// Number of rounds after which the comparison could have ended. The confidence intervals are
+    /// corrected for it.
+    pub looks: usize,
     pub score_unit: String,
     pub score_better: Better,
     pub metrics: Vec<Compared>,
@@ -63,6 +90,32 @@ impl Comparison {
         found?.effect.as_ref()
     }
 
+    /// Returns the judgement of a condition, or `None` if a run has no value of its metric.
+    pub fn judge(&self, condition: &Condition) -> Option<Judgement> {
+        Some(condition.judge(self.effect(&condition.metric)?))
+    }
+
+    /// Returns whether more pairs of runs could change the conclusion: a condition is undecided, or,
+    /// without conditions, the direction in which the score changes.
+    fn undecided(&self, conditions: &[Condition]) -> bool {
+        if self.failed() {
+            return false;
+        }
+        // A single pair has no confidence interval.
+        let one_pair = self.seeds.len() == 1;
+        match conditions {
+            [] => self
+                .metrics
+                .first()
+                .and_then(|known| known.effect.as_ref())
+                .is_some_and(|score| one_pair || score.conclusion() == Conclusion::Unclear),
+            _ => conditions.iter().any(|condition| match self.judge(condition) {
+                Some(judgement) => one_pair || judgement == Judgement::Undecided,
+                None => false,
+            }),
+        }
+    }
+
     fn better(&self, metric: &Metric) -> Option<Better> {
         match metric.figure.unit {
             Unit::Score => Some(self.score_better),
@@ -71,36 +124,55 @@ impl Comparison {
     }
 }
 
-/// Runs both policies with every seed.
+/// Runs both policies with the seeds of the plan, until the conditions are decided.
 ///
 /// # Errors
 /// User errors, or a signal before the first pair was complete. A policy that fails is not an
 /// error: see [`Comparison::failures`].
 pub fn run(
     sides: &[Scenario; 2],
-    seeds: &[u64],
+    plan: &Plan,
+    conditions: &[Condition],
     threads: Option<NonZero<usize>>,
     progress: &Progress,
 ) -> Result<Comparison, Error> {
-    // The two runs of a pair take about the same time. They are adjacent in the list, so that they
-    // also finish at about the same time.
-    let jobs: Vec<(u64, &Scenario)> = seeds
-        .iter()
-        .flat_map(|&seed| sides.iter().map(move |side| (seed, side)))
-        .collect();
     let run = |&(seed, side): &(u64, &Scenario), report: &mut dyn FnMut(u64)| {
         let scenario = Scenario { seed, ..side.clone() };
         Ok(Some(scenario.run(report)?.result).filter(|result| !result.interrupted))
     };
-    let results = parallel::run_until_interrupted(&jobs, threads, progress, run)?;
-    let (done, results) = complete_pairs(seeds, &results);
-    if results.is_empty() {
-        return Err(Error::new("interrupted before a pair of runs was complete"));
+    let rounds = plan.rounds();
+    let (mut planned, mut done, mut results) = (0, Vec::new(), Vec::new());
+    loop {
+        let Some(&pairs) = rounds.iter().find(|&&pairs| pairs > planned) else {
+            unreachable!("the last round ends the loop");
+        };
+        let seeds: Vec<u64> = (planned..pairs).map(|run| plan.seed.wrapping_add(run)).collect();
+        // The two runs of a pair take about the same time. They are adjacent in the list, so that
+        // they also finish at about the same time.
+        let jobs: Vec<(u64, &Scenario)> = seeds
+            .iter()
+            .flat_map(|&seed| sides.iter().map(move |side| (seed, side)))
+            .collect();
+        // Each job counts as 1000, and each earlier pair had two jobs.
+        let before = 2000 * planned;
+        let report = |done, total| progress(before + done, before + total);
+        let found = parallel::run_until_interrupted(&jobs, threads, &report, run)?;
+        let (seeds, found) = complete_pairs(&seeds, &found);
+        done.extend(seeds);
+        results.extend(found);
+        planned = pairs;
+        if results.is_empty() {
+            return Err(Error::new("interrupted before a pair of runs was complete"));
+        }
+        let comparison = compared(names(sides), &done, &results, rounds.len());
+        let interrupted = (done.len() as u64) < planned;
+        if interrupted || pairs >= plan.max_runs || !comparison.undecided(conditions) {
+            return Ok(Comparison {
+                planned: usize::try_from(planned).unwrap_or(usize::MAX),
+                ..comparison
+            });
+        }
     }
-    Ok(Comparison {
-        planned: seeds.len(),
-        ..compared(names(sides), &done, &results)
-    })
 }
 
 /// Returns the seeds for which both runs are complete, and the results of these runs.
@@ -116,7 +188,7 @@ fn complete_pairs(seeds: &[u64], results: &[Option<RunResult>]) -> (Vec<u64>, Ve
 }
 
 /// Computes the comparison. `results` contains two results for each seed: first A's, then B's.
-fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Comparison {
+fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult], looks: usize) -> Comparison {
     let pairs: Vec<[&RunResult; 2]> = results.chunks_exact(2).map(|pair| [&pair[0], &pair[1]]).collect();
     let value = |metric: &Metric| -> Option<Vec<(f64, f64)>> {
         let pair = |pair: &[&RunResult; 2]| Some((metric.value(pair[0])?, metric.value(pair[1])?));
@@ -124,7 +196,7 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
     };
     let metrics = metrics().map(|metric| Compared {
         metric,
-        effect: value(&metric).and_then(|pairs| Effect::from_pairs(&pairs)),
+        effect: value(&metric).and_then(|pairs| Effect::from_pairs(&pairs, looks)),
     });
     let side_results = |side: usize| pairs.iter().map(move |pair| pair[side]);
     let failures = [0, 1].map(|side| {
@@ -144,6 +216,7 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
         workload: first.workload.clone(),
         seeds: seeds.to_vec(),
         planned: seeds.len(),
+        looks,
         score_unit: first.score_unit.clone(),
         score_better: first.score_better,
         metrics: metrics.collect(),
@@ -201,7 +274,41 @@ mod tests {
 
     fn compare(results: &[RunResult]) -> Comparison {
         let seeds: Vec<u64> = (1..=results.len() as u64 / 2).collect();
-        compared(["old".into(), "new".into()], &seeds, results)
+        compared(["old".into(), "new".into()], &seeds, results, 1)
+    }
+
+    #[test]
+    fn the_number_of_pairs_doubles_up_to_the_limit() {
+        let rounds = |runs, max_runs| {
+            Plan {
+                seed: 1,
+                runs,
+                max_runs,
+            }
+            .rounds()
+        };
+        assert_eq!(rounds(10, 80), [10, 20, 40, 80]);
+        assert_eq!(rounds(10, 50), [10, 20, 40, 50]);
+        assert_eq!(rounds(10, 10), [10]);
+    }
+
+    #[test]
+    fn a_comparison_is_undecided_until_its_conditions_are() {
+        let pairs = |b: [f64; 3]| {
+            let pairs = b.into_iter().zip(1..);
+            let results = pairs.flat_map(|(b, seed)| [result(seed, Some(100.0), 10), result(seed, Some(b), 10)]);
+            compare(&results.collect::<Vec<_>>())
+        };
+        let condition = |text| Condition::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let faster = pairs([109.0, 110.0, 111.0]);
+        assert!(!faster.undecided(&[]) && !faster.undecided(&[condition("score > +5%")]));
+        assert!(faster.undecided(&[condition("score > +5%"), condition("score > +10%")]));
+        // No run has this value, and more runs do not help.
+        assert!(!faster.undecided(&[condition("mean_response > +5%")]));
+        let unclear = pairs([99.0, 101.0, 100.0]);
+        assert!(unclear.undecided(&[]) && !unclear.undecided(&[condition("score > +5%")]));
+        let one = compare(&[result(1, Some(1.0), 10), result(1, Some(2.0), 10)]);
+        assert!(one.undecided(&[]) && one.undecided(&[condition("score > +5%")]));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::effect::{Conclusion, Effect};
 use super::metric::Metric;
 use super::verdict::{change, verdict};
-use super::{Comparison, Condition};
+use super::{Comparison, Condition, Judgement};
 use crate::experiment::statistics::Estimate;
 use report::fit::{Grid, Surface};
 use report::{Better, Unit};
@@ -84,7 +84,7 @@ fn conclusion_word(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&
 }
 
 /// Returns the comparison and the value of each condition as JSON. Infinite ratios become null.
-pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
+pub fn json(c: &Comparison, conditions: &[(Condition, Option<Judgement>)]) -> Value {
     let side = |estimate: Estimate| json!({ "mean": estimate.mean, "half_width": estimate.half_width });
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let metric = |known: &super::Compared| {
@@ -106,8 +106,13 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
             "shown": conclusion_word(c, &known.metric, effect),
         }))
     };
-    let condition =
-        |(condition, holds): &(Condition, Option<bool>)| json!({ "condition": condition.to_string(), "holds": holds });
+    let condition = |(condition, judgement): &(Condition, Option<Judgement>)| {
+        json!({
+            "condition": condition.to_string(),
+            "holds": judgement.map(|judgement| judgement == Judgement::Holds),
+            "undecided": *judgement == Some(Judgement::Undecided),
+        })
+    };
     json!({
         "a": c.names[0],
         "b": c.names[1],
@@ -115,6 +120,7 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
         "workload": c.workload,
         "seeds": c.seeds,
         "planned_runs": c.planned,
+        "looks": c.looks,
         "verdict": verdict(c).lines().collect::<Vec<_>>(),
         "metrics": c.metrics.iter().filter_map(metric).collect::<Vec<_>>(),
         "failures": { "a": c.failures[0], "b": c.failures[1] },

@@ -12,7 +12,18 @@ pub struct Estimate {
 /// Returns the mean of independent values with a confidence interval from Student's t distribution.
 /// Returns `None` if there are no values.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
-    let half_width = deviation(values).map(|s| student(values.len() - 1) * s / (values.len() as f64).sqrt());
+    estimate_repeated(values, 1)
+}
+
+/// Like [`estimate`], for values that are evaluated up to `looks` times while their number grows.
+/// The intervals of all evaluations contain the true mean with a probability of at least 95 %,
+/// because each of them is wrong with a probability of 5 % / `looks` (Bonferroni's correction).
+pub fn estimate_repeated(values: &[f64], looks: usize) -> Option<Estimate> {
+    let quantile = |df| match looks {
+        0 | 1 => student(df),
+        _ => student_quantile(df, 1.0 - 0.05 / looks as f64),
+    };
+    let half_width = deviation(values).map(|s| quantile(values.len() - 1) * s / (values.len() as f64).sqrt());
     Some(Estimate {
         mean: mean(values)?,
         half_width,
@@ -79,6 +90,46 @@ pub fn student(degrees_of_freedom: usize) -> f64 {
     TABLE.get(df - 1).copied().unwrap_or(beyond)
 }
 
+/// Returns the number `t` such that a value of Student's t distribution is between `-t` and `t` with
+/// this probability. Above 10 000 degrees of freedom, the result is that for 10 000.
+fn student_quantile(degrees_of_freedom: usize, probability: f64) -> f64 {
+    let df = degrees_of_freedom.clamp(1, 10_000);
+    let (mut low, mut high) = (0.0, 1.0);
+    while student_within(df, high) < probability {
+        high *= 2.0;
+    }
+    // Each step halves the interval, and 60 steps exceed the precision of the numbers.
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if student_within(df, middle) < probability {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}
+
+/// Returns the probability that a value of Student's t distribution is between `-t` and `t`, from
+/// the finite series for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4).
+fn student_within(df: usize, t: f64) -> f64 {
+    let angle = (t / (df as f64).sqrt()).atan();
+    let square = angle.cos().powi(2);
+    // The series has terms with the exponents 0, 2, 4, ... or 1, 3, 5, ... up to df - 2.
+    let series = |first: f64, from: usize| {
+        let (mut sum, mut term) = (0.0, first);
+        for exponent in (from..df.saturating_sub(1)).step_by(2) {
+            sum += term;
+            term *= square * (exponent + 1) as f64 / (exponent + 2) as f64;
+        }
+        sum
+    };
+    match df % 2 {
+        0 => angle.sin() * series(1.0, 0),
+        _ => (angle + angle.sin() * series(angle.cos(), 1)) * std::f64::consts::FRAC_2_PI,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +143,32 @@ mod tests {
         assert_eq!(estimate(&[7.0]).expect("there are values").half_width, None);
         assert_eq!(estimate(&[]), None);
         assert!((student(60) - 2.000).abs() < 1e-3 && (student(31) - 2.0395).abs() < 1e-3);
+    }
+
+    #[test]
+    fn quantiles_of_any_probability_agree_with_tables() {
+        for df in 1..=30 {
+            assert!(
+                (student_quantile(df, 0.95) - student(df)).abs() < 6e-4,
+                "{df} degrees of freedom"
+            );
+        }
+        // From a table of the distribution, for a two-sided probability of 99 % and 99.9 %.
+        for (df, probability, quantile) in [
+            (1, 0.99, 63.657),
+            (2, 0.99, 9.925),
+            (9, 0.99, 3.250),
+            (10, 0.999, 4.587),
+            (39, 0.99, 2.708),
+            (100_000, 0.99, 2.576),
+        ] {
+            assert!((student_quantile(df, probability) - quantile).abs() < 1e-3, "{df}");
+        }
+        // With three evaluations, an interval is wrong with a probability of 5 % / 3.
+        let values = [1.0, 2.0, 3.0, 4.0];
+        let [once, thrice] = [1, 3].map(|looks| estimate_repeated(&values, looks).and_then(|e| e.half_width));
+        assert_eq!(once, estimate(&values).and_then(|e| e.half_width));
+        assert!(thrice > once.map(|half| 1.5 * half) && thrice < once.map(|half| 1.6 * half));
     }
 
     #[test]

@@ -120,3 +120,97 @@ fn a_failed_policy_gives_status_1_and_an_invalid_condition_status_2() {
         ran.stderr
     );
 }
+
+#[test]
+fn the_number_of_pairs_doubles_while_a_condition_is_undecided() {
+    let fifo = path("policies/fifo.bpf.c");
+    let load = [
+        "-m",
+        "smp4",
+        "-w",
+        "closed:n=10,compute=2ms,think=1ms,compute_dist=M,think_dist=M",
+    ];
+    let compare = |more: &[&str]| {
+        let words = [&["compare", &fifo, &fifo, "--for", "50ms", "--json"], &load[..], more].concat();
+        let ran = windtunnel(&words);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("the text is valid JSON");
+        let pairs = json["seeds"].as_array().map_or(0, Vec::len);
+        let one = &json["fail_if"][0];
+        (ran.status, pairs, one["holds"] == true, one["undecided"] == true)
+    };
+    // A shorter slice increases the number of switches by 1 or 2 percent, which is less than the
+    // noise of ten pairs of runs.
+    let shorter = [
+        "--set",
+        "A:slice_ns=5000000",
+        "--set",
+        "B:slice_ns=3000000",
+        "--fail-if",
+        "switches > 0%",
+    ];
+    let with = |more: &[&str]| compare(&[&shorter[..], more].concat());
+    assert_eq!(with(&["--runs", "10"]), (0, 10, false, true));
+    assert_eq!(with(&["--runs", "10", "--max-runs", "40"]), (1, 40, true, false));
+    // The limit of 200 % is far from the interval, so the first pairs decide.
+    let far = [
+        "--set",
+        "B:slice_ns=3000000",
+        "--fail-if",
+        "switches > +200%",
+        "--max-runs",
+        "40",
+    ];
+    assert_eq!(compare(&far), (0, 10, false, false));
+    // This difference is much smaller than the noise. No round decides whether the change is above
+    // 0, and the condition does not hold.
+    let noise = [
+        "--set",
+        "A:slice_ns=5000000",
+        "--set",
+        "B:slice_ns=4500000",
+        "--fail-if",
+        "switches > 0%",
+    ];
+    let noise = [&noise[..], &["--runs", "5", "--max-runs", "12"]].concat();
+    assert_eq!(compare(&noise), (0, 12, false, true));
+}
+
+#[test]
+fn without_conditions_the_number_of_pairs_depends_on_the_score() {
+    let fifo = path("policies/fifo.bpf.c");
+    let load = [
+        "-m",
+        "smp4",
+        "-w",
+        "closed:n=10,compute=2ms,think=1ms,compute_dist=M,think_dist=M",
+    ];
+    let words = [
+        &[
+            "compare",
+            "eevdf",
+            &fifo,
+            "--for",
+            "20ms",
+            "--runs",
+            "2",
+            "--max-runs",
+            "5",
+        ],
+        &load[..],
+    ];
+    let ran = windtunnel(&words.concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    for part in [
+        "5 pairs of runs; the confidence intervals are corrected for up to 3 evaluations",
+        "--runs 2 --max-runs 5",
+    ] {
+        assert!(ran.stdout.contains(part), "no '{part}' in:\n{}", ran.stdout);
+    }
+    let ran = windtunnel(&["compare", "eevdf", "eevdf", "--runs", "10", "--max-runs", "5"]);
+    assert_eq!(ran.status, 2);
+    assert!(
+        ran.stderr.contains("--max-runs 5: the number is below --runs 10"),
+        "{}",
+        ran.stderr
+    );
+}

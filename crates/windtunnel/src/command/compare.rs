@@ -27,7 +27,7 @@ fn after_help() -> String {
     format!(
         "\
 A condition of --fail-if is METRIC OPERATOR AMOUNT. It describes a change from A to B:
-  operators   > >= < <=
+  operators   > >= < <=, or worse: 'score worse 3%' holds if the score gets worse by more than 3 %
   amounts     +5% or -5% (of A), 1.5x (times A), or a difference: +20us for times, +1pp (percentage
               point) for busy and overhead, +1000 for counts and scores
   metrics     {metrics}
@@ -63,7 +63,7 @@ pub struct Args {
     /// Number of runs at the same time [default: number of CPUs]
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
-    /// Exit with status 1 if this condition holds, for example 'p99_wakeup > +5%'; can be repeated
+    /// Exit with status 1 if this condition holds, for example 'score worse 3%'; can be repeated
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<String>,
     /// Print the comparison as JSON

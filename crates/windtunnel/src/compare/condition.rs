@@ -5,7 +5,10 @@
 //!
 //! ```text
 //! condition = metric ( ">" | ">=" | "<" | "<=" ) amount
-//! amount    = ["+" | "-"] number ( "%" | "ns" | "us" | "ms" | "s" | "pp" | "" )  |  number "x"
+//!           | metric "worse" loss
+//! amount    = ["+" | "-"] number unit  |  number "x"
+//! loss      = number unit
+//! unit      = "%" | "ns" | "us" | "ms" | "s" | "pp" | ""
 //! ```
 //!
 //! | amount | meaning |
@@ -16,13 +19,17 @@
 //! | `+1pp` | difference B - A in percentage points, for a metric that is a percentage |
 //! | `+1000` | difference B - A, for a metric that is a count or a score |
 //!
+//! `worse` depends on the direction in which the metric is better. For `score`, the workload
+//! determines this direction: `score worse 3%` is `score > +3%` for hackbench, whose score is a
+//! time, and `score < -3%` for a workload whose score is a rate.
+//!
 //! A condition holds only if the whole 95 % confidence interval of the change satisfies it. Random
 //! variation between the seeds therefore rarely makes a condition hold.
 
 use super::effect::Effect;
 use super::metric::{self, Metric};
 use crate::error::Error;
-use report::Unit;
+use report::{Better, Unit};
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +38,8 @@ enum Operator {
     AtLeast,
     Below,
     AtMost,
+    /// Worse by more than the amount. The amount is that of a rise.
+    Worse,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,11 +118,16 @@ impl Condition {
             .map_err(|hint| reader.error(at, format_args!("there is no metric '{name}'")).hint(hint))?;
         reader.skip_blanks();
         let at = reader.at;
-        let operator = match reader.take(|c| "<>=!".contains(c)) {
+        let operator = match reader.take(|c| "<>=!".contains(c) || c.is_ascii_alphabetic()) {
             ">" => Operator::Above,
             ">=" => Operator::AtLeast,
             "<" => Operator::Below,
             "<=" => Operator::AtMost,
+            "worse" if metric.figure.unit == Unit::Score || metric.figure.better.is_some() => Operator::Worse,
+            "worse" => {
+                let message = format!("neither higher nor lower values of {} are worse", metric.name);
+                return Err(reader.error(at, message).hint("use >, >=, < or <="));
+            }
             other => {
                 let found = if other.is_empty() {
                     String::new()
@@ -121,12 +135,12 @@ impl Condition {
                     format!(", not '{other}'")
                 };
                 return Err(reader
-                    .error(at, format_args!("expected >, >=, < or <={found}"))
-                    .hint("for example 'p99_wakeup > +5%'"));
+                    .error(at, format_args!("expected >, >=, <, <= or worse{found}"))
+                    .hint("for example 'p99_wakeup > +5%' or 'score worse 3%'"));
             }
         };
         reader.skip_blanks();
-        let amount = parse_amount(&mut reader, &metric)?;
+        let amount = parse_amount(&mut reader, &metric, operator == Operator::Worse)?;
         reader.skip_blanks();
         if reader.at < text.len() {
             return Err(reader
@@ -142,11 +156,14 @@ impl Condition {
     }
 
     /// Compares the confidence interval with the limit. With a single pair of runs there is no
-    /// interval, so the value itself is compared.
-    pub fn judge(&self, effect: &Effect) -> Judgement {
+    /// interval, so the value itself is compared. `better` is the direction of better values, which
+    /// only the operator `worse` needs.
+    pub fn judge(&self, effect: &Effect, better: Option<Better>) -> Judgement {
+        let falls = self.operator == Operator::Worse && better == Some(Better::Higher);
         let (interval, limit) = match self.amount {
-            Amount::Ratio(ratio) => (&effect.ratio, ratio),
-            Amount::Difference(difference) => (&effect.difference, difference),
+            // The ratio 1 - x is as far below 1 as the ratio 1 + x is above it.
+            Amount::Ratio(ratio) => (&effect.ratio, if falls { 2.0 - ratio } else { ratio }),
+            Amount::Difference(amount) => (&effect.difference, if falls { -amount } else { amount }),
         };
         let (low, high) = interval.ends();
         // Whether each end of the interval satisfies the condition.
@@ -155,6 +172,7 @@ impl Condition {
             Operator::AtLeast => end >= limit,
             Operator::Below => end < limit,
             Operator::AtMost => end <= limit,
+            Operator::Worse => (end > limit) != falls && end != limit,
         });
         match ends {
             [true, true] => Judgement::Holds,
@@ -164,14 +182,19 @@ impl Condition {
     }
 }
 
-fn parse_amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
+/// Parses an amount. With `is_loss`, the amount has no sign and is no ratio, because `worse` says in
+/// which direction the metric changes.
+fn parse_amount(reader: &mut Reader, metric: &Metric, is_loss: bool) -> Result<Amount, Error> {
     let at = reader.at;
     let sign = reader.take(|c| c == '+' || c == '-');
     let digits = reader.take(|c| c.is_ascii_digit() || c == '.');
     let number: f64 = match digits.parse() {
-        Ok(number) if sign.len() <= 1 => number,
+        Ok(number) if sign.len() <= usize::from(!is_loss) => number,
         _ => {
-            let hint = "for example +5%, -2.5%, 1.5x or +20us";
+            let hint = match is_loss {
+                true => "for example 'score worse 3%': an amount after worse has no sign",
+                false => "for example +5%, -2.5%, 1.5x or +20us",
+            };
             return Err(reader.error(at, "expected an amount of change").hint(hint));
         }
     };
@@ -187,7 +210,7 @@ fn parse_amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
     let time = |ns: f64| is_time.then_some(Amount::Difference(number * ns));
     let found = match unit {
         "%" => Some(Amount::Ratio(1.0 + number / 100.0)),
-        "x" if sign.is_empty() => Some(Amount::Ratio(number)),
+        "x" if sign.is_empty() && !is_loss => Some(Amount::Ratio(number)),
         "ns" => time(1.0),
         "us" => time(1e3),
         "ms" => time(1e6),
@@ -197,10 +220,11 @@ fn parse_amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
         _ => None,
     };
     found.ok_or_else(|| {
+        let ratio = if is_loss { "" } else { "x (without a sign), " };
         let fits = match (is_time, is_percent) {
-            (true, _) => "%, x (without a sign), ns, us, ms or s",
-            (_, true) => "%, x (without a sign) or pp (percentage points)",
-            (false, false) => "%, x (without a sign) or no unit",
+            (true, _) => "ns, us, ms or s",
+            (_, true) => "pp (percentage points)",
+            (false, false) => "no unit",
         };
         let written = if unit.is_empty() {
             "a number without a unit"
@@ -209,7 +233,10 @@ fn parse_amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
         };
         reader.error(
             unit_at,
-            format_args!("{written} does not fit the metric {}: expected {fits}", metric.name),
+            format_args!(
+                "{written} does not fit the metric {}: expected %, {ratio}{fits}",
+                metric.name
+            ),
         )
     })
 }
@@ -227,7 +254,7 @@ mod tests {
     fn holds(condition: &str, pairs: &[(f64, f64)]) -> bool {
         let condition = Condition::parse(condition).unwrap_or_else(|error| panic!("{error}"));
         let effect = Effect::from_pairs(pairs, 1).expect("the list of pairs is not empty");
-        condition.judge(&effect) == Judgement::Holds
+        condition.judge(&effect, condition.metric.figure.better) == Judgement::Holds
     }
 
     #[test]
@@ -244,12 +271,44 @@ mod tests {
             ("score < +7%", Judgement::DoesNotHold),
         ] {
             let parsed = Condition::parse(condition).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(parsed.judge(&effect), expected, "{condition}");
+            assert_eq!(parsed.judge(&effect, None), expected, "{condition}");
         }
         // With more evaluations, the interval is wider: 1.062 to 1.139 for three of them.
         let wider = Effect::from_pairs(&pairs, 3).expect("the list of pairs is not empty");
         let condition = Condition::parse("score > +7%").unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(condition.judge(&wider), Judgement::Undecided);
+        assert_eq!(condition.judge(&wider, None), Judgement::Undecided);
+    }
+
+    #[test]
+    fn worse_means_the_direction_of_the_metric() {
+        let judge = |text: &str, pairs: &[(f64, f64)], better| {
+            let effect = Effect::from_pairs(pairs, 1).expect("the list of pairs is not empty");
+            let condition = Condition::parse(text).unwrap_or_else(|error| panic!("{error}"));
+            condition.judge(&effect, Some(better))
+        };
+        let rise = [(100.0, 105.9), (100.0, 106.0), (100.0, 106.1)];
+        let fall = [(100.0, 94.1), (100.0, 94.0), (100.0, 93.9)];
+        let unclear = [(100.0, 90.0), (100.0, 97.0), (100.0, 104.0)];
+        for (condition, pairs, lower, higher) in [
+            ("score worse 5%", rise, Judgement::Holds, Judgement::DoesNotHold),
+            ("score worse 5%", fall, Judgement::DoesNotHold, Judgement::Holds),
+            ("score worse 7%", rise, Judgement::DoesNotHold, Judgement::DoesNotHold),
+            ("score worse 7%", fall, Judgement::DoesNotHold, Judgement::DoesNotHold),
+            ("score worse 6%", rise, Judgement::Undecided, Judgement::DoesNotHold),
+            ("score worse 3%", unclear, Judgement::Undecided, Judgement::Undecided),
+            ("score worse 5", fall, Judgement::DoesNotHold, Judgement::Holds),
+            ("score worse 5", rise, Judgement::Holds, Judgement::DoesNotHold),
+        ] {
+            assert_eq!(judge(condition, &pairs, Better::Lower), lower, "{condition}");
+            assert_eq!(judge(condition, &pairs, Better::Higher), higher, "{condition}");
+        }
+        // A change by exactly the amount is not worse by more than the amount.
+        let same = [(100.0, 100.0), (100.0, 100.0)];
+        for better in [Better::Lower, Better::Higher] {
+            assert_eq!(judge("score worse 0%", &same, better), Judgement::DoesNotHold);
+        }
+        assert!(holds("p99_wakeup worse 20us", &[(1000.0, 25_000.0)]));
+        assert!(!holds("p99_wakeup worse 20us", &[(25_000.0, 1000.0)]));
     }
 
     #[test]
@@ -285,7 +344,19 @@ mod tests {
             ("p99_wakup > 5%", 1, "did you mean 'p99_wakeup'"),
             ("> 5%", 1, "expected the name of a metric"),
             ("score = 5%", 7, "not '='"),
-            ("score 5%", 7, "expected >, >=, < or <="),
+            ("score 5%", 7, "expected >, >=, <, <= or worse"),
+            ("score worst 5%", 7, "expected >, >=, <, <= or worse, not 'worst'"),
+            ("score worse +5%", 13, "expected an amount"),
+            (
+                "score worse 2x",
+                14,
+                "x does not fit the metric score: expected %, no unit",
+            ),
+            (
+                "switches worse 5%",
+                10,
+                "neither higher nor lower values of switches are worse",
+            ),
             ("score > ", 9, "expected an amount"),
             ("score > five", 9, "expected an amount"),
             ("score > 5us", 10, "us does not fit the metric score"),

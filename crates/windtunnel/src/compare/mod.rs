@@ -92,7 +92,8 @@ impl Comparison {
 
     /// Returns the judgement of a condition, or `None` if a run has no value of its metric.
     pub fn judge(&self, condition: &Condition) -> Option<Judgement> {
-        Some(condition.judge(self.effect(&condition.metric)?))
+        let effect = self.effect(&condition.metric)?;
+        Some(condition.judge(effect, self.better(&condition.metric)))
     }
 
     /// Returns whether more pairs of runs could change the conclusion: a condition is undecided, or,

@@ -214,3 +214,29 @@ fn without_conditions_the_number_of_pairs_depends_on_the_score() {
         ran.stderr
     );
 }
+
+#[test]
+fn worse_is_a_longer_time_or_a_lower_rate() {
+    let (fifo, percpu) = (path("policies/fifo.bpf.c"), path("policies/percpu.bpf.c"));
+    let status = |words: &[&str]| {
+        let more = [
+            "compare",
+            "--for",
+            "300ms",
+            "--runs",
+            "4",
+            "--fail-if",
+            "score worse 0.5%",
+        ];
+        windtunnel(&[&more[..], words].concat()).status
+    };
+    // The score of hackbench is a time, and fifo needs less time than percpu.
+    let hackbench = ["-m", "smp4", "-w", "hackbench:groups=1,loops=30"];
+    assert_eq!(status(&[&[&*fifo, &*percpu], &hackbench[..]].concat()), 1);
+    assert_eq!(status(&[&[&*percpu, &*fifo], &hackbench[..]].concat()), 0);
+    // The score of closed is a rate, and many switches make it lower.
+    let closed = ["-m", "up", "-w", "closed:n=3,compute=2ms,think=1ms"];
+    let closed = [&[&*fifo, &*fifo], &closed[..]].concat();
+    assert_eq!(status(&[&closed[..], &["--set", "B:slice_ns=100000"]].concat()), 1);
+    assert_eq!(status(&[&closed[..], &["--set", "A:slice_ns=100000"]].concat()), 0);
+}

@@ -1,30 +1,62 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Checks and compares schedulers for CI, and writes the result in three formats.
+"""Checks a changed scheduler against its baseline for CI, and writes the result in several formats.
 
-usage: verdict.py --new NEW.bpf.o [--old OLD.bpf.o] [--machine M] [--workload W] [--runs N]
-                  [--fail-if CONDITION]... [--idle TIME] [--starvation TIME] [--output DIR]
+usage: verdict.py --source MY.bpf.c --base COMMIT [--head COMMIT] [--build COMMAND] [OPTION]...
+       verdict.py --new NEW.bpf.o [--old OLD.bpf.o] [OPTION]...
 
-The directory contains verdict.md (Markdown), junit.xml (JUnit) and results.sarif (SARIF 2.1.0). The
-exit status is 0 if everything holds, 1 if a check fails, and 2 if an input is wrong. Without --old,
-the baseline of the comparison is eevdf.
+With --source, the script compiles the scheduler as it is in two commits of the repository in the
+current directory. Otherwise it compares two objects. The baseline of --new is eevdf by default.
 
-It needs only the command windtunnel; the variable WINDTUNNEL names another one.
+The matrix of the comparison is each --machine with each --workload. A change fails if a condition
+of --fail-if holds somewhere in the matrix, and holds again with other seeds. It also fails if the
+new object does not compile or load, or breaks a rule that the baseline does not break.
+
+The directory of --output then contains verdict.md (Markdown, with the first decision that differs),
+junit.xml (JUnit), results.sarif (SARIF 2.1.0), and report.html (the page of a run of both).
+
+The exit status is 0 if the change passes, 1 if a check fails, and 2 if an input is wrong. The script
+needs the command windtunnel; the variable WINDTUNNEL names another one. --source also needs git and
+clang.
 """
 
 import argparse
+import filecmp
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as xml
+import tempfile
 from pathlib import Path
+
+import building
+import formats
 
 # Position in the source of a policy, as in the messages of the command.
 SOURCE = re.compile(r"(?P<file>[\w./-]+\.(?:c|h)):(?P<line>\d+)")
 # Control characters that XML cannot contain.
 FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+# The default matrix. Computing times, pauses and arrivals are random, so that each seed is another
+# load. The score of hackbench is a time, that of closed a rate, that of open a mean response time.
+MACHINES = ["hybrid", "numa32"]
+WORKLOADS = [
+    "hackbench:groups=4,loops=50",
+    "closed:n=48,compute=2ms,think=3ms,compute_dist=M,think_dist=M",
+    "closed:n=40,compute=10ms,compute_dist=M,footprint=6m",
+    "open:interarrival=150us,work=1500us,service=H2",
+]
+LENGTH = "200ms"
+CONDITIONS = ["score worse 3%", "p99_wakeup worse 10%", "mean_response worse 5%", "overhead worse 1pp"]
+# First seed of the runs that confirm a condition.
+FRESH_SEED = 1_000_001
+# A broken rule is the baseline's own fault if the baseline breaks it with one of these seeds. The new
+# object is checked with the first seed.
+SEEDS = range(1, 6)
+# Lines of the first divergence that the verdict shows.
+DIVERGENCE_LINES = 80
 
 
 class Check:
@@ -33,150 +65,236 @@ class Check:
     def __init__(self, rule, name, holds, text, source=None):
         self.rule, self.name, self.holds, self.text = rule, name, holds, FORBIDDEN.sub("?", text.strip())
         found = SOURCE.search(source or "")
-        self.file, self.line = (found["file"], int(found["line"])) if found else (None, None)
+        self.file, self.line = (os.path.normpath(found["file"]), int(found["line"])) if found else (None, None)
+
+
+class Place:
+    """A machine and a workload of the matrix, with the results there."""
+
+    def __init__(self, machine, workload, length):
+        self.machine, self.workload, self.name = machine, workload, f"{workload} on {machine}"
+        self.inputs = ["--machine", machine, "--workload", workload, *(["--for", length] if length else [])]
+        self.checks, self.comparison, self.metrics = [], None, []
 
 
 def command(*words):
     """Runs the command, and returns its exit status and its output. Wrong inputs end the script."""
-    done = subprocess.run([os.environ.get("WINDTUNNEL", "windtunnel"), *words], capture_output=True, text=True)
+    words = [os.environ.get("WINDTUNNEL", "windtunnel"), *map(str, words)]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True)
+    except FileNotFoundError:
+        building.fatal(f"{words[0]}: the command does not exist; install windtunnel, or set the variable WINDTUNNEL")
     if done.returncode not in (0, 1):
-        sys.stderr.write(done.stdout + done.stderr)
-        sys.exit(2)
+        building.fatal(done.stdout + done.stderr)
     return done.returncode, done.stdout, done.stderr
 
 
 def loads(policy):
     status, out, err = command("check", policy)
-    text = out + err
-    return Check("loads", f"{policy} loads", status == 0, text, text)
+    return Check("loads", f"{policy.name if isinstance(policy, Path) else policy} loads", status == 0, out + err, out + err)
 
 
-def runs(policy, inputs):
-    status, out, err = command("run", policy, *inputs, "--check", "--json", "-")
+def sanitized(policy, inputs, seed):
+    """Runs a policy in the sanitizer. Returns the failure as a pair of its kind and its text, with
+    the position in the source, or None."""
+    _, out, _ = command("run", policy, *inputs, "--seed", seed, "--check", "--json", "-")
     [result] = json.loads(out)
+    if result["status"] == "ran":
+        return {}
     end = result.get("exit") or {}
-    text = "ran" if status == 0 else f"{result['status']}: {end.get('reason', '')}: {end.get('message', '')}"
-    return Check("sanitizer", f"{policy} runs in the sanitizer", status == 0, text, end.get("source"))
+    text = f"{result['status']}: {end.get('reason', '')}: {end.get('message', '')}"
+    return {(result["status"], end.get("reason")): (text, end.get("source"))}
 
 
-def holds(policy, inputs, limits):
-    status, out, err = command("invariants", policy, *inputs, *limits)
-    text = out + err
-    return Check("invariants", f"{policy}: no CPU idles while a task waits, and no task starves", status == 0, text, text)
+def violated(policy, inputs, seed, limits):
+    """Returns the violated invariants, with the first violation of each."""
+    _, out, _ = command("invariants", policy, *inputs, "--seed", seed, *limits, "--json")
+    [found] = json.loads(out)
+    return {one["invariant"]: (f"{one['about']}\n{one['drawing'] or ''}\nrepeat: {one['command'] or ''}", None)
+            for one in found["invariants"] if one["violations"]}  # fmt: skip
 
 
-def compared(old, new, inputs, conditions, number):
-    """Returns a check for each condition, and the comparison."""
-    words = [word for condition in conditions for word in ("--fail-if", condition)]
-    _, out, _ = command("compare", old, new, *inputs, "--runs", str(number), *words, "--json")
-    found = json.loads(out)
+def own_faults(rule, name, place, old, new, broken):
+    """Returns a check that the new object breaks no rule which the baseline keeps, and a note about
+    rules that both break. `broken` takes a policy and a seed, and returns the broken rules."""
+    faults, known = broken(new, SEEDS[0]), []
+    for seed in SEEDS if old is not None else []:
+        if all(fault in known for fault in faults):
+            break
+        known += broken(old, seed)
+    new_faults = {fault: text for fault, text in faults.items() if fault not in known}
+    text = "\n\n".join(text for text, _ in new_faults.values()) or "holds"
+    source = next((source for _, source in new_faults.values() if source), text)
+    notes = [f"{place.name}: {(text.splitlines() or [''])[0]}: the baseline has this fault, too"
+             for fault, (text, _) in faults.items() if fault in known]  # fmt: skip
+    if notes:
+        name = f"{name} (except for faults of the baseline)"
+    return Check(rule, f"{place.name}: {name}", not new_faults, text, source), notes
+
+
+def compared(place, old, new, conditions, pairs, notes):
+    """Compares both objects in a place, and adds a check for each condition to the place."""
+
+    def compare(a, b, conditions, *more):
+        words = [word for condition in conditions for word in ("--fail-if", condition)]
+        return json.loads(command("compare", a, b, *place.inputs, *more, *words, "--json")[1])
+
+    def failed(side):
+        return found["failures"][side] + found["lost_tasks"][side]
+
+    place.comparison = found = compare(old, new, conditions, *pairs)
+    place.metrics = list(dict.fromkeys(condition.split()[0].rstrip("<>=") for condition in conditions))
     verdict = "\n".join(found["verdict"])
-    checks = []
-    for one in found["fail_if"]:
-        text = {True: "holds", False: "does not hold"}.get(one["holds"], "cannot be evaluated")
-        checks.append(Check("compare", f"fail if {one['condition']}", one["holds"] is False, f"{text}\n{verdict}"))
-    failures = [text for side in "ab" for text in found["failures"][side] + found["lost_tasks"][side]]
-    if failures:
-        checks.append(Check("compare", "all runs of the comparison succeed", False, "\n".join(failures), "\n".join(failures)))
-    return checks, found
+    if failed("a"):
+        notes.append(f"{place.name}: the baseline fails, so there is no comparison: {failed('a')[0]}")
+    if failed("b") and not failed("a"):
+        text = "\n".join(failed("b"))
+        place.checks.append(Check("compare", f"{place.name}: all runs succeed", False, text, text))
+    if found["failures"]["a"] or found["failures"]["b"]:
+        return
+    results = {one["condition"]: one for one in found["fail_if"]}
+    held = [name for name, one in results.items() if one["holds"]]
+    again = compare(old, new, held, "--seed", FRESH_SEED, *pairs) if held else {"fail_if": []}
+    confirmed = {one["condition"] for one in again["fail_if"] if one["holds"]}
+    for name, one in results.items():
+        text, holds = "does not hold", False
+        if one["undecided"]:
+            text = f"undecided after {len(found['seeds'])} pairs of runs, so it does not hold"
+        if name in held:
+            holds = name in confirmed
+            text = "holds, also with other seeds" if holds else "holds, but not with other seeds"
+        if one["holds"] is None:
+            [alone] = compare(old, old, [name], "--runs", "1")["fail_if"]
+            if alone["holds"] is None:
+                continue
+            text, holds = "cannot be evaluated: a run of the new object has no such number", True
+        place.checks.append(Check("compare", f"{place.name}: fail if {name}", not holds, f"{text}\n{verdict}"))
 
 
-def escaped(text):
-    """Returns a text that Markdown shows as it is, also in the cell of a table."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text).replace("\n", " ")
-
-
-def fenced(text):
-    fence = "`" * (max([2, *map(len, re.findall("`+", text))]) + 1)
-    return f"{fence}text\n{text}\n{fence}"
-
-
-def markdown(checks, comparison):
-    failed = [check for check in checks if not check.holds]
-    head = f"## windtunnel: {len(failed)} of {len(checks)} checks failed" if failed else "## windtunnel: all checks passed"
-    lines = [head, ""]
-    if comparison:
-        lines += [escaped(line) if index == 0 else f"- {escaped(line.removeprefix('- '))}"
-                  for index, line in enumerate(comparison["verdict"])]  # fmt: skip
-        lines += ["", "| figure | A | B | change | 95 % CI | B is |", "|---|---:|---:|---:|---|---|"]
-        number = lambda value: "" if value is None else f"{value:+.1f} %"
-        for metric in comparison["metrics"]:
-            low, high = metric["change_percent_low"], metric["change_percent_high"]
-            interval = f"{number(low)} to {number(high)}" if low is not None and high is not None else ""
-            cells = [metric["name"], f"{metric['a']['mean']:.6g}", f"{metric['b']['mean']:.6g}",
-                     number(metric["change_percent"]), interval, metric["shown"] or ""]  # fmt: skip
-            lines.append("| " + " | ".join(map(escaped, cells)) + " |")
-        lines.append("")
-    lines += ["| check | result |", "|---|---|"]
-    lines += [f"| {escaped(check.name)} | {'passed' if check.holds else '**failed**'} |" for check in checks]
-    for check in failed:
-        lines += ["", f"### {escaped(check.name)}", "", fenced(check.text)]
-    return "\n".join(lines) + "\n"
-
-
-def junit(checks):
-    failures = str(sum(not check.holds for check in checks))
-    suite = xml.Element("testsuite", name="windtunnel", tests=str(len(checks)), failures=failures)
-    for check in checks:
-        case = xml.SubElement(suite, "testcase", classname=f"windtunnel.{check.rule}", name=check.name)
-        if not check.holds:
-            failure = xml.SubElement(case, "failure", message=check.text.split("\n")[0])
-            failure.text = check.text
-    suites = xml.Element("testsuites")
-    suites.append(suite)
-    return xml.tostring(suites, encoding="unicode", xml_declaration=True)
-
-
-RULES = {
-    "loads": "The object loads into the simulated kernel",
-    "sanitizer": "The policy keeps the rules of the kernel's verifier",
-    "invariants": "No CPU idles while a task waits, and no task starves",
-    "compare": "The policy is not worse than its baseline",
-}
-
-
-def sarif(checks, policy):
-    results = []
-    for check in checks:
-        if check.holds:
+def first_divergence(places, old, new):
+    """Returns a text about the first decision that differs, and its place. Places with failed checks
+    come first."""
+    for place in sorted(places, key=lambda place: all(check.holds for check in place.checks)):
+        _, out, _ = command("diff", old, new, *place.inputs, "--json")
+        found = json.loads(out)
+        if found["first"] is None:
             continue
-        # GitHub shows only results with a position. If no source line is known, the position is
-        # line 1 of the object.
-        place = {"artifactLocation": {"uri": check.file or policy}, "region": {"startLine": check.line or 1}}
-        results.append({"ruleId": check.rule, "level": "error", "message": {"text": f"{check.name}\n{check.text}"},
-                        "locations": [{"physicalLocation": place}]})  # fmt: skip
-    rules = [{"id": rule, "shortDescription": {"text": text}} for rule, text in RULES.items()]
-    driver = {"name": "windtunnel", "rules": rules}
-    run = {"tool": {"driver": driver}, "results": results}
-    return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+        lines = command("diff", old, new, *place.inputs, "--window", "5ms")[1].splitlines()
+        if len(lines) > DIVERGENCE_LINES:
+            lines = [*lines[:DIVERGENCE_LINES], f"... {len(lines) - DIVERGENCE_LINES} more lines"]
+        return f"The first decision that differs: {place.name}\n" + "\n".join(lines), place
+    return "No decision differs", None
+
+
+def report(place, old, new, file):
+    """Writes the page of a run of both policies."""
+    words = [*place.inputs, "--html", file]
+    command("run", old, new, *words) if old is not None else command("run", new, *words)
+
+
+def built(args, folder, checks, notes):
+    """Compiles the source in both commits. Returns the old and the new object, or None for each that
+    cannot be made."""
+    headers = folder / "headers"
+    command("init", headers)
+    objects = []
+    for commit, side in ((args.base, "old"), (args.head, "new")):
+        made, messages = None, f"{args.source}: the commit {commit} has no such file"
+        if building.has(commit, args.source):
+            tree = folder / side
+            building.extract(commit, tree)
+            made, messages = building.compiled(args.source, tree, args.build, headers)
+        if side == "new":
+            checks.append(Check("compiles", f"{args.source} compiles", made is not None, messages, messages))
+        elif made is None:
+            reason = messages.strip().splitlines()[0]
+            notes.append(f"there is no baseline, so nothing is compared: {reason}")
+        if made is not None:
+            # The policy's name is that of the file, and it selects the profile.
+            kept = args.output / side / made.name
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            made = Path(shutil.copyfile(made, kept))
+        objects.append(made)
+    return objects
+
+
+def policy(text):
+    """Returns a path for the name of a file, and else the text, which is a policy's name."""
+    return Path(text) if "/" in text or text.endswith(".o") else text
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--source", help="source of the scheduler, relative to the current directory")
+    add("--base", help="commit of the baseline")
+    add("--head", default="HEAD", help="commit of the change [default: HEAD]")
+    add("--build", metavar="COMMAND", help="command that makes MY.bpf.o from MY.bpf.c, in place of clang")
+    add("--new", type=policy, help="object of the scheduler, in place of --source")
+    add("--old", type=policy, help="object of the baseline [default: eevdf]")
+    add("--machine", action="append", metavar="M", help=f"can be repeated [default: {' and '.join(MACHINES)}]")
+    add("--workload", action="append", metavar="W", help="can be repeated [default: four random workloads]")
+    add("--for", dest="length", metavar="TIME", help=f"simulated time [default: {LENGTH} for the default workloads]")
+    add("--runs", type=int, default=10, help="pairs of runs of each place [default: 10]")
+    add("--max-runs", type=int, default=80, help="pairs of runs while a condition is undecided [default: 80]")
+    conditions = ", ".join(CONDITIONS).replace("%", "%%")
+    add("--fail-if", action="append", metavar="CONDITION", help=f"can be repeated [default: {conditions}]")
+    add("--idle", default="2ms", help="limit of `windtunnel invariants` [default: 2ms]")
+    add("--starvation", default="500ms", help="limit of `windtunnel invariants` [default: 500ms]")
+    add("--output", type=Path, default=Path("windtunnel-results"), metavar="DIR", help="[default: windtunnel-results]")
+    args = parser.parse_args()
+    if (args.source is None) == (args.new is None):
+        parser.error("give either --source with --base, or --new")
+    if args.source is not None and args.base is None:
+        parser.error("--source needs --base, the commit of the baseline")
+    return args
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--new", required=True)
-    parser.add_argument("--old", default="eevdf")
-    parser.add_argument("--machine", default="numa32")
-    parser.add_argument("--workload", default="mixed.json")
-    parser.add_argument("--for", dest="length")
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--fail-if", action="append", default=[])
-    parser.add_argument("--idle", default="2ms")
-    parser.add_argument("--starvation", default="500ms")
-    parser.add_argument("--output", type=Path, default=Path("windtunnel-results"))
-    args = parser.parse_args()
-    inputs = ["--machine", args.machine, "--workload", args.workload]
-    inputs += ["--for", args.length] if args.length else []
-    checks, comparison = [loads(args.new)], None
-    if checks[0].holds:
-        checks.append(runs(args.new, inputs))
-        checks.append(holds(args.new, inputs, ["--idle", args.idle, "--starvation", args.starvation]))
-        more, comparison = compared(args.old, args.new, inputs, [one for one in args.fail_if if one.strip()], args.runs)
-        checks += more
+    args = arguments()
     args.output.mkdir(parents=True, exist_ok=True)
-    text = markdown(checks, comparison)
+    checks, notes, places, divergence = [], [], [], None
+    with tempfile.TemporaryDirectory(prefix="windtunnel-") as folder:
+        if args.source is None:
+            old, new = args.old or "eevdf", args.new
+        else:
+            old, new = built(args, Path(folder), checks, notes)
+    if new is not None:
+        checks.append(loads(new))
+    if old is not None and old != "eevdf" and not loads(old).holds:
+        notes.append("the baseline does not load, so nothing is compared")
+        old = None
+    if all(check.holds for check in checks):
+        length = args.length or (None if args.workload else LENGTH)
+        workloads = args.workload or WORKLOADS
+        places = [Place(machine, load, length) for machine in args.machine or MACHINES for load in workloads]
+        limits = ["--idle", args.idle, "--starvation", args.starvation]
+        conditions = [one for one in args.fail_if or [] if one.strip()] or CONDITIONS
+        pairs = ["--runs", args.runs, "--max-runs", max(args.runs, args.max_runs)]
+        for place in places:
+            for rule, name, broken in (
+                ("sanitizer", "runs in the sanitizer", lambda policy, seed: sanitized(policy, place.inputs, seed)),
+                ("invariants", "invariants hold", lambda policy, seed: violated(policy, place.inputs, seed, limits)),
+            ):
+                check, more = own_faults(rule, name, place, old, new, broken)
+                place.checks.append(check)
+                notes += more
+            if old is not None:
+                compared(place, old, new, conditions, pairs, notes)
+            checks += place.checks
+        shown = places[0]
+        same = isinstance(old, Path) and isinstance(new, Path) and filecmp.cmp(old, new, shallow=False)
+        if old is not None and not same:
+            divergence, found = first_divergence(places, old, new)
+            shown = found or shown
+        elif same:
+            divergence = "No decision differs: both objects are the same file"
+        report(shown, old, new, args.output / "report.html")
+        notes.append(f"report.html shows {shown.name}")
+    text = formats.markdown(checks, places, notes, divergence)
     (args.output / "verdict.md").write_text(text)
-    (args.output / "junit.xml").write_text(junit(checks))
-    (args.output / "results.sarif").write_text(json.dumps(sarif(checks, args.new), indent=2))
+    (args.output / "junit.xml").write_text(formats.junit(checks))
+    (args.output / "results.sarif").write_text(json.dumps(formats.sarif(checks, args.source or new), indent=2))
     print(text, end="")
     sys.exit(0 if all(check.holds for check in checks) else 1)
 

@@ -21,6 +21,7 @@ SEARCH = dict(
     for_="200ms",
     trials=8,
     held_out_seeds=3,
+    validation_seeds=2,
 )
 
 
@@ -35,12 +36,66 @@ def test_a_search_finds_better_settings_and_measures_them_elsewhere():
     held_out = tuned.held_out["switches:min"]
     assert tuned.optimism["switches:min"] == pytest.approx(gain.percent - held_out.percent)
     assert "optimism of the search" in str(tuned) and "other machines and seeds" in str(tuned)
+    [confirmed] = [one for one in tuned.finalists if one["confirmed"]]
+    assert confirmed["settings"] == tuned.settings and confirmed["validation_seeds"] == 8 * 2
+    assert confirmed["validated"]["switches:min"].low > 0 and ", confirmed" in str(tuned)
+    assert {one["validation_seeds"] for one in tuned.finalists if not one["confirmed"]} <= {2, 4, 8}
     # The gains are those of the chosen settings.
     runs = [
         package.run("fifo", machine="smp8", workload=SEARCH["workloads"][0], for_="200ms", seed=3, set=settings)
         for settings in ({}, tuned.settings)
     ]
     assert runs[1].context_switches < runs[0].context_switches
+
+
+# Slices of about the same length differ by luck only.
+LUCK = {
+    **SEARCH, "machines": ["smp4"], "workloads": ["closed:n=10,compute=2ms,think=1ms,compute_dist=M,think_dist=M"],
+    "params": {"slice_ns": (4_000_000, 6_000_000)}, "objectives": ["p99_wakeup"], "for_": "50ms", "seeds": 1,
+}  # fmt: skip
+
+
+def test_the_defaults_are_kept_if_fresh_seeds_do_not_confirm_a_gain():
+    lucky = package.tune("fifo", **{**LUCK, "validation_seeds": 0})
+    assert lucky.settings and lucky.gains["p99_wakeup"].percent > 0 and lucky.finalists == []
+    tuned = package.tune("fifo", **{**LUCK, "validation_seeds": 4})
+    assert tuned.settings == {} and tuned.set_options == ""
+    assert tuned.finalists[0]["settings"] == lucky.settings
+    assert tuned.finalists[0]["search"]["p99_wakeup"] == pytest.approx(lucky.gains["p99_wakeup"].percent)
+    assert not any(one["confirmed"] for one in tuned.finalists)
+    assert max(one["validation_seeds"] for one in tuned.finalists) == 32
+    assert "chosen: the default settings; no others were better with confidence" in str(tuned)
+    assert tuned.gains["p99_wakeup"].percent == tuned.held_out_seeds["p99_wakeup"].percent == 0
+
+
+def test_the_seeds_of_the_validation_are_fresh(monkeypatch):
+    from windtunnel import _tune
+
+    used: list[tuple[int, float]] = []
+    gains = _tune._Bench.gains
+
+    def noted(self, settings, machines, seeds, share, metrics):
+        used.append((max(seeds), min(seeds)))
+        return gains(self, settings, machines, seeds, share, metrics)
+
+    monkeypatch.setattr(_tune._Bench, "gains", noted)
+    package.tune("fifo", **LUCK)
+    fresh = [seeds for seeds in used if seeds[1] > 1000]
+    # The search has the seed 1, and the held-out seeds are the three after it.
+    assert fresh and max(high for high, low in used if low <= 1000) == 4
+
+
+def test_intervals_follow_students_distribution():
+    from windtunnel._gain import Gain, student
+
+    for degrees, probability, quantile in [
+        (1, 0.95, 12.706), (2, 0.95, 4.303), (7, 0.99, 3.499), (10, 0.999, 4.587), (30, 0.95, 2.042), (63, 0.99, 2.656),
+    ]:  # fmt: skip
+        assert student(degrees, probability) == pytest.approx(quantile, abs=1e-3)
+    once, chosen = Gain.of([0.1, 0.2, 0.3]), Gain.of([0.1, 0.2, 0.3], 5)
+    assert once.percent == chosen.percent and chosen.low < once.low < once.high < chosen.high
+    assert Gain.of([0.1]).low is None and not Gain.of([0.1]).confident
+    assert Gain.of([0.1, 0.1]).confident and not Gain.of([-0.1, 0.3]).confident
 
 
 def test_an_interrupted_search_goes_on(tmp_path):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Searches for good parameters of a policy with Optuna.
 
+The best settings of the search are validated with fresh seeds, because the best of many measured gains
+is partly luck. The default settings are kept unless a gain is confirmed.
+
 Every figure is compared with the figure of the default settings on the same machine, workload and
 seed (common random numbers). The *gain* is the logarithm of the ratio of the two figures, with the
 sign chosen so that more is better. An objective is the mean or the worst gain of all machines and
@@ -15,14 +18,15 @@ import math
 import os
 import re
 import shlex
-import statistics
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from windtunnel._aims import Aims, Constraint, Objective, aggregate, by_seed, excess, over_seeds
 from windtunnel._commands import Argument, parameters
+from windtunnel._gain import Gain, percent
 from windtunnel._result import Result
 from windtunnel._run import run
 
@@ -37,75 +41,13 @@ _LOGARITHMIC = 100
 # A range from 0 to this value or more is also searched on a logarithmic scale, after 1 was added to
 # each value. On a linear scale, a search of 0..1 s would hardly ever try values below 10 ms.
 _LOGARITHMIC_FROM_0 = 10_000
-# 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom.
-_STUDENT = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-]  # fmt: skip
+# Number of the best settings that are validated, number of the validation's rounds, and the first of
+# its seeds. No search and no held-out measurement uses these seeds.
+_FINALISTS = 5
+_VALIDATION_ROUNDS = 4
+_FRESH = 1_000_001
 _SAMPLERS = ("tpe", "nsga2", "gp")
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-
-
-@dataclass(frozen=True)
-class Objective:
-    """A metric of `windtunnel compare`. `higher` says whether a higher value is better. It is None
-    for the score, because the answer then depends on the workload."""
-
-    metric: str
-    higher: bool | None
-
-    @classmethod
-    def parse(cls, text: str) -> Objective:
-        metric, _, direction = text.partition(":")
-        if direction not in ("", "min", "max"):
-            raise ValueError(f"objective {text!r}: expected METRIC, METRIC:min or METRIC:max")
-        if metric == "busy" and not direction:
-            raise ValueError("objective 'busy': write busy:min or busy:max")
-        return cls(metric, (None if metric == "score" else False) if not direction else direction == "max")
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """A bound on the ratio of a metric to its value with the default settings."""
-
-    metric: str
-    below: bool
-    ratio: float
-
-    @classmethod
-    def parse(cls, text: str) -> Constraint:
-        found = re.fullmatch(r"\s*(\w+)\s*(<=|>=)\s*([+-]?\d+(?:\.\d+)?)\s*%\s*", text)
-        if not found:
-            raise ValueError(f"constraint {text!r}: expected METRIC <= +5% or METRIC >= -5%")
-        return cls(found[1], found[2] == "<=", 1 + float(found[3]) / 100)
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A gain over the default settings in percent, with its 95 % confidence interval over seeds."""
-
-    percent: float
-    low: float | None
-    high: float | None
-
-    @classmethod
-    def of(cls, logarithms: Sequence[float]) -> Gain:
-        mean = statistics.fmean(logarithms)
-        low = high = None
-        if len(logarithms) > 1:
-            degrees = len(logarithms) - 1
-            quantile = _STUDENT[degrees - 1] if degrees <= len(_STUDENT) else 1.96 + 2.4 / degrees
-            half = quantile * statistics.stdev(logarithms) / math.sqrt(len(logarithms))
-            low, high = _percent(mean - half), _percent(mean + half)
-        return cls(_percent(mean), low, high)
-
-    def __str__(self) -> str:
-        interval = "" if self.low is None else f" (95 % CI {self.low:+.1f} to {self.high:+.1f} %)"
-        return f"{self.percent:+.1f} %{interval}"
-
-
-def _percent(logarithm: float) -> float:
-    return 100 * (math.exp(logarithm) - 1)
 
 
 @dataclass
@@ -114,7 +56,7 @@ class Tuned:
 
     policy: str
     settings: Settings
-    """The chosen settings. Empty if no settings are better than the defaults."""
+    """The chosen settings. Empty if no settings are better than the defaults with confidence."""
     objectives: list[str]
     gains: dict[str, Gain]
     """The gain of each objective on the machines and seeds that were used to choose the settings."""
@@ -122,6 +64,10 @@ class Tuned:
     """The gain on the same machines with other seeds."""
     held_out: dict[str, Gain]
     """The gain on other machines with other seeds. Empty if no other machines were given."""
+    finalists: list[dict[str, Any]]
+    """The best settings of the search, best first: `settings`, the gains in percent in the `search`,
+    the `validated` gains with fresh seeds, the number of these seeds, and whether a setting is
+    `confirmed`."""
     front: list[dict[str, Any]]
     """The Pareto front: settings and gains in percent, of trials that meet all constraints."""
     importances: dict[str, dict[str, float]]
@@ -158,6 +104,10 @@ class Tuned:
             "defaults": self.defaults,
             **{name: {key: vars(gain) for key, gain in one.items()} for name, one in gains.items()},
             "optimism": self.optimism,
+            "finalists": [
+                {**one, "validated": {name: vars(gain) for name, gain in one["validated"].items()}}
+                for one in self.finalists
+            ],
             "front": self.front,
             "importances": self.importances,
             "trials": self.trials,
@@ -167,8 +117,16 @@ class Tuned:
 
     def __str__(self) -> str:
         lines = [f"{self.policy}: {self.trials} trials, {self.pruned} ended early, {self.failed} failed"]
-        lines.append(f"chosen: {self.set_options or 'the default settings; no others were better'}")
-        for name in self.objectives:
+        if self.finalists:
+            lines.append(f"validation of the best {len(self.finalists)} settings with fresh seeds:")
+        for one in self.finalists:
+            settings = " ".join(f"{name}={value}" for name, value in one["settings"].items())
+            shown = ", ".join(f"{name} {gain}" for name, gain in one["validated"].items())
+            result = one.get("failure") or f"{shown}, {one['validation_seeds']} seeds"
+            lines.append(f"  {settings}: {result}{', confirmed' if one['confirmed'] else ''}")
+        reason = "no others were better with confidence" if self.finalists else "no others were better"
+        lines.append(f"chosen: {self.set_options or f'the default settings; {reason}'}")
+        for name in self.objectives if self.settings else []:
             lines.append(f"{name}:")
             lines.append(f"  in the search            {self.gains[name]}")
             if name in self.held_out_seeds:
@@ -264,6 +222,7 @@ def tune(
     for_: str | None = None,
     held_out_machines: Sequence[Argument] = (),
     held_out_seeds: int = 8,
+    validation_seeds: int = 8,
     storage: str | os.PathLike[str] | None = None,
     sampler: str = "tpe",
     sampler_seed: int = 1,
@@ -285,6 +244,10 @@ def tune(
     seeds, for_: the seeds 1 to N, and the simulated time of the longest runs.
     held_out_machines, held_out_seeds: machines and number of seeds that do not take part in the
         search. They measure the gain of the chosen settings at the end.
+    validation_seeds: number of fresh seeds that validate the five best settings of the search. The
+        better half is validated with twice as many seeds, and so on until one setting is left. The
+        default settings are kept unless the confidence interval of its gain is above 0 (for several
+        objectives: of the sum of the gains). 0 chooses the best settings without a validation.
     storage: file that keeps the trials. The same call with this file goes on where it ended.
     sampler: how settings are chosen: "tpe" (tree-structured Parzen estimator), "nsga2" (a genetic
         algorithm for several objectives, which needs about a hundred trials), or "gp" (a Gaussian
@@ -306,11 +269,9 @@ def tune(
         _need_gp()
     goals = [Objective.parse(text) for text in objectives]
     bounds = [Constraint.parse(text) for text in constraints]
+    aims = Aims(objectives, goals, bounds, robust)
+    metrics = aims.metrics
     space, defaults = _space(policy, params)
-    metrics = [(goal.metric, goal.higher) for goal in goals]
-    for bound in bounds:
-        if bound.metric not in dict(metrics):
-            metrics.append((bound.metric, None if bound.metric == "score" else True))
     bench = _Bench(policy, workloads, None if for_ is None else _ns(for_), threads)
     report = progress or (lambda text: None)
 
@@ -350,7 +311,10 @@ def tune(
             values = None
             for stage, (count, share) in enumerate(stages):
                 gains = bench.gains(settings, machines, range(1, count + 1), share, metrics)
-                values = [_aggregate(gains[goal.metric], robust) for goal in goals]
+                values = [aggregate(gains[goal.metric], robust) for goal in goals]
+                if len(goals) == 1:
+                    # The sampler also learns from trials that end early.
+                    trial.report(values[0], stage)
                 if stage + 1 < len(stages):
                     others = [one.user_attrs[f"stage{stage}"] for one in complete() if f"stage{stage}" in one.user_attrs]
                     trial.set_user_attr(f"stage{stage}", sum(values))
@@ -360,9 +324,7 @@ def tune(
                         break
             if values is not None:
                 for index, bound in enumerate(bounds):
-                    change = _change(gains[bound.metric], bound, goals, robust)
-                    limit = math.log(bound.ratio)
-                    trial.set_constraint(f"c{index}", change - limit if bound.below else limit - change)
+                    trial.set_constraint(f"c{index}", excess(gains[bound.metric], bound, goals, robust))
         except _Failed as failure:
             trial.set_user_attr("failure", str(failure))
             trial.set_user_attr("done", True)
@@ -376,7 +338,7 @@ def tune(
             else:
                 study.tell(trial, values)
         shown = " ".join(f"{name}={value}" for name, value in settings.items())
-        text = "ended early" if values is None else ", ".join(f"{_percent(value):+.1f} %" for value in values)
+        text = "ended early" if values is None else ", ".join(f"{percent(value):+.1f} %" for value in values)
         report(f"trial {number + 1} of {trials}: {shown}: {text}")
 
     states = optuna.trial.TrialState
@@ -384,12 +346,20 @@ def tune(
     usable = [one for one in finished if one.state == states.COMPLETE and all(v <= 0 for v in one.constraints.values())]
     front = [one for one in usable if not any(_dominates(other.values, one.values) for other in usable)]
     front.sort(key=lambda one: -sum(one.values))
-    best = front[0] if front and sum(front[0].values) > 0 else None
-    chosen = _settings(best, space) if best else {}
+    best = sorted((one for one in usable if sum(one.values) > 0), key=lambda one: -sum(one.values))
+    finalists = _distinct(
+        {"settings": _settings(one, space),
+         "search": {text: percent(value) for text, value in zip(objectives, one.values, strict=True)}}
+        for one in best
+    )[:_FINALISTS]  # fmt: skip
+    chosen = finalists[0]["settings"] if finalists else {}
+    if validation_seeds and finalists:
+        report(f"validating {len(finalists)} settings with fresh seeds")
+        chosen = _validate(bench, finalists, machines, validation_seeds, aims)
 
     def measured(where: Sequence[Argument], which: Sequence[int]) -> dict[str, Gain]:
         found = bench.gains(chosen, where, which, 1.0, metrics[: len(goals)])
-        return {text: _over_seeds(found[goal.metric], which, robust) for text, goal in zip(objectives, goals, strict=True)}
+        return {text: over_seeds(found[goal.metric], which, robust) for text, goal in zip(objectives, goals, strict=True)}
 
     others = range(seeds + 1, seeds + 1 + held_out_seeds)
     return Tuned(
@@ -400,9 +370,10 @@ def tune(
         gains=measured(machines, range(1, seeds + 1)),
         held_out_seeds=measured(machines, others) if held_out_seeds else {},
         held_out=measured(held_out_machines, others) if held_out_machines and held_out_seeds else {},
+        finalists=finalists if validation_seeds else [],
         front=_distinct(
             {"settings": _settings(one, space),
-             "gains": {text: _percent(value) for text, value in zip(objectives, one.values, strict=True)}}
+             "gains": {text: percent(value) for text, value in zip(objectives, one.values, strict=True)}}
             for one in front
         ),  # fmt: skip
         importances=_importances(optuna, study, objectives, usable, len(space)),
@@ -410,6 +381,48 @@ def tune(
         pruned=sum(one.state == states.PRUNED for one in finished),
         failed=sum(one.state == states.FAIL for one in finished),
     )
+
+
+def _validate(
+    bench: _Bench, finalists: Sequence[dict[str, Any]], machines: Sequence[Argument], seeds: int, aims: Aims
+) -> Settings:
+    """Measures the finalists with fresh seeds: all of them with `seeds` seeds, the better half with twice
+    as many, and so on. Adds `validated`, `validation_seeds` and `confirmed` to each finalist.
+
+    Returns the settings of the last finalist if its gain is confirmed, and else no settings."""
+    rounds = [seeds * 2**index for index in range(_VALIDATION_ROUNDS)]
+    left = list(finalists)
+    measured: list[dict[str, dict[tuple[str, int], float]]] = [{} for _ in finalists]
+    totals = [Gain(0, None, None) for _ in finalists]
+    for one in finalists:
+        one.update(validated={}, validation_seeds=0, confirmed=False)
+    for before, count in zip([0, *rounds], rounds):
+        for one in list(left):
+            index = finalists.index(one)
+            try:
+                new = bench.gains(one["settings"], machines, range(_FRESH + before, _FRESH + count), 1.0, aims.metrics)
+            except _Failed as failure:
+                one["failure"] = str(failure)
+                left.remove(one)
+                continue
+            for metric, gains in new.items():
+                measured[index].setdefault(metric, {}).update(gains)
+            which = range(_FRESH, _FRESH + count)
+            series = [by_seed(measured[index][goal.metric], which, aims.robust) for goal in aims.goals]
+            # Each of the finalists may be the last one, so the intervals are corrected for all.
+            gains = [Gain.of(values, len(finalists)) for values in series]
+            one["validated"] = dict(zip(aims.texts, gains, strict=True))
+            one["validation_seeds"] = count
+            totals[index] = Gain.of([sum(values) for values in zip(*series, strict=True)], len(finalists))
+        left.sort(key=lambda one: -totals[finalists.index(one)].percent)
+        if count != rounds[-1]:
+            del left[(len(left) + 1) // 2 :]
+    if not left:
+        return {}
+    found = measured[finalists.index(left[0])]
+    met = all(excess(found[bound.metric], bound, aims.goals, aims.robust) <= 0 for bound in aims.bounds)
+    left[0]["confirmed"] = met and totals[finalists.index(left[0])].confident
+    return left[0]["settings"] if left[0]["confirmed"] else {}
 
 
 def _sampler(optuna: Any, name: str, seed: int, trials: int) -> Any:
@@ -503,38 +516,14 @@ def _inside(settings: Settings, space: dict[str, Any]) -> bool:
 
 def _stages(seeds: int, shorten: bool) -> list[tuple[int, float]]:
     """Returns the number of seeds and the share of the simulated time of each stage."""
-    stages = [(1, 0.25), ((seeds + 1) // 2, 0.5), (seeds, 1.0)]
-    if not shorten:
-        stages = [(count, 1.0) for count, _ in stages]
+    # The first stage needs several seeds. With one seed, the noise of the seed hides most gains, and
+    # the best settings of a search often end early.
+    half = (seeds + 1) // 2
+    if shorten:
+        stages = [(half, 0.25), (seeds, 0.5), (seeds, 1.0)]
+    else:
+        stages = [((half + 1) // 2, 1.0), (half, 1.0), (seeds, 1.0)]
     return [stage for index, stage in enumerate(stages) if stage not in stages[:index]]
-
-
-def _by_place(gains: dict[tuple[str, int], float]) -> dict[str, float]:
-    places: dict[str, list[float]] = {}
-    for (place, _), gain in gains.items():
-        places.setdefault(place, []).append(gain)
-    return {place: statistics.fmean(values) for place, values in places.items()}
-
-
-def _aggregate(gains: dict[tuple[str, int], float], robust: str) -> float:
-    values = _by_place(gains).values()
-    return min(values) if robust == "worst" else statistics.fmean(values)
-
-
-def _change(gains: dict[tuple[str, int], float], bound: Constraint, goals: Sequence[Objective], robust: str) -> float:
-    """Returns the logarithm of the ratio that a constraint bounds."""
-    lower_is_better = any(goal.metric == bound.metric and goal.higher is False for goal in goals)
-    changes = [-gain if lower_is_better else gain for gain in _by_place(gains).values()]
-    if robust == "worst":
-        return max(changes) if bound.below else min(changes)
-    return statistics.fmean(changes)
-
-
-def _over_seeds(gains: dict[tuple[str, int], float], seeds: Sequence[int], robust: str) -> Gain:
-    """Computes a gain over all places for each seed. Returns the mean of these gains, with its
-    confidence interval."""
-    pick = min if robust == "worst" else statistics.fmean
-    return Gain.of([pick([gain for (_, own), gain in gains.items() if own == seed]) for seed in seeds])
 
 
 def _dominates(a: Sequence[float], b: Sequence[float]) -> bool:
@@ -593,6 +582,7 @@ def main(arguments: Sequence[str]) -> int:
     add("--for", dest="for_", metavar="TIME", help="simulated time of the longest runs")
     add("--held-out-machine", action="append", default=[], metavar="MACHINE", help="machine for the check at the end")
     add("--held-out-seeds", type=int, default=8, metavar="N")
+    add("--validation-seeds", type=int, default=8, metavar="N", help="seeds that validate the best five settings")
     add("--storage", metavar="FILE", help="keep the trials in FILE, and go on from there")
     add("--sampler", choices=_SAMPLERS, default="tpe", help="how settings are chosen [default: tpe]")
     add("--sampler-seed", type=int, default=1, metavar="N")
@@ -604,7 +594,7 @@ def main(arguments: Sequence[str]) -> int:
             args.policy, machines=args.machine, workloads=args.workload, params=_params(args.param),
             objectives=args.objective or ["score"], constraints=args.constraint, robust=args.robust,
             trials=args.trials, seeds=args.seeds, for_=args.for_, held_out_machines=args.held_out_machine,
-            held_out_seeds=args.held_out_seeds, storage=args.storage, sampler=args.sampler, sampler_seed=args.sampler_seed,
+            held_out_seeds=args.held_out_seeds, validation_seeds=args.validation_seeds, storage=args.storage, sampler=args.sampler, sampler_seed=args.sampler_seed,
             threads=args.threads, progress=lambda text: print(text, file=sys.stderr),
         )  # fmt: skip
     except (ImportError, ValueError) as error:

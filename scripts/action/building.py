@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 COMPILERS = ["clang-19", "clang"]
 OPTIONS = ["-g", "-O2", "-mcpu=v3", "-Wall", "-target", "bpf"]

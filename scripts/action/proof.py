@@ -2,16 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measures how often the GitHub action is right, and how long it takes.
 
-usage: proof.py unchanged [--commits N] | regressions | time OBJECT...
+usage: proof.py all | unchanged | regressions | time [OBJECT]... [--commits N]
 
 unchanged    makes N commits (100 by default) that change no decision of a policy: comments, renamed
-             functions and variables, unused code, statistics counters. Compares the policy before
-             and after each commit on a matrix of machines and workloads. Every verdict that is not
-             "passed" is a false alarm.
-regressions  makes ten changes that cost a policy about 5 % of its score. The size of each change is
-             calibrated and then measured with seeds that the action does not use. Then counts how
-             many of the changes the action finds.
-time         runs the action for each object on 4 machines and 4 workloads, and prints the CPU time.
+             functions and variables, unused code, statistics counters. Runs the action for each
+             commit. Every verdict that is not "passed" is a false alarm.
+regressions  makes ten changes that cost a policy about 5 % of its score on one machine with one
+             workload. The size of each change is calibrated and then measured with seeds that the
+             action does not use. Then counts how many of the changes the action finds.
+time         runs the action for each object on 4 machines and 4 workloads, and calculates the time
+             for 20 objects. By default, the objects are steal and the schedulers that `make compat`
+             has compiled (scx_bpfland, scx_lavd).
+all          does all of this and prints a table of the results.
+
+The action runs with its default matrix and conditions. Only the runs of `unchanged` are shorter,
+because they are many.
 
 The script compiles copies of the policies in a temporary directory with clang-19. It needs the
 command windtunnel; the variable WINDTUNNEL names another one. It runs in the directory of the
@@ -30,32 +35,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from verdict import WORKLOADS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VERDICT = Path(__file__).with_name("verdict.py")
 CLANG = ["clang-19", "-g", "-O2", "-mcpu=v3", "-target", "bpf"]
 
-# Workloads with the condition that their score got worse by more than 3 %. The score of hackbench is
-# a time, and the other scores are rates.
-HACKBENCH = ("hackbench:groups=4,loops=50", "score > +3%")
-CLOSED = ("closed:n=48,compute=2ms,think=3ms,compute_dist=M,think_dist=M", "score < -3%")
-CHAT = ("chat", "score < -3%")
-SCHBENCH = ("schbench:workers=12", "score < -3%")
-LATENCY = "p99_wakeup > +5%"
+# Workloads of the action's default matrix.
+HACKBENCH, CLOSED, FOOTPRINT, OPEN = WORKLOADS
 LENGTH = "200ms"
-# Number of pairs of runs of each verdict. The default of the action is 10.
-RUNS = 20
-DEFAULT_RUNS = 10
-
-# The commits of unchanged() are many, so their runs are short.
-SHORT = ("hackbench:groups=4,loops=20", "score > +3%")
 SHORT_LENGTH = "50ms"
+# Machines of `time`.
+TIME_MACHINES = ["x6-2", "hybrid", "numa32", "rpi4"]
 
-# Policies that fulfil the invariants of the action on the matrix.
 POLICIES = ["fifo", "percpu", "rr", "vtime", "steal", "o1", "p9", "pls", "mqs", "dss", "dss25", "windows"]
-MATRIX = [(machine, load) for machine in ("hybrid", "numa32") for load in (SHORT, CLOSED)]
 
 # A statement of C that costs `{n}` rounds of an empty loop.
 SPIN = "{ u32 spin; bpf_for(spin, 0, {n}) asm volatile(\"\"); }"
@@ -82,7 +77,7 @@ REGRESSIONS = [
     ("fifo", "enqueue", "if (__sync_fetch_and_add(&shared_line, 1) % 1000 < {n}) "
      "scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);", "numa32", HACKBENCH, (1, 1000)),
     # A shorter slice, in ms, for tasks that find a cold cache after each switch.
-    ("fifo", None, "slice", "hybrid", ("closed:n=40,compute=10ms,compute_dist=M,footprint=6m", "score < -3%"), (5, 1)),
+    ("fifo", None, "slice", "hybrid", FOOTPRINT, (5, 1)),
 ]  # fmt: skip
 
 
@@ -93,15 +88,22 @@ def command(*words):
     return done.stdout
 
 
-def verdict(old, new, machine, workload, folder, runs=RUNS, length=LENGTH):
-    """Runs the action. Returns the failed checks of its verdict."""
-    name, condition = workload
-    words = ["--new", new, "--old", old, "--machine", machine, "--workload", name, "--for", length]
-    words += ["--runs", str(runs), "--fail-if", condition, "--fail-if", LATENCY, "--output", folder]
-    done = subprocess.run([sys.executable, VERDICT, *words], capture_output=True, text=True, cwd=REPOSITORY)
+def verdict(old, new, *more):
+    """Runs the action. Returns the failed checks of its verdict, and the CPU time in seconds."""
+    before = cpu_time()
+    done = subprocess.run([sys.executable, VERDICT, "--new", new, "--old", old, *more],
+                          capture_output=True, text=True, cwd=REPOSITORY)  # fmt: skip
     if done.returncode not in (0, 1):
-        sys.exit(f"proof: {new} on {machine}, {name}:\n{done.stdout}{done.stderr}")
-    return [line for line in done.stdout.splitlines() if "**failed**" in line]
+        sys.exit(f"proof: {new}: {' '.join(map(str, more))}:\n{done.stdout}{done.stderr}")
+    checks = done.stdout.partition("All checks")[2].splitlines()
+    failed = [line.split("|")[1].strip() for line in checks if "**failed**" in line]
+    return failed, cpu_time() - before
+
+
+def cpu_time():
+    """Returns the CPU time of all ended child processes, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def build(source, text, folder):
@@ -181,6 +183,7 @@ EDITS = [comment, rename_function, rename_variable, unused, counter]
 
 def unchanged(folder, numbers):
     alarms = same = 0
+    seconds = []
     for number in numbers:
         chance = random.Random(number)
         policy, edit = POLICIES[number % len(POLICIES)], EDITS[number % len(EDITS)]
@@ -196,17 +199,20 @@ def unchanged(folder, numbers):
             if new:
                 edit = one
                 break
-        for machine, load in MATRIX:
-            failed = verdict(old, new, machine, load, folder / "out", DEFAULT_RUNS, SHORT_LENGTH)
-            alarms += len(failed)
-            if failed:
-                print(f"false alarm: commit {number} ({edit.__name__} in {policy}), {machine}, {load[0]}: {failed}", flush=True)
+        failed, used = verdict(old, new, "--for", SHORT_LENGTH, "--output", folder / "out")
+        seconds.append(used)
+        alarms += bool(failed)
+        if failed:
+            print(f"false alarm: commit {number} ({edit.__name__} in {policy}): {failed}", flush=True)
         same += code(old) == code(new)
         for made in (old, new):
             shutil.rmtree(made.parent)
-    print(f"{len(numbers)} commits x {len(MATRIX)} places: {alarms} false alarms; "
-          f"{len(numbers) - same} commits change the code")  # fmt: skip
-    return alarms == 0
+    return alarms == 0, (f"{len(numbers)} commits that change no decision, of which {len(numbers) - same} change the code",
+                         f"{alarms} false alarms", mean_time(seconds))  # fmt: skip
+
+
+def mean_time(seconds):
+    return f"{sum(seconds) / len(seconds):.1f} s of CPU time for each, at most {max(seconds):.1f} s"
 
 
 def code(made):
@@ -217,11 +223,13 @@ def code(made):
 
 def change(old, new, machine, workload, seed, runs):
     """Returns by how many percent the score of `new` is worse than that of `old`, with its
-    confidence interval."""
-    words = ["compare", old, new, "--machine", machine, "--workload", workload[0], "--for", LENGTH, "--json"]
+    confidence interval. The loss is infinite if a run of `new` does not finish, and has no score."""
+    words = ["compare", old, new, "--machine", machine, "--workload", workload, "--for", LENGTH, "--json"]
     found = json.loads(command(*map(str, words), "--seed", str(seed), "--runs", str(runs)))
-    [score] = [metric for metric in found["metrics"] if metric["name"] == "score"]
-    sign = 1 if ">" in workload[1] else -1
+    score = next((metric for metric in found["metrics"] if metric["name"] == "score"), None)
+    if score is None:
+        return [math.inf] * 3
+    sign = 1 if score["better"] == "lower" else -1
     values = [score[name] for name in ("change_percent", "change_percent_low", "change_percent_high")]
     return [math.nan if value is None else sign * value for value in values]
 
@@ -254,6 +262,7 @@ def calibrated(worse, low, high):
 
 def regressions(folder):
     caught = 0
+    seconds = []
     for index, (policy, where, statement, machine, load, (low, high)) in enumerate(REGRESSIONS):
         source = REPOSITORY / f"policies/{policy}.bpf.c"
         text = source.read_text()
@@ -267,48 +276,54 @@ def regressions(folder):
 
         number = calibrated(lambda number, runs: change(old, made(number), machine, load, 1001, runs)[0], low, high)
         real = change(old, made(number), machine, load, 2001, 40)
-        failed = verdict(old, made(number), machine, load, folder / "out")
-        found = any("score" in line for line in failed)
-        caught += found
+        failed, used = verdict(old, made(number), "--output", folder / "out")
+        seconds.append(used)
+        caught += bool(failed)
         kind = "slice in ms" if statement == "slice" else f"in {where}: {statement}"
-        print(f"{'caught' if found else 'MISSED'}: {policy}, {machine}, {load[0]}, {kind}, n={number}: score worse by "
-              f"{real[0]:.1f} % ({min(real[1:]):.1f} to {max(real[1:]):.1f} %)", flush=True)  # fmt: skip
-    print(f"{caught} of {len(REGRESSIONS)} regressions caught")
-    return caught >= 9
+        print(f"{'caught' if failed else 'MISSED'}: {policy}, {machine}, {load}, {kind}, n={number}: score worse by "
+              f"{real[0]:.1f} % ({min(real[1:]):.1f} to {max(real[1:]):.1f} %); {used:.0f} s of CPU time; failed: "
+              f"{'; '.join(failed)}", flush=True)  # fmt: skip
+    return caught >= 9, (f"{len(REGRESSIONS)} changes that cost about 5 % of a score", f"{caught} found", mean_time(seconds))
 
 
 def timed(folder, objects):
-    begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    cells = 0
+    compiled = [REPOSITORY / f"target/compat/objects/scx/scx_{name}.bpf.o" for name in ("bpfland", "lavd")]
+    objects = objects or ["steal", *filter(Path.exists, compiled)]
+    words = [word for machine in TIME_MACHINES for word in ("--machine", machine)]
+    words += [word for load in WORKLOADS for word in ("--workload", load)]
+    seconds = []
     for made in objects:
-        for machine in ("x6-2", "hybrid", "numa32", "rpi4"):
-            for load in (HACKBENCH, CLOSED, SCHBENCH, CHAT):
-                verdict(made, made, machine, load, folder / "out", DEFAULT_RUNS)
-                cells += 1
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    minutes = cpu / 4 / 60 * 20 / len(objects)
-    print(f"{len(objects)} objects x 16 places: {cpu:.0f} s of CPU time, {cpu / cells:.2f} s a place, "
-          f"{time.monotonic() - begin:.0f} s on this host")  # fmt: skip
-    print(f"20 objects on 4 CPUs: {minutes:.1f} minutes, calculated from the CPU time")
-    return minutes <= 15
+        seconds.append(verdict(made, made, *words, "--for", LENGTH, "--output", folder / "out")[1])
+        print(f"{made}: {seconds[-1]:.0f} s of CPU time for {len(TIME_MACHINES) * len(WORKLOADS)} places", flush=True)
+    minutes = sum(seconds) / len(seconds) * 20 / 4 / 60
+    return minutes <= 15, ("20 schedulers on 4 machines with 4 workloads",
+                           f"{minutes:.1f} minutes on 4 CPUs, calculated from {len(objects)} schedulers",
+                           mean_time(seconds))  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("what", choices=["unchanged", "regressions", "time"])
+    parser.add_argument("what", choices=["all", "unchanged", "regressions", "time"])
     parser.add_argument("objects", nargs="*", help="objects or names, for `time`")
     parser.add_argument("--commits", type=int, default=100)
     args = parser.parse_args()
+    parts = {
+        "unchanged": lambda folder: unchanged(folder, range(args.commits)),
+        "regressions": regressions,
+        "time": lambda folder: timed(folder, args.objects),
+    }
+    results = {}
     with tempfile.TemporaryDirectory(prefix="proof-") as name:
-        folder = Path(name)
-        if args.what == "unchanged":
-            good = unchanged(folder, range(args.commits))
-        elif args.what == "regressions":
-            good = regressions(folder)
-        else:
-            good = timed(folder, args.objects)
-    sys.exit(0 if good else 1)
+        for part in parts if args.what == "all" else [args.what]:
+            results[part] = parts[part](Path(name))
+            print(f"{part}: {', '.join(results[part][1])}", flush=True)
+    print("| content | result | cost |\n|---|---|---|")
+    for _, row in results.values():
+        print(f"| {' | '.join(row)} |")
+    bad = [part for part, (good, _) in results.items() if not good]
+    if bad:
+        print(f"not good enough: {', '.join(bad)}")
+    sys.exit(1 if bad else 0)
 
 
 if __name__ == "__main__":

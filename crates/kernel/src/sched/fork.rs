@@ -154,6 +154,7 @@ impl Machine {
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             numa: None,
+            cache_process: 0,
             preferred_llc: None,
             on_preferred_llc: false,
             program: crate::state::programs::cursor::Cursor::new(

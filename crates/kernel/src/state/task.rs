@@ -88,6 +88,8 @@ pub struct Task {
     pub footprint: Footprint,
     /// State of NUMA balancing, if it is on and the task has a footprint.
     pub(crate) numa: Option<Box<fair::numa::NumaTask>>,
+    /// Index of the task's process in the state of cache-aware scheduling.
+    pub(crate) cache_process: u32,
     /// LLC that the task prefers because of cache-aware scheduling.
     pub(crate) preferred_llc: Option<u32>,
     /// Whether the task is queued on a CPU of that LLC (pref_llc_queued).

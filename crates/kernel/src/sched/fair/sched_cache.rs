@@ -19,7 +19,7 @@
 //!
 //! Differences to Linux: the search runs at the tick, and not when the CPU returns to user space.
 //! Its cost is the transfer of one cache line from each CPU. The accounting at each switch costs
-//! nothing.
+//! nothing. The runtime of a process is counted only from the time at which it has a second thread.
 
 use super::balance::{Env, IdleType, Migrate};
 use crate::layout::{PF_EXITING, PF_KTHREAD};
@@ -58,10 +58,18 @@ pub(super) enum LlcMig {
 
 /// Counts a new task as a thread of its process (mm_init_sched).
 pub(crate) fn init_task(m: &mut Machine, task: TaskId) {
-    if m.sched_cache.active && has_memory(m, task) {
-        let process = m.sched_cache.processes.entry(m.tasks[task].process).or_default();
-        process.nr_threads += 1;
+    if !m.sched_cache.active || !has_memory(m, task) {
+        return;
     }
+    let state = &mut m.sched_cache;
+    let t = &mut m.tasks[task];
+    t.cache_process = *state.index.entry(t.process).or_insert_with(|| {
+        state.free.pop().unwrap_or_else(|| {
+            state.processes.push(CacheProcess::default());
+            state.processes.len() as u32 - 1
+        })
+    });
+    state.processes[t.cache_process as usize].nr_threads += 1;
 }
 
 /// Removes a dead task from its process.
@@ -70,20 +78,21 @@ pub(crate) fn release_task(m: &mut Machine, task: TaskId) {
         return;
     }
     let t = &m.tasks[task];
-    let Some(process) = m.sched_cache.processes.get_mut(&t.process) else {
-        return;
-    };
     let faults = t.numa.as_ref().map_or(0, |numa| numa.total);
+    let process = &mut m.sched_cache.processes[t.cache_process as usize];
     process.footprint = process.footprint.saturating_sub(faults);
     process.nr_threads -= 1;
     if process.nr_threads == 0 {
-        m.sched_cache.processes.remove(&t.process);
+        *process = CacheProcess::default();
+        m.sched_cache.free.push(t.cache_process);
+        m.sched_cache.index.remove(&t.process);
     }
 }
 
 /// Forgets the runtimes of a process that calls exec, because its address space is new.
 pub(crate) fn exec(m: &mut Machine, task: TaskId) {
-    if let Some(process) = m.sched_cache.processes.get_mut(&m.tasks[task].process) {
+    if m.sched_cache.active && has_memory(m, task) {
+        let process = process_of(m, task);
         *process = CacheProcess {
             nr_threads: process.nr_threads,
             ..CacheProcess::default()
@@ -93,9 +102,15 @@ pub(crate) fn exec(m: &mut Machine, task: TaskId) {
 
 /// Records a change of the memory size that NUMA balancing has measured for a task, in pages.
 pub(super) fn footprint_changed(m: &mut Machine, task: TaskId, from: u64, to: u64) {
-    if let Some(process) = m.sched_cache.processes.get_mut(&m.tasks[task].process) {
+    if m.sched_cache.active && has_memory(m, task) {
+        let process = process_of(m, task);
         process.footprint = (process.footprint + to).saturating_sub(from);
     }
+}
+
+/// Returns the process of a task that has an address space.
+fn process_of(m: &mut Machine, task: TaskId) -> &mut CacheProcess {
+    &mut m.sched_cache.processes[m.tasks[task].cache_process as usize]
 }
 
 /// Returns whether a task has an address space. Kernel threads have none.
@@ -117,32 +132,39 @@ fn account_runtime(m: &mut Machine, cpu: CpuId, task: TaskId, ns: u64) {
         return;
     }
     let epoch = advance(m, cpu);
-    let number = m.tasks[task].process;
-    let Some(process) = m.sched_cache.processes.get_mut(&number) else {
+    m.sched_cache.cpus[cpu].recent.ns += ns;
+    let t = &m.tasks[task];
+    let number = t.cache_process;
+    let process = &mut m.sched_cache.processes[number as usize];
+    if process.nr_threads <= 1 && process.cpu.is_none() && t.preferred_llc.is_none() {
         return;
-    };
-    let recent = process.recent.entry(cpu).or_default();
+    }
+    let recent = process.recent_on(cpu);
     recent.advance(epoch);
     recent.ns += ns;
-    m.sched_cache.cpus[cpu].recent.ns += ns;
     let stale = epoch.wrapping_sub(process.epoch).cast_signed() > TIMEOUT;
     if stale || unsuitable(m, number, cpu) {
-        forget_preference(m, number);
+        m.sched_cache.processes[number as usize].cpu = None;
     }
     let preferred = preferred_llc(m, task);
-    if m.tasks[task].preferred_llc != preferred {
-        let queued = m.tasks[task].fair.on_rq;
-        if queued {
-            count(m, cpu, task, false);
-            m.tasks[task].preferred_llc = preferred;
-            count(m, cpu, task, true);
-        }
+    if m.tasks[task].preferred_llc != preferred && m.tasks[task].fair.on_rq {
+        count(m, cpu, task, false);
+        m.tasks[task].preferred_llc = preferred;
+        count(m, cpu, task, true);
     }
 }
 
 /// Begins new epochs on a CPU if they are due (__update_mm_sched). Returns the present epoch.
+#[inline]
 fn advance(m: &mut Machine, cpu: CpuId) -> u64 {
-    let jiffies = m.now / m.tick_ns();
+    if m.now >= m.sched_cache.cpus[cpu].epoch_ends {
+        begin_epochs(m, cpu);
+    }
+    m.sched_cache.cpus[cpu].recent.epoch
+}
+
+fn begin_epochs(m: &mut Machine, cpu: CpuId) {
+    let (jiffies, tick_ns) = (m.now / m.tick_ns(), m.tick_ns());
     let period = m.sched_cache.period;
     let rq = &mut m.sched_cache.cpus[cpu];
     if jiffies > rq.epoch_next {
@@ -150,7 +172,7 @@ fn advance(m: &mut Machine, cpu: CpuId) -> u64 {
         rq.recent.advance(rq.recent.epoch + epochs);
         rq.epoch_next += epochs * period;
     }
-    rq.recent.epoch
+    rq.epoch_ends = (rq.epoch_next + 1) * tick_ns;
 }
 
 /// Returns the share of a CPU's recent runtime that belongs to a process. It is [`NICE_0_LOAD`] if
@@ -158,10 +180,8 @@ fn advance(m: &mut Machine, cpu: CpuId) -> u64 {
 fn occupancy(m: &mut Machine, number: u32, cpu: CpuId) -> u64 {
     let epoch = advance(m, cpu);
     let all = m.sched_cache.cpus[cpu].recent.ns;
-    let Some(process) = m.sched_cache.processes.get_mut(&number) else {
-        return 0;
-    };
-    let Some(recent) = process.recent.get_mut(&cpu) else {
+    let mut recent = m.sched_cache.processes[number as usize].recent.iter_mut();
+    let Some((_, recent)) = recent.find(|(used, _)| *used == cpu) else {
         return 0;
     };
     recent.advance(epoch);
@@ -172,9 +192,7 @@ fn occupancy(m: &mut Machine, number: u32, cpu: CpuId) -> u64 {
 /// threads run than the LLC of `cpu` has cores (invalid_llc_nr), or its memory is larger than this
 /// LLC (exceed_llc_capacity).
 fn unsuitable(m: &Machine, number: u32, cpu: CpuId) -> bool {
-    let Some(process) = m.sched_cache.processes.get(&number) else {
-        return true;
-    };
+    let process = &m.sched_cache.processes[number as usize];
     let llc_size = u64::from(m.domains.llcs[m.domains.llc_index[cpu] as usize].weight);
     // The threads need some spare capacity (fits_capacity).
     let fits = process.nr_running_avg * m.sched_cache.smt_threads * 1280 < llc_size * 1024;
@@ -185,16 +203,10 @@ fn unsuitable(m: &Machine, number: u32, cpu: CpuId) -> bool {
     m.numa.active() && llc_bytes < process.footprint * PAGE_BYTES
 }
 
-fn forget_preference(m: &mut Machine, number: u32) {
-    if let Some(process) = m.sched_cache.processes.get_mut(&number) {
-        process.cpu = None;
-    }
-}
-
 /// Returns the LLC that a task prefers (get_pref_llc). It prefers none if the LLC is not on the
 /// node that NUMA balancing prefers.
 fn preferred_llc(m: &Machine, task: TaskId) -> Option<u32> {
-    let cpu = m.sched_cache.processes.get(&m.tasks[task].process)?.cpu?;
+    let cpu = m.sched_cache.processes[m.tasks[task].cache_process as usize].cpu?;
     let node = preferred_node(m, task);
     if node.is_some_and(|node| node != node_of(m, cpu)) {
         return None;
@@ -261,11 +273,9 @@ pub(super) fn tick(m: &mut Machine, cpu: CpuId, task: TaskId) {
 
 fn search(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let jiffies = m.now / m.tick_ns();
-    let number = m.tasks[task].process;
+    let number = m.tasks[task].cache_process;
     let (epoch, period) = (m.sched_cache.cpus[cpu].recent.epoch, m.sched_cache.period);
-    let Some(process) = m.sched_cache.processes.get_mut(&number) else {
-        return;
-    };
+    let process = process_of(m, task);
     if process.epoch >= epoch {
         return;
     }
@@ -276,7 +286,7 @@ fn search(m: &mut Machine, cpu: CpuId, task: TaskId) {
     process.next_scan = jiffies + period;
     let old = process.cpu;
     if unsuitable(m, number, cpu) {
-        forget_preference(m, number);
+        process_of(m, task).cpu = None;
         return;
     }
     let old_llc = old.map(|cpu| m.domains.llc_index[cpu]);
@@ -296,7 +306,7 @@ fn search(m: &mut Machine, cpu: CpuId, task: TaskId) {
             }
             let curr = m.rqs[other].curr;
             let alive = curr != IDLE && m.tasks[curr].task_struct.flags & (PF_KTHREAD | PF_EXITING) == 0;
-            running += u64::from(alive && m.tasks[curr].process == number);
+            running += u64::from(alive && m.tasks[curr].cache_process == number);
         }
         if share > most {
             (most, best) = (share, busiest);
@@ -307,9 +317,7 @@ fn search(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
     m.charge(cpu, cost);
     let llc_size = u64::from(m.domains.llcs[m.domains.llc_index[cpu] as usize].weight);
-    let Some(process) = m.sched_cache.processes.get_mut(&number) else {
-        return;
-    };
+    let process = process_of(m, task);
     if most > 2 * old_share {
         process.cpu = best;
     }
@@ -413,13 +421,15 @@ pub(super) fn can_migrate_llc(m: &Machine, src: CpuId, dst: CpuId, util: u64, to
 
 /// Decides about the migration of a task between two CPUs (can_migrate_llc_task).
 fn can_migrate_task(m: &mut Machine, src: CpuId, dst: CpuId, task: TaskId) -> LlcMig {
-    let number = m.tasks[task].process;
-    let cpu = m.sched_cache.processes.get(&number).and_then(|process| process.cpu);
-    let Some(cpu) = cpu.filter(|_| has_memory(m, task) && !m.domains.share_cache(src, dst)) else {
+    if !has_memory(m, task) || m.domains.share_cache(src, dst) {
+        return LlcMig::Unrestricted;
+    }
+    let number = m.tasks[task].cache_process;
+    let Some(cpu) = process_of(m, task).cpu else {
         return LlcMig::Unrestricted;
     };
     if unsuitable(m, number, dst) {
-        forget_preference(m, number);
+        process_of(m, task).cpu = None;
         return LlcMig::Unrestricted;
     }
     let to_preferred = m.domains.share_cache(dst, cpu);

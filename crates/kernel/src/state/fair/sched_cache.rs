@@ -17,10 +17,15 @@ pub struct SchedCache {
     pub(crate) cpus: Table<CpuId, CacheRq>,
     /// Load of each LLC (struct sched_domain_shared).
     pub(crate) llcs: Vec<LlcLoad>,
-    /// Processes with live threads, by their numbers ([`Task::process`]).
+    /// Processes with live threads, and free entries. [`Task::cache_process`] is the index.
+    ///
+    /// [`Task::cache_process`]: crate::state::task::Task::cache_process
+    pub(crate) processes: Vec<CacheProcess>,
+    pub(crate) free: Vec<u32>,
+    /// Index of each process, by its number ([`Task::process`]).
     ///
     /// [`Task::process`]: crate::state::task::Task::process
-    pub(crate) processes: BTreeMap<u32, CacheProcess>,
+    pub(crate) index: BTreeMap<u32, u32>,
 }
 
 /// State of a CPU.
@@ -28,8 +33,10 @@ pub struct SchedCache {
 pub(crate) struct CacheRq {
     /// Runtime of fair tasks in the current epoch, and of earlier epochs with decay (cpu_runtime).
     pub recent: RecentRuntime,
-    /// Jiffy at which the next epoch begins (cpu_epoch_next).
+    /// Jiffy after which the next epoch begins (cpu_epoch_next).
     pub epoch_next: u64,
+    /// Time at which that is, ns.
+    pub epoch_ends: u64,
     /// Number of runnable fair tasks for which this CPU's LLC is preferred (nr_pref_llc_running).
     pub nr_preferred: u32,
     /// For each LLC, the number of queued fair tasks that prefer it (llc_counts).
@@ -64,8 +71,9 @@ pub(crate) struct LlcLoad {
 pub(crate) struct CacheProcess {
     /// Number of live threads (get_nr_threads).
     pub nr_threads: u32,
-    /// Recent runtime of the threads on each CPU that they have used.
-    pub recent: BTreeMap<CpuId, RecentRuntime>,
+    /// Recent runtime of the threads on the CPUs that they have used. It is counted while the process
+    /// has several threads.
+    pub recent: Vec<(CpuId, RecentRuntime)>,
     /// Epoch of the last search for the preferred LLC.
     pub epoch: u64,
     /// Jiffy before which there is no further search.
@@ -76,6 +84,20 @@ pub(crate) struct CacheProcess {
     pub nr_running_avg: u64,
     /// Size of the memory that the threads use, as NUMA balancing has measured it, in pages.
     pub footprint: u64,
+}
+
+impl CacheProcess {
+    /// Returns the recent runtime on a CPU, which is 0 if the threads have not used the CPU.
+    pub fn recent_on(&mut self, cpu: CpuId) -> &mut RecentRuntime {
+        let at = self.recent.iter().position(|&(used, _)| used == cpu);
+        let at = at.unwrap_or_else(|| {
+            self.recent.push((cpu, RecentRuntime::default()));
+            self.recent.len() - 1
+        });
+        // The next search most likely asks for the same CPU.
+        self.recent.swap(0, at);
+        &mut self.recent[0].1
+    }
 }
 
 impl SchedCache {
@@ -95,7 +117,9 @@ impl SchedCache {
             smt_threads: topology.cores.iter().map(Vec::len).max().unwrap_or(1) as u64,
             cpus: topology.cpus.iter().map(cpu).collect(),
             llcs: vec![LlcLoad::default(); counts],
-            processes: BTreeMap::new(),
+            processes: Vec::new(),
+            free: Vec::new(),
+            index: BTreeMap::new(),
         }
     }
 }

@@ -46,7 +46,7 @@ pub use simulation::table::Table;
 pub use simulation::{chance, cpuset, event, id, rng, timeline};
 pub use state::machine::{Ended, Machine};
 pub use state::watch::{check, decision, violation, waiting};
-pub use state::{cgroup, class, machine, rq, rt, task};
+pub use state::{cgroup, class, fair, machine, rq, rt, task};
 
 /// sched_ext: its state and its functions.
 pub mod ext {
@@ -56,10 +56,4 @@ pub mod ext {
     pub use crate::state::ext::exit_info::{Exit, Kind};
     pub use crate::state::ext::ops_table::{OpsTable, Policy};
     pub use crate::state::ext::*;
-}
-
-/// The fair class: its state and its functions.
-pub mod fair {
-    pub use crate::sched::fair::*;
-    pub use crate::state::fair::*;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Acquires and releases simulated spinlocks and charges CPUs for the time that this takes. The
-//! locks are in [`timeline`](crate::simulation::timeline). The local time of a CPU is the current time plus the
-//! work (debt) that was charged to the CPU.
+//! locks are in `simulation::timeline`. The local time of a CPU is the current time plus the work
+//! (debt) that was charged to the CPU.
 
 use crate::simulation::table::Id;
 use crate::simulation::timeline::*;

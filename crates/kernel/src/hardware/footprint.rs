@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Operations on caches: loading the footprints (working sets) of tasks at task switches, fork and
-//! exec, and accesses of CPUs to cache lines of kernel data. See [`caches`](crate::state::hardware::caches) for the
+//! exec, and accesses of CPUs to cache lines of kernel data. `state::hardware::caches` describes the
 //! model.
 
 use crate::simulation::id::{CpuId, IDLE, TaskId};

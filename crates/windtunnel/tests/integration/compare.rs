@@ -121,17 +121,24 @@ fn a_failed_policy_gives_status_1_and_an_invalid_condition_status_2() {
     );
 }
 
+/// A load whose computing times and pauses are random.
+const RANDOM_LOAD: [&str; 4] = [
+    "-m",
+    "smp4",
+    "-w",
+    "closed:n=10,compute=2ms,think=1ms,compute_dist=M,think_dist=M",
+];
+
 #[test]
 fn the_number_of_pairs_doubles_while_a_condition_is_undecided() {
     let fifo = path("policies/fifo.bpf.c");
-    let load = [
-        "-m",
-        "smp4",
-        "-w",
-        "closed:n=10,compute=2ms,think=1ms,compute_dist=M,think_dist=M",
-    ];
     let compare = |more: &[&str]| {
-        let words = [&["compare", &fifo, &fifo, "--for", "50ms", "--json"], &load[..], more].concat();
+        let words = [
+            &["compare", &fifo, &fifo, "--for", "50ms", "--json"],
+            &RANDOM_LOAD[..],
+            more,
+        ]
+        .concat();
         let ran = windtunnel(&words);
         let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("the text is valid JSON");
         let pairs = json["seeds"].as_array().map_or(0, Vec::len);
@@ -178,12 +185,6 @@ fn the_number_of_pairs_doubles_while_a_condition_is_undecided() {
 #[test]
 fn without_conditions_the_number_of_pairs_depends_on_the_score() {
     let fifo = path("policies/fifo.bpf.c");
-    let load = [
-        "-m",
-        "smp4",
-        "-w",
-        "closed:n=10,compute=2ms,think=1ms,compute_dist=M,think_dist=M",
-    ];
     let words = [
         &[
             "compare",
@@ -196,7 +197,7 @@ fn without_conditions_the_number_of_pairs_depends_on_the_score() {
             "--max-runs",
             "5",
         ],
-        &load[..],
+        &RANDOM_LOAD[..],
     ];
     let ran = windtunnel(&words.concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);

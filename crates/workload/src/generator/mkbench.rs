@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(longest(48, 10), (99, false));
         // The second round of the same files makes each file a smaller part.
         assert!(longest(96, 10).1);
-        // One of 48 equal files has 2.08 %.
+        // Each of 48 equal files has 2.08 % of the computing time.
         assert_eq!(longest(48, 1).0, 20);
     }
 }

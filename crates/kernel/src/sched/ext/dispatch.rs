@@ -309,7 +309,8 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
     false
 }
 
-/// Describes the consumption of a task from a DSQ for the log of decisions (`state::watch::decision`).
+/// Describes the consumption of a task from a DSQ for the log of decisions
+/// (`state::watch::decision`).
 #[cold]
 fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> DecisionKind {
     DecisionKind::Take {

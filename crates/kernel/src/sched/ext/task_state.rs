@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Functions to read and change a task's sched_ext state (see [`entity`](crate::state::ext::entity)).
+//! Functions to read and change a task's sched_ext state (`state::ext::entity`).
 
 use crate::layout::enums::*;
 use crate::simulation::id::TaskId;

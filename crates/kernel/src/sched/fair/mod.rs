@@ -46,9 +46,6 @@ mod wake;
 #[cfg(test)]
 mod tests;
 
-pub use crate::state::fair::domains::Domains;
-pub use crate::state::fair::entity::{CfsRq, Entity, FairRq};
-pub use crate::state::fair::task_group::TaskGroups;
 pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
 pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
@@ -62,6 +59,8 @@ use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
 use crate::state::class::{Class, flags};
+use crate::state::fair::domains::Domains;
+use crate::state::fair::entity::FairRq;
 use crate::state::fair::entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE};
 use crate::state::machine::Machine;
 use crate::state::task::Task;

@@ -10,8 +10,9 @@
 //!
 //! - Each CPU counts the runtime of each process, and halves it every 10 ms ([`account`]).
 //! - At a tick, the kernel searches for the LLC on which the process of the running task ran most
-//!   ([`tick`]). The process prefers this LLC. It prefers none if it has a single thread, if more
-//!   threads run than the LLC has cores, or if its memory is larger than the LLC.
+//!   ([`tick`]). The process prefers this LLC. It prefers none if it has a single thread, if its
+//!   running threads need more than 80 % of the cores of the LLC, or if its memory is larger than the
+//!   LLC.
 //! - Load balancing moves a task to the preferred LLC of its process, and does not move a task away
 //!   from there, unless this LLC is much busier than the other one ([`can_migrate_llc`]).
 //!
@@ -38,13 +39,13 @@ use crate::state::machine::Machine;
 /// Number of epochs after which the preference of a process ends if no thread was running at a tick
 /// (llc_epoch_affinity_timeout).
 const TIMEOUT: i64 = 5;
-/// Utilization of an LLC up to which it takes more tasks of the processes that prefer it, in percent
-/// of its capacity (llc_overaggr_pct).
+/// Utilization of an LLC up to which it takes more tasks of the processes that prefer it, in
+/// percent of its capacity (llc_overaggr_pct).
 const OVERAGGR_PCT: u64 = 50;
 /// By how much the utilization of two LLCs must differ, in percent (llc_imb_pct).
 const IMB_PCT: u64 = 20;
 
-/// What cache-aware scheduling says about a migration between two LLCs (enum llc_mig).
+/// Decision about a migration between two LLCs (enum llc_mig).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LlcMig {
     /// The migration would break the preference.
@@ -188,13 +189,13 @@ fn occupancy(m: &mut Machine, number: u32, cpu: CpuId) -> u64 {
     u64::from(NICE_0_LOAD) * recent.ns / (all + 1)
 }
 
-/// Returns whether a process has no use for a preferred LLC: it has a single thread, more of its
-/// threads run than the LLC of `cpu` has cores (invalid_llc_nr), or its memory is larger than this
-/// LLC (exceed_llc_capacity).
+/// Returns whether a process has no use for a preferred LLC: it has a single thread, its running
+/// threads need more than 80 % of the cores of the LLC of `cpu` (invalid_llc_nr), or its memory is
+/// larger than this LLC (exceed_llc_capacity).
 fn unsuitable(m: &Machine, number: u32, cpu: CpuId) -> bool {
     let process = &m.sched_cache.processes[number as usize];
     let llc_size = u64::from(m.domains.llcs[m.domains.llc_index[cpu] as usize].weight);
-    // The threads need some spare capacity (fits_capacity).
+    // 1024 / 1280 is 80 % (fits_capacity).
     let fits = process.nr_running_avg * m.sched_cache.smt_threads * 1280 < llc_size * 1024;
     if process.nr_threads <= 1 || !fits {
         return true;
@@ -380,8 +381,8 @@ pub(super) fn nr_preferring(m: &Machine, cpu: CpuId, dst_cpu: CpuId) -> u32 {
     m.sched_cache.cpus[cpu].counts[m.domains.llc_index[dst_cpu] as usize]
 }
 
-/// Returns whether tasks of a group should move to the LLC of the CPU that pulls tasks, because they
-/// prefer this LLC (llc_balance).
+/// Returns whether tasks of a group should move to the LLC of the CPU that pulls tasks, because
+/// they prefer this LLC (llc_balance).
 pub(super) fn llc_balance(m: &Machine, env: &Env, group: &Group, nr_preferring: u32) -> bool {
     nr_preferring > 0
         && !env.span(m).share_llc

@@ -71,8 +71,8 @@ pub(crate) struct LlcLoad {
 pub(crate) struct CacheProcess {
     /// Number of live threads (get_nr_threads).
     pub nr_threads: u32,
-    /// Recent runtime of the threads on the CPUs that they have used. It is counted while the process
-    /// has several threads.
+    /// Recent runtime of the threads on the CPUs that they have used. It is counted while the
+    /// process has several threads.
     pub recent: Vec<(CpuId, RecentRuntime)>,
     /// Epoch of the last search for the preferred LLC.
     pub epoch: u64,
@@ -124,11 +124,9 @@ impl SchedCache {
     }
 }
 
+/// Returns whether a node has several LLCs.
 fn several_llcs(topology: &Topology) -> bool {
-    let first = |cpus: &Vec<u32>| cpus.first().map(|&cpu| topology.cpus[cpu as usize].llc);
-    let same = |cpus: &Vec<u32>| {
-        cpus.iter()
-            .all(|&cpu| Some(topology.cpus[cpu as usize].llc) == first(cpus))
-    };
-    !topology.nodes.iter().all(same)
+    let llc = |cpu: u32| topology.cpus[cpu as usize].llc;
+    let several = |cpus: &Vec<u32>| cpus.windows(2).any(|two| llc(two[0]) != llc(two[1]));
+    topology.nodes.iter().any(several)
 }

@@ -10,8 +10,8 @@
 //! task returns to a cache of `size` bytes, at most `size - n` bytes of its footprint are left,
 //! where `n` bytes were brought in since the task left. The missing bytes are loaded from the LLC
 //! or from memory before the task continues. A task whose footprint fits into the private cache of
-//! its core makes no progress during this reload time (for larger footprints see `crate::hardware::memory`).
-//! The reload time is reported separately.
+//! its core makes no progress during this reload time (for larger footprints see
+//! `hardware::memory`). The reload time is reported separately.
 //!
 //! The memory of a task is on the node on which the task first ran, or first ran after exec. On
 //! machines with `flat_memory`, the kernel does not choose the nodes of pages. A page may then be

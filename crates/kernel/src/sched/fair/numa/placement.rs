@@ -66,14 +66,14 @@ pub(super) fn task_numa_placement(m: &mut Machine, task: TaskId) {
             (most, best) = (*faults, node as u32);
         }
     }
-    let total = numa.total;
+    let before = numa.total;
     numa.total = numa.faults.iter().sum();
     if most > 0 {
         numa.preferred = best;
     }
     update_scan_period(numa, bytes, now);
-    let now_total = numa.total;
-    sched_cache::footprint_changed(m, task, total, now_total);
+    let after = numa.total;
+    sched_cache::footprint_changed(m, task, before, after);
 }
 
 /// Changes the scan period according to the faults since the last change

@@ -3,9 +3,9 @@
 //! never sleeps.
 
 use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
-use crate::sched::fair::{Domains, detach};
+use crate::sched::fair::detach;
 use crate::simulation::id::TaskId;
-use crate::state::fair::domains::Level;
+use crate::state::fair::domains::{Domains, Level};
 use crate::state::fair::entity::EntityId;
 use crate::state::fair::group::GroupType;
 use crate::state::machine::Machine;

@@ -99,9 +99,9 @@ fn the_preference_ends_when_the_process_has_slept() {
 }
 
 /// The decisions by the utilization of the two LLCs: Y moves a task because of the preference, N
-/// keeps it, and G leaves the decision to the rest of load balancing. The table in the comment above
-/// can_migrate_llc() in kernel/sched/fair.c differs from its code in five places; this is what the
-/// code does.
+/// keeps it, and G leaves the decision to the rest of load balancing. The comment above
+/// can_migrate_llc() in kernel/sched/fair.c has such a table, too. Six of its cells differ from the
+/// code of this function; this table is what the code does.
 #[test]
 fn decisions_follow_the_utilization_of_the_llcs() {
     const LOADS: [u64; 4] = [30, 40, 50, 60];

@@ -47,20 +47,18 @@
  * task causes a wake-up through a pipe or socket if the woken task may run on several CPUs. A sleep
  * on a pipe is credited in full.
  */
-#include "include/prio_domains.h"
-#include "include/timeslice.h"
+#include "include/exec_balance.h"
+#include "include/futex_waker.h"
 
 char _license[] SEC("license") = "GPL";
 
-bool newidle PARAM("0..1: whether a CPU about to idle pulls tasks from other CPUs") = true;
 bool fork_balance PARAM("0..1: whether new tasks go to the CPU with the fewest tasks") = true;
-bool exec_balance PARAM("0..1: whether tasks move to an idle CPU at exec") = true;
 
 /*
- * Counters, in this order: tasks preempted by a wake-up, tasks moved at fork, tasks moved at exec,
- * and tasks woken on the CPU of their waker.
+ * Counters, in this order: tasks preempted by a wake-up, tasks moved at fork, and tasks woken on
+ * the CPU of their waker.
  */
-u64 nr_preempted, nr_fork_moved, nr_exec_moved, nr_affine;
+u64 nr_preempted, nr_fork_moved, nr_affine;
 
 /*
  * Selects the CPU of a new or woken task. If that CPU is idle and its queue is empty, a woken task
@@ -107,7 +105,7 @@ s32 SCX_OP(linux26_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fla
  */
 void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	s32 cpu = scx_bpf_task_cpu(p), idle;
+	s32 cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *t = task_ctx_of(p);
 	struct prio_rq *rq = prio_rq_of(cpu);
 
@@ -133,15 +131,8 @@ void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	t->placed = false;
 	t->sync = false;
-	if (t->moves) {
-		t->moves = false;
-		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (idle >= 0) {
-			__sync_fetch_and_add(&nr_exec_moved, 1);
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, t->left, 0);
-			return;
-		}
-	}
+	if (move_to_idle(p, t))
+		return;
 	prio_insert(rq, p, &t->node, cpu, t->array, t->level, t->left,
 		    (enq_flags & ~SCX_ENQ_HEAD) | (t->head ? SCX_ENQ_HEAD : 0));
 }
@@ -159,13 +150,11 @@ void SCX_OP(linux26_dequeue, struct task_struct *p, u64 deq_flags)
 void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
+	struct domains *own = domains_of(cpu);
 	u64 now = scx_bpf_now();
-	struct domains *own;
 	struct task_ctx *t = NULL;
-	u32 key = cpu, level;
 	s32 next;
 
-	own = bpf_map_lookup_elem(&domains, &key);
 	if (!rq || !own)
 		return;
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED)
@@ -184,23 +173,7 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 			t->moves = false;
 	}
 	rq->push = false;
-	bpf_for(level, 0, 2) {
-		struct domain *domain = &own->level[level & 1];
-		bool idles = !t && !rq->nr_queued;
-
-		if (level && !grouped)
-			break;
-		if (domain->due) {
-			domain->due = false;
-			load_balance(cpu, level, BUSY);
-		} else if (idles && prev) {
-			if (newidle && !level)
-				load_balance(cpu, level, NEWLY_IDLE);
-		} else if (idles && domain_due(domain, level, false, now)) {
-			domain->last = now;
-			load_balance(cpu, level, IDLE);
-		}
-	}
+	domains_balance(own, rq, cpu, t, prev, now);
 	next = prio_pick(rq, cpu, t && !t->moves, t ? t->array : 0, t ? t->level : 0, t && t->head);
 	if (next < 0 && prev && t) {
 		t->placed = false;
@@ -218,11 +191,10 @@ void SCX_OP(linux26_tick, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
 	u64 now = scx_bpf_now();
-	u32 key = scx_bpf_task_cpu(p);
-	struct prio_rq *rq = prio_rq_of(key);
-	struct domains *own;
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct prio_rq *rq = prio_rq_of(cpu);
+	struct domains *own = domains_of(cpu);
 
-	own = bpf_map_lookup_elem(&domains, &key);
 	if (!t || !rq || !own)
 		return;
 	charge(t, now);
@@ -279,40 +251,6 @@ bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 }
 
 /*
- * Records whether the task on this CPU is waking other tasks through a futex. The flags of a
- * wake-up do not show whether a task or an interrupt causes the wake-up. A task causes every
- * wake-up through a futex.
- */
-static __always_inline int task_wakes(bool waking)
-{
-	struct prio_rq *rq = prio_rq_of(bpf_get_smp_processor_id());
-
-	if (rq)
-		rq->waking = waking;
-	return 0;
-}
-
-SEC("fentry/futex_wake") int linux26_futex_wakes(void *ctx) { return task_wakes(true); }
-SEC("fexit/futex_wake") int linux26_futex_woke(void *ctx) { return task_wakes(false); }
-
-/*
- * Requests that a task moves to an idle CPU when it calls exec. A program that starts has no data
- * in the caches yet, so moving it costs little.
- */
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(linux26_exec, struct task_struct *p)
-{
-	struct task_ctx *t = task_ctx_of(p);
-	s32 cpu = scx_bpf_task_cpu(p);
-
-	if (t && exec_balance && load_of(cpu) > 1) {
-		t->moves = true;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	}
-	return 0;
-}
-
-/*
  * Creates the state of a new task. Parent and child share what is left of the parent's timeslice.
  * The child starts with a part of the parent's credit.
  */
@@ -324,16 +262,9 @@ s32 SCX_OP(linux26_init_task, struct task_struct *p, struct scx_init_task_args *
 
 	if (!t)
 		return -ENOMEM;
-	t->left = timeslice(p);
-	t->sleep.credit = child_credit(initial_sleep_ns);
 	if (args->fork && is_child_of(p, current))
 		parent = bpf_task_storage_get(&tasks, current, NULL, 0);
-	if (parent) {
-		t->left = parent->left = parent->left / 2 + 1;
-		t->sleep.credit = child_credit(parent->sleep.credit);
-	}
-	t->turn = t->left;
-	t->level = level_of(p, &t->sleep);
+	new_task(p, t, parent);
 	return 0;
 }
 

@@ -40,14 +40,11 @@
  * interrupted all CPUs for them. In the original, an idle CPU looks for tasks at every tick. Here
  * an idle CPU has no tick, so a timer wakes idle CPUs while tasks wait.
  */
-#include "include/o1_task.h"
+#include "include/o1_balance.h"
 
 char _license[] SEC("license") = "GPL";
 
 const volatile bool child_first PARAM("0..1: whether a child runs before its parent, on the parent's CPU; 0: it is placed like a woken task") = true;
-u64 busy_interval_ns PARAM("ns, 1000000..100000000000: interval at which busy CPUs compare queue lengths") = 250000000;
-u32 imbalance_pct PARAM("percent, 100..1000: length of another queue, relative to the own one, from which tasks are pulled") = 125;
-u32 pull_max PARAM("tasks, 0..32: most tasks that one pull of a busy CPU moves; 0: it never pulls") = 8;
 
 /* Counters, in this order: tasks preempted by a wake-up, and children that ran first. */
 u64 nr_preempted, nr_child_first;
@@ -145,7 +142,7 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
 	struct task_ctx *t = NULL;
-	s32 busiest, next;
+	s32 next;
 
 	if (!rq)
 		return;
@@ -155,19 +152,10 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 		charge(t, scx_bpf_now());
 		place(prev, t, rq);
 	}
+	/* ops.tick() found a queue that is much longer than this CPU's. */
 	if (rq->pull) {
-		/*
-		 * ops.tick() found a queue that is much longer than this CPU's, and requested the
-		 * pull.
-		 */
 		rq->pull = false;
-		busiest = find_busiest(cpu, rq->nr_queued + 1);
-		if (busiest >= 0) {
-			struct prio_rq *other = prio_rq_of(busiest);
-			u32 more = other ? (other->nr_queued - rq->nr_queued) / 2 : 0;
-
-			pull_to_array(cpu, busiest, more < pull_max ? more : pull_max);
-		}
+		pull_half(cpu, rq);
 	}
 	/*
 	 * A running task whose timeslice has not ended competes as the first task of its level.
@@ -190,9 +178,9 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
  */
 void SCX_OP(o1_tick, struct task_struct *p)
 {
-	s32 cpu = scx_bpf_task_cpu(p), busiest;
+	s32 cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *t = task_ctx_of(p);
-	struct prio_rq *rq = prio_rq_of(cpu), *other;
+	struct prio_rq *rq = prio_rq_of(cpu);
 	u64 now = scx_bpf_now();
 
 	if (!t || !rq)
@@ -202,16 +190,7 @@ void SCX_OP(o1_tick, struct task_struct *p)
 		p->scx.slice = 0;
 	t->level = level_of(p, t, rq);
 	rq->curr_level = t->level;
-	if (!rq->next_balance)
-		rq->next_balance = now + busy_interval_ns;
-	if ((s64)(now - rq->next_balance) < 0)
-		return;
-	rq->next_balance = now + busy_interval_ns;
-	busiest = find_busiest(cpu, rq->nr_queued + 1);
-	other = busiest < 0 ? NULL : prio_rq_of(busiest);
-	if (!other || !pull_max)
-		return;
-	if ((other->nr_queued + 1) * 100ULL >= (rq->nr_queued + 1) * (u64)imbalance_pct) {
+	if (pull_due(cpu, rq, now)) {
 		rq->pull = true;
 		p->scx.slice = 0;
 	}
@@ -220,23 +199,13 @@ void SCX_OP(o1_tick, struct task_struct *p)
 /* Records that the task wants the CPU from now on. */
 void SCX_OP(o1_runnable, struct task_struct *p, u64 enq_flags)
 {
-	struct task_ctx *t = task_ctx_of(p);
-
-	if (!t)
-		return;
-	load_update(&t->load, scx_bpf_now());
-	t->load.wants = true;
+	set_wants(p, true);
 }
 
 /* Records that the task no longer wants the CPU. */
 void SCX_OP(o1_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct task_ctx *t = task_ctx_of(p);
-
-	if (!t)
-		return;
-	load_update(&t->load, scx_bpf_now());
-	t->load.wants = false;
+	set_wants(p, false);
 }
 
 /* Records the level of the task that starts to run on the CPU, and starts to charge the task. */
@@ -295,12 +264,8 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 	t->forked = true;
 	if (is_child_of(p, current))
 		parent = bpf_task_storage_get(&tasks, current, NULL, 0);
-	if (!parent)
-		return 0;
-	t->left = parent->left = parent->left / 2 + 1;
-	load_update(&parent->load, scx_bpf_now());
-	t->load = parent->load;
-	t->load.wants = false;
+	if (parent)
+		inherit(t, parent);
 	return 0;
 }
 

@@ -114,6 +114,29 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 	t->run_at = now;
 }
 
+/* Records whether a task wants the CPU from now on. */
+static __always_inline void set_wants(struct task_struct *p, bool wants)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (!t)
+		return;
+	load_update(&t->load, scx_bpf_now());
+	t->load.wants = wants;
+}
+
+/*
+ * Divides the rest of the parent's timeslice between the parent and its new child. The child
+ * inherits the load history.
+ */
+static __always_inline void inherit(struct task_ctx *child, struct task_ctx *parent)
+{
+	child->left = parent->left = parent->left / 2 + 1;
+	load_update(&parent->load, scx_bpf_now());
+	child->load = parent->load;
+	child->load.wants = false;
+}
+
 /* Returns the level that a task has on the CPU with runqueue `rq`. */
 static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {

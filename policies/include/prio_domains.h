@@ -39,6 +39,7 @@ u32 busy_factor PARAM("times, 1..1000: factor by which the intervals of busy CPU
 u32 imbalance_pct PARAM("percent, 100..1000: load of another CPU, relative to the own one, from which tasks are pulled") = 125;
 u64 cache_hot_ns PARAM("ns, 0..1000000000: a task that ran within this time is not pulled, because its cache is warm") = 5 * MS;
 u32 cache_nice_tries PARAM("times, 0..100: failed balancings after which tasks with warm caches are pulled; 1 more for the machine") = 1;
+bool newidle PARAM("0..1: whether a CPU about to idle pulls tasks from other CPUs") = true;
 bool wake_affine PARAM("0..1: whether a woken task may go to the CPU of its waker") = true;
 
 /*
@@ -74,6 +75,14 @@ struct {
 	__type(key, u32);
 	__type(value, struct domains);
 } domains SEC(".maps");
+
+/* Returns the domains of a CPU, or NULL if its number is invalid. */
+static __always_inline struct domains *domains_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&domains, &key);
+}
 
 /*
  * Why a CPU balances: its interval has passed while it is busy, its interval has passed while it is
@@ -202,13 +211,12 @@ __noinline int load_balance(s32 cpu, u32 level, u32 why)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), total = 0, n = 0, most = 0, own, move, i;
 	struct prio_rq *rq = prio_rq_of(cpu);
+	struct domains *all = domains_of(cpu);
 	struct domain *domain;
-	struct domains *all;
-	u32 key = cpu, pulled;
-	u64 limit;
 	s32 busiest = -1;
+	u32 pulled;
+	u64 limit;
 
-	all = bpf_map_lookup_elem(&domains, &key);
 	if (!rq || !all)
 		return 0;
 	level &= 1;
@@ -306,6 +314,35 @@ static __always_inline bool domains_tick(struct domains *own, struct prio_rq *rq
 		}
 	}
 	return due;
+}
+
+/*
+ * Pulls tasks from other CPUs, in each domain that is due. A CPU without tasks (`task` is NULL)
+ * also pulls when it is about to idle, and that is when it has run a task (`prev`) until now.
+ * Called from ops.dispatch().
+ */
+static __always_inline void domains_balance(struct domains *own, struct prio_rq *rq, s32 cpu, void *task,
+					    struct task_struct *prev, u64 now)
+{
+	u32 level;
+
+	bpf_for(level, 0, 2) {
+		struct domain *domain = &own->level[level & 1];
+		bool idles = !task && !rq->nr_queued;
+
+		if (level && !grouped)
+			break;
+		if (domain->due) {
+			domain->due = false;
+			load_balance(cpu, level, BUSY);
+		} else if (idles && prev) {
+			if (newidle && !level)
+				load_balance(cpu, level, NEWLY_IDLE);
+		} else if (idles && domain_due(domain, level, false, now)) {
+			domain->last = now;
+			load_balance(cpu, level, IDLE);
+		}
+	}
 }
 
 /* Finds out whether there are several groups. Called when the policy is loaded. */

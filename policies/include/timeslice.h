@@ -109,6 +109,23 @@ static __always_inline void set_level(struct task_struct *p, struct task_ctx *t)
 	last_bonus = (s32)bonus_of(&t->sleep) - MAX_BONUS / 2;
 }
 
+/*
+ * Sets the state of a new task. Parent and child share what is left of the parent's timeslice. The
+ * child starts with a part of the parent's credit. `parent` is NULL if there is no parent with a
+ * state.
+ */
+static __always_inline void new_task(struct task_struct *p, struct task_ctx *t, struct task_ctx *parent)
+{
+	t->left = timeslice(p);
+	t->sleep.credit = child_credit(initial_sleep_ns);
+	if (parent) {
+		t->left = parent->left = parent->left / 2 + 1;
+		t->sleep.credit = child_credit(parent->sleep.credit);
+	}
+	t->turn = t->left;
+	t->level = level_of(p, &t->sleep);
+}
+
 /* Adds the sleep of a woken task to its credit, and computes its level. */
 static __always_inline void woken(struct task_struct *p, struct task_ctx *t, bool by_task)
 {

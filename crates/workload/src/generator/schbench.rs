@@ -50,9 +50,9 @@ pub const GENERATOR: Generator = Generator {
         Parameter {
             name: "footprint",
             unit: Unit::Bytes,
-            default: "0",
+            default: "256k",
             range: ("0", "1g"),
-            meaning: "working set of a worker; 256k by default in schbench (option -F)",
+            meaning: "working set of a worker: the matrices of schbench (option -F)",
         },
         Parameter {
             name: "duration",

@@ -103,7 +103,7 @@ fn measure(world: &mut TestWorld, image: &Image, memory: u64, name: &str, engine
     world
         .load(image.code.clone(), &[], Default::default(), engine)
         .expect("the program can be loaded");
-    world.region.bytes_mut(memory, 64 << 10).unwrap().fill(0);
+    world.region.fill(memory, 64 << 10, 0).unwrap();
     Vm::call(world, function("setup"), args).expect("setup() returns");
     let before = world.vm().executed();
     assert_eq!(Vm::call(world, function(name), args).expect(name), result, "{name}");

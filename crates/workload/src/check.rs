@@ -381,20 +381,6 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
     }
 }
 
-impl Resource {
-    /// Returns the resource's name.
-    pub fn name(&self) -> &str {
-        match self {
-            Resource::Mutex { name, .. }
-            | Resource::Cond { name }
-            | Resource::Barrier { name, .. }
-            | Resource::Semaphore { name, .. }
-            | Resource::Suspend { name }
-            | Resource::Channel { name, .. } => name,
-        }
-    }
-}
-
 /// Checks that each `migrate_enable` ends a section that a `migrate_disable` began, and that loops
 /// contain whole sections.
 fn migration(program: &Program) -> Result<(), (usize, Finding)> {

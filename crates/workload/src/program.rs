@@ -269,6 +269,20 @@ pub enum Resource {
     },
 }
 
+impl Resource {
+    /// Returns the resource's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Resource::Mutex { name, .. }
+            | Resource::Cond { name }
+            | Resource::Barrier { name, .. }
+            | Resource::Semaphore { name, .. }
+            | Resource::Suspend { name }
+            | Resource::Channel { name, .. } => name,
+        }
+    }
+}
+
 /// Description of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSpec {

@@ -302,7 +302,7 @@ fn memset<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64, value: u32) -
     w.vm().charge_bytes(len)?;
     match range_address(dynptr, offset, len) {
         Some(at) => {
-            w.region().bytes_mut(at, len)?.fill(value as u8);
+            w.region().fill(at, len, value as u8)?;
             Ok(0)
         }
         None if beyond(dynptr, offset, len) => Ok(-E2BIG),

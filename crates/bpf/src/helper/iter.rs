@@ -119,9 +119,7 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
             return w.region().memory().refused(-ENOMEM);
         };
         w.region().memory().charge_record(Use::Records)?;
-        w.region()
-            .bytes_mut(copy, u64::from(words) * 8)?
-            .copy_from_slice(source);
+        w.region().write(copy, source)?;
         w.vm().state().borrow_mut().bits.insert(copy);
         copy
     };

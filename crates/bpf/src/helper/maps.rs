@@ -197,11 +197,7 @@ fn push<W: World>(w: &mut W, map: u64, value: u64, flags: u64) -> Result<i64, Fa
 fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
     w.vm().charge_bytes(map.def().value_size.into())?;
-    map.pop(
-        w.region(),
-        w.region().bytes_mut(value, map.def().value_size.into())?,
-        peek,
-    )
+    map.pop(w.region(), value, peek)
 }
 
 /// Returns the error of an access to a perf event. Which error it is depends only on the index,
@@ -220,7 +216,7 @@ fn perf_event<W: World>(w: &mut W, map: u64, flags: u64) -> Result<i64, Fault> {
 
 fn perf_event_read_value<W: World>(w: &mut W, map: u64, flags: u64, buf: u64, size: u32) -> Result<i64, Fault> {
     w.vm().charge_bytes(size.into())?;
-    w.region().bytes_mut(buf, size.into())?.fill(0);
+    w.region().fill(buf, size.into(), 0)?;
     match size {
         PERF_EVENT_VALUE_SIZE => perf_event(w, map, flags),
         _ => Ok(-EINVAL),

@@ -435,10 +435,8 @@ fn snprintf<W: World>(w: &mut W, to: u64, size: u32, format: u64, args: u64, len
         Err(error) => return Ok(-error),
     };
     if size > 0 {
-        let to = w.region().bytes_mut(to, size.into())?;
-        let nr = printed.bytes.len();
-        to[..nr].copy_from_slice(&printed.bytes);
-        to[nr] = 0;
+        w.region().check_writable(to, size.into())?;
+        w.region().write(to, &[&printed.bytes[..], &[0]].concat())?;
     }
     Ok(printed.len as i64 + 1)
 }
@@ -451,16 +449,10 @@ mod tests {
     fn conversions_match_the_kernel() {
         let region = Region::new().expect("the host has address space for a region");
         let text = region.alloc(600).expect("the region has this memory");
-        region
-            .bytes_mut(text, 6)
-            .expect("the region has this memory")
-            .copy_from_slice(b"sched\0");
+        region.write(text, b"sched\0").expect("the region has this memory");
         let address = region.alloc(16).expect("the region has this memory");
         let bytes: Vec<u8> = (1..=16).collect();
-        region
-            .bytes_mut(address, 16)
-            .expect("the region has this memory")
-            .copy_from_slice(&bytes);
+        region.write(address, &bytes).expect("the region has this memory");
         let print = |format: &str, args: &[u64]| {
             let printed = bprintf(&region, format.as_bytes(), args, 4096)?;
             assert_eq!(printed.bytes.len(), printed.len);
@@ -523,10 +515,7 @@ mod tests {
     fn formats_that_the_kernel_rejects_are_rejected() {
         let region = Region::new().expect("the host has address space for a region");
         let text = region.alloc(600).expect("the region has this memory");
-        region
-            .bytes_mut(text, 599)
-            .expect("the region has this memory")
-            .fill(b'x');
+        region.fill(text, 599, b'x').expect("the region has this memory");
         let print = |format: &str, args: &[u64]| {
             let printed = bprintf(&region, format.as_bytes(), args, 4096)?;
             assert_eq!(printed.bytes.len(), printed.len);

@@ -125,7 +125,7 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: Address
     }
     let readable = || region.check(from, size, false).is_ok();
     if let Some(error) = space.error(region, from).or_else(|| (!readable()).then_some(EFAULT)) {
-        region.bytes_mut(to, size)?.fill(0);
+        region.fill(to, size, 0)?;
         return Ok(-error);
     }
     w.vm().load_line(w.cpu(), from);
@@ -144,16 +144,16 @@ fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: Add
         None => long_string(w, from, size.into())?.ok_or(EFAULT),
     };
     w.vm().charge_bytes(size.into())?;
-    let to = w.region().bytes_mut(to, size.into())?;
+    w.region().check_writable(to, size.into())?;
     match source {
         Ok((mut bytes, _)) => {
             bytes.truncate(size as usize - 1);
-            to[..bytes.len()].copy_from_slice(&bytes);
-            to[bytes.len()] = 0;
-            Ok(bytes.len() as i64 + 1)
+            bytes.push(0);
+            w.region().write(to, &bytes)?;
+            Ok(bytes.len() as i64)
         }
         Err(error) => {
-            to.fill(0);
+            w.region().fill(to, size.into(), 0)?;
             Ok(-error)
         }
     }

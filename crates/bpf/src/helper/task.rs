@@ -39,12 +39,14 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 fn current_comm<W: World>(w: &mut W, to: u64, size: u32) -> Result<i64, Fault> {
     let comm = w.current_comm();
     w.vm().charge_bytes(size.into())?;
-    let to = w.region().bytes_mut(to, size.into())?;
-    to.fill(0);
-    let nr = to.len().min(16);
-    to[..nr].copy_from_slice(&comm[..nr]);
-    if let Some(last) = to.last_mut() {
+    let mut name = comm[..comm.len().min(size as usize)].to_vec();
+    // The last byte of the buffer is NUL even if the name is longer.
+    if name.len() == size as usize
+        && let Some(last) = name.last_mut()
+    {
         *last = 0;
     }
+    w.region().fill(to, size.into(), 0)?;
+    w.region().write(to, &name)?;
     Ok(0)
 }

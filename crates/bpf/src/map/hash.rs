@@ -166,10 +166,7 @@ impl Hash {
             region.memory().uncharge_records(Use::Records, 1);
             return Err(ENOMEM);
         };
-        region
-            .bytes_mut(addr, key.len() as u64)
-            .expect("the entry has just been allocated")
-            .copy_from_slice(key);
+        region.write(addr, key).expect("the entry has just been allocated");
         if self.len() >= self.buckets.len() {
             self.grow();
         }

@@ -288,9 +288,9 @@ impl Map {
     /// Copies the next element of a queue or stack to `value`, and removes the element unless
     /// `peek` is set. If the map is empty, returns a negative error number and sets `value` to
     /// zeros.
-    pub fn pop(&self, region: &Region, value: &mut [u8], peek: bool) -> Result<i64, Fault> {
+    pub fn pop(&self, region: &Region, value: u64, peek: bool) -> Result<i64, Fault> {
         match &self.data {
-            Data::Queue(queue) => Ok(queue.borrow_mut().pop(region, value, peek)),
+            Data::Queue(queue) => queue.borrow_mut().pop(region, value, peek),
             _ => Err(self.unsupported("pop")),
         }
     }

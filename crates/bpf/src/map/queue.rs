@@ -61,19 +61,19 @@ impl Queue {
         region.memory().uncharge(Use::Objects, self.bytes.len() as u64);
     }
 
-    pub fn pop(&mut self, region: &Region, value: &mut [u8], peek: bool) -> i64 {
+    /// Copies a value to the address `value`, or fills this memory with zeros if the map is empty.
+    pub fn pop(&mut self, region: &Region, value: u64, peek: bool) -> Result<i64, Fault> {
         if self.bytes.is_empty() {
-            value.fill(0);
-            return -ENOENT;
+            region.fill(value, self.size as u64, 0)?;
+            return Ok(-ENOENT);
         }
         let start = if self.stack { self.bytes.len() - self.size } else { 0 };
-        for (to, from) in value.iter_mut().zip(self.bytes.range(start..start + self.size)) {
-            *to = *from;
-        }
+        let bytes: Vec<u8> = self.bytes.range(start..start + self.size).copied().collect();
+        region.write(value, &bytes)?;
         if !peek {
             self.bytes.drain(start..start + self.size);
             region.memory().uncharge(Use::Objects, self.size as u64);
         }
-        0
+        Ok(0)
     }
 }

@@ -133,11 +133,7 @@ impl Ringbuf {
         let Ok(addr @ 1..) = self.reserve(region, data.len() as u64) else {
             return false;
         };
-        let Ok(bytes) = region.bytes_mut(addr, data.len() as u64) else {
-            return false;
-        };
-        bytes.copy_from_slice(data);
-        self.commit(addr, false)
+        region.write(addr, data).is_ok() && self.commit(addr, false)
     }
 
     /// Starts to drain samples. Returns `false` if a program is already draining samples.

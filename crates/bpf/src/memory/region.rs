@@ -206,15 +206,27 @@ impl Region {
         )
     }
 
-    /// Makes the checks of [`Region::check_writable`] and returns the writable bytes at `addr` as a
-    /// slice. Two slices that are used at the same time must not overlap.
-    #[allow(clippy::mut_from_ref)]
-    pub fn bytes_mut(&self, addr: u64, len: u64) -> Result<&mut [u8], Fault> {
+    /// Sets all bytes of a range to `value`. Fails if [`Region::check_writable`] refuses the range.
+    pub fn fill(&self, addr: u64, len: u64, value: u8) -> Result<(), Fault> {
         self.check_writable(addr, len)?;
-        Ok(match len {
-            0 => &mut [],
-            _ => unsafe { std::slice::from_raw_parts_mut(self.host(addr), len as usize) },
-        })
+        // A range of zero bytes may have any address, even an invalid one.
+        if len > 0 {
+            // SAFETY: the range has just been checked.
+            unsafe { std::ptr::write_bytes(self.host::<u8>(addr), value, len as usize) };
+        }
+        Ok(())
+    }
+
+    /// Writes bytes that are outside of the region to an address. Fails if
+    /// [`Region::check_writable`] refuses the range.
+    pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.check_writable(addr, bytes.len() as u64)?;
+        if !bytes.is_empty() {
+            // SAFETY: the range has just been checked. `copy` also permits that a caller passes
+            // bytes of the region (see `bytes`).
+            unsafe { std::ptr::copy(bytes.as_ptr(), self.host::<u8>(addr), bytes.len()) };
+        }
+        Ok(())
     }
 
     /// Reads a value from an address that the policy passed.

@@ -72,7 +72,7 @@ fn reused_objects_are_zeroed() {
     for size in [1, 16, 17, 4096, 40_000] {
         let addr = region.alloc(size).unwrap();
         assert!(region.bytes(addr, size).unwrap().iter().all(|&b| b == 0));
-        region.bytes_mut(addr, size).unwrap().fill(0xaa);
+        region.fill(addr, size, 0xaa).unwrap();
         region.free(addr);
         let again = region.alloc(size).unwrap();
         assert_eq!(again, addr, "the object freed last is reused first");
@@ -98,7 +98,8 @@ fn slabs_recognise_their_objects() {
     // A helper may never store to a kernel object if a policy passed the address.
     let given = region.pages(PAGE).unwrap();
     assert!(region.store(given, 1u64).is_ok());
-    assert!(region.store(objects[2], 1u8).is_err() && region.bytes_mut(objects[2], 8).is_err());
+    assert!(region.store(objects[2], 1u8).is_err() && region.fill(objects[2], 8, 0).is_err());
+    assert!(region.write(objects[2], &[0; 8]).is_err());
     assert!(region.copy(objects[2], given, 8).is_err() && region.copy(given, objects[2], 8).is_ok());
     slab.free(objects[1]);
     assert_eq!(slab.alloc(&region), Some(objects[1]));

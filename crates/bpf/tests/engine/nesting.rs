@@ -207,17 +207,10 @@ fn a_lookup_in_a_map_of_maps_returns_the_inner_map() {
         .load(program.code, &program.maps, program.types, Engine::Jit)
         .unwrap();
     assert_eq!(Vm::call(&mut world, 0, [0; 5]).unwrap(), 100);
-    let mut popped = [0; 4];
-    assert_eq!(
-        world
-            .vm()
-            .map_by_name("inner")
-            .unwrap()
-            .pop(&world.region, &mut popped, false)
-            .unwrap(),
-        0
-    );
-    assert_eq!(popped, 2u32.to_le_bytes());
+    let popped = world.region.alloc(4).unwrap();
+    let inner = world.vm().map_by_name("inner").unwrap();
+    assert_eq!(inner.pop(&world.region, popped, false).unwrap(), 0);
+    assert_eq!(world.region.load::<u32>(popped).unwrap(), 2);
 }
 
 #[test]

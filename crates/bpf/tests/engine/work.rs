@@ -19,22 +19,16 @@ const FORMAT: &[u8] = b"%8388607d|%-8388607x|%08388607d\0";
 
 /// Fills the memory with the format, and the map value with letters. Then calls the program.
 fn call(world: &mut TestWorld) -> Ran {
-    let format = world
-        .region
-        .bytes_mut(world.memory, FORMAT.len() as u64)
-        .expect("the region has this memory");
-    format.copy_from_slice(FORMAT);
+    let region = &world.region;
+    region.write(world.memory, FORMAT).expect("the region has this memory");
     let letters = world
         .vm()
         .map_by_name("m")
         .and_then(|map| map.values())
         .expect("the map is an array")
         .0;
-    let letters = world
-        .region
-        .bytes_mut(letters, 65536)
-        .expect("the region has this memory");
-    letters[..65535].fill(b'a');
+    let region = &world.region;
+    region.fill(letters, 65535, b'a').expect("the region has this memory");
     crate::limits::call(world, 0)
 }
 

@@ -69,9 +69,8 @@ impl TestWorld {
         self.vm = None;
         self.random = 1;
         self.region
-            .bytes_mut(self.memory, 4096)
-            .expect("the region has this memory")
-            .fill(0);
+            .fill(self.memory, 4096, 0)
+            .expect("the region has this memory");
         let maps = maps
             .iter()
             .map(|def| Map::create(def, &self.region, NR_CPUS))

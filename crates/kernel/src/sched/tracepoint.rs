@@ -272,10 +272,7 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
     let addr = region
         .alloc(context.len() as u64)
         .ok_or("out of memory for the program's context")?;
-    let result = region
-        .bytes_mut(addr, context.len() as u64)
-        .map(|bytes| bytes.copy_from_slice(context));
-    let result = result.and_then(|()| {
+    let result = region.write(addr, context).and_then(|()| {
         let function = program.function;
         // The second argument is the length of the context. The sanitizer (`--check`) needs it to
         // check accesses.

@@ -145,8 +145,8 @@ impl Running<'_> {
         let left = self.image.take().map(|image| live_bytes(&self.machine, &image));
         let (image, policy) = load::open(&self.machine, &self.object, &self.profile, self.engine)?;
         for (addr, bytes) in live_addresses(&image).into_iter().zip(left.into_iter().flatten()) {
-            let section = self.machine.region.bytes_mut(addr, bytes.len() as u64);
-            section.map_err(|fault| fault.to_string())?.copy_from_slice(&bytes);
+            let written = self.machine.region.write(addr, &bytes);
+            written.map_err(|fault| fault.to_string())?;
         }
         self.image = Some(image);
         Ok(policy)

@@ -71,22 +71,21 @@ pub(super) fn allocate_sections(
                 .map_err(|message| Error::new(message).in_section(&section.name))?,
             _ => continue,
         };
-        let bytes = region.bytes_mut(memory, section.data.len() as u64);
-        let bytes = bytes.map_err(|fault| Error::new(fault.to_string()).in_section(&section.name))?;
+        let write = |addr: u64, bytes: &[u8]| {
+            let written = region.write(addr, bytes);
+            written.map_err(|fault| Error::new(fault.to_string()).in_section(&section.name))
+        };
         // The region's pages contain zeros. Pages of zeros are not copied, because the host provides
         // memory for a page when it is first written.
-        let page = to_usize(PAGE);
-        for (to, from) in bytes.chunks_mut(page).zip(section.data.chunks(page)) {
+        for (page, from) in (0..).zip(section.data.chunks(to_usize(PAGE))) {
             if from.iter().any(|&byte| byte != 0) {
-                to.copy_from_slice(from);
+                write(memory + page * PAGE, from)?;
             }
         }
         for (&at, page) in &section.pages {
             let from = at.max(section.data.len() as u64);
             let end = section.size.min(at + PAGE);
-            let bytes = region.bytes_mut(memory + from, end - from);
-            let bytes = bytes.map_err(|fault| Error::new(fault.to_string()).in_section(&section.name))?;
-            bytes.copy_from_slice(&page[to_usize(from - at)..to_usize(end - at)]);
+            write(memory + from, &page[to_usize(from - at)..to_usize(end - at)])?;
         }
         let (mut fields, mut tagged) = (Vec::new(), Vec::new());
         for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
@@ -277,10 +276,7 @@ impl Image {
         if !found.live {
             return Err(fail("the variable is constant after the policy is loaded".to_string()));
         }
-        let bytes = region
-            .bytes_mut(found.addr, u64::from(found.size))
-            .map_err(|fault| fail(fault.to_string()))?;
-        value::set(&self.btf, found.location, bytes, text).map_err(fail)
+        self.set_value(region, found.addr, found.location, text).map_err(fail)
     }
 
     /// Sets an entry of a map, or a member of the entry (`.member[3]`), as user space does. If the
@@ -318,8 +314,15 @@ impl Image {
                 error => return Err(fail(format!("an entry cannot be created ({error})"))),
             }
         }
-        let bytes = region.bytes_mut(addr + location.offset, u64::from(location.size));
-        let bytes = bytes.map_err(|fault| fail(fault.to_string()))?;
-        value::set(&self.btf, location, bytes, text).map_err(|message| fail(format!("{path} = {text}: {message}")))
+        self.set_value(region, addr + location.offset, location, text)
+            .map_err(|message| fail(format!("{path} = {text}: {message}")))
+    }
+
+    /// Changes the value at an address.
+    fn set_value(&self, region: &Region, addr: u64, location: Location, text: &str) -> Result<(), String> {
+        let fault = |fault: crate::fault::Fault| fault.to_string();
+        let mut bytes = region.bytes(addr, u64::from(location.size)).map_err(fault)?.to_vec();
+        value::set(&self.btf, location, &mut bytes, text)?;
+        region.write(addr, &bytes).map_err(fault)
     }
 }

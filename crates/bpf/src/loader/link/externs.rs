@@ -155,10 +155,7 @@ impl<'a> Externs<'a> {
             .region
             .alloc(u64::from(size))
             .ok_or("the simulated address space is full")?;
-        self.region
-            .bytes_mut(addr, u64::from(size))
-            .map_err(|fault| fault.to_string())?
-            .copy_from_slice(&bytes);
+        self.region.write(addr, &bytes).map_err(|fault| fault.to_string())?;
         Ok(Extern::Address(addr))
     }
 }

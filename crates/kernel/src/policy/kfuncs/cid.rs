@@ -76,7 +76,7 @@ fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
 /// small, only the part that fits is copied. Members that the kernel does not know are set to -1.
 fn scx_bpf_cid_topo(m: &mut Machine, cid: i32, out: u64, out_size: u64) -> Result<(), Fault> {
     m.ext.vm().charge_bytes(out_size)?;
-    m.region.bytes_mut(out, out_size)?.fill(0xff);
+    m.region.fill(out, out_size, 0xff)?;
     let Some(cid) = valid(m, cid) else { return Ok(()) };
     let bytes: Vec<u8> = m
         .ext
@@ -86,8 +86,7 @@ fn scx_bpf_cid_topo(m: &mut Machine, cid: i32, out: u64, out_size: u64) -> Resul
         .flat_map(|word| word.to_le_bytes())
         .collect();
     let len = bytes.len().min(out_size as usize);
-    m.region.bytes_mut(out, len as u64)?.copy_from_slice(&bytes[..len]);
-    Ok(())
+    m.region.write(out, &bytes[..len])
 }
 
 fn scx_bpf_cid_curr(m: &mut Machine, cid: i32) -> u64 {

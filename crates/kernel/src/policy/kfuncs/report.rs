@@ -87,6 +87,5 @@ fn scx_bpf_dump_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<
 fn scx_bpf_events(m: &mut Machine, events: u64, size: u64) -> Result<(), Fault> {
     let bytes: Vec<u8> = m.ext.stats.named().flat_map(|(_, count)| count.to_le_bytes()).collect();
     let len = bytes.len().min(size as usize);
-    m.region.bytes_mut(events, len as u64)?.copy_from_slice(&bytes[..len]);
-    Ok(())
+    m.region.write(events, &bytes[..len])
 }

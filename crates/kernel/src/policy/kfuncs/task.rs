@@ -103,7 +103,7 @@ fn bpf_get_numa_node_id(m: &mut Machine) -> u32 {
 /// numbers.
 fn bpf_get_ns_current_pid_tgid(m: &mut Machine, _dev: u64, _ino: u64, nsdata: u64, size: u32) -> Result<i32, Fault> {
     m.ext.vm().charge_bytes(size.into())?;
-    m.region.bytes_mut(nsdata, size.into())?.fill(0);
+    m.region.fill(nsdata, size.into(), 0)?;
     Ok(-EINVAL)
 }
 

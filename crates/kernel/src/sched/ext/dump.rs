@@ -61,11 +61,9 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
         at_ns: m.now,
         at_jiffies: m.jiffies(),
     };
-    let written = region.store(context, dctx).and_then(|()| {
-        region
-            .bytes_mut(reason_addr, reason.len() as u64)
-            .map(|bytes| bytes.copy_from_slice(reason.as_bytes()))
-    });
+    let written = region
+        .store(context, dctx)
+        .and_then(|()| region.write(reason_addr, reason.as_bytes()));
     debug_assert!(written.is_ok());
     let max = m.ext.exit_dump_len().min(MAX_DUMP);
     m.ext.dump = Dump {

@@ -327,9 +327,7 @@ fn call_exit(m: &mut Machine) {
     let region = &m.region;
     let text = |text: &str| -> Option<u64> {
         let addr = region.alloc(text.len() as u64 + 1)?;
-        let bytes = region.bytes_mut(addr, text.len() as u64 + 1).ok()?;
-        bytes[..text.len()].copy_from_slice(text.as_bytes());
-        bytes[text.len()] = 0;
+        region.write(addr, &[text.as_bytes(), &[0]].concat()).ok()?;
         Some(addr)
     };
     let texts = [exit.reason, exit.message.as_str(), exit.dump.as_str()].map(text);

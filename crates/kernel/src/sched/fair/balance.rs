@@ -1,93 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load balancing within one scheduling domain (sched_balance_rq). Finds the domain's busiest group
-//! and the busiest CPU of that group, and calculates how much load to move from there.
+//! Load balancing within one scheduling domain (sched_balance_rq).
 
+use super::busiest::{asym_active_balance, find_src_group, find_src_rq};
 use super::detach::{self, Detach};
 use super::idle_scan::{available_idle_cpu, is_core_idle};
-use super::load::capacity_greater;
-use super::numa::{self, Preference};
+use super::lb_env::{Env, IdleType, Migrate, Preference};
 use super::sched_cache;
 use crate::simulation::id::CpuId;
-use crate::state::fair::domains::{Group, Level, Span};
-use crate::state::fair::group::{GroupType, Stats, adjust_numa_imbalance};
 use crate::state::machine::Machine;
 
 /// Limit of the balancing interval while no task can be moved because of the tasks' affinities, ms.
 const MAX_PINNED_INTERVAL_MS: u64 = 512;
 /// Maximum number of tasks that a balancing run examines on a CPU (sysctl_sched_nr_migrate).
 const NR_MIGRATE: u32 = 32;
-
-/// State of the CPU that wants to pull tasks (cpu_idle_type).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IdleType {
-    Busy,
-    Idle,
-    NewlyIdle,
-}
-
-/// Unit in which `imbalance` is measured (migration_type).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Migrate {
-    Load,
-    Util,
-    Task,
-    Misfit,
-    /// A task that prefers the LLC of the destination (migrate_llc_task).
-    LlcTask,
-}
-
-/// State of one balancing run (struct lb_env).
-pub(super) struct Env {
-    pub dst_cpu: CpuId,
-    /// CPU on behalf of which the domain is balanced.
-    pub cpu: CpuId,
-    /// Level of the domain; the smallest domain of a CPU has level 0.
-    pub level: usize,
-    pub idle: IdleType,
-    pub kind: Migrate,
-    pub imbalance: i64,
-    pub src_cpu: CpuId,
-    /// Only CPUs with this preference or an earlier one are sources (fbq_type).
-    pub preference: Preference,
-    /// CPUs that are excluded from this run. They are destinations that have been tried, and
-    /// sources with only pinned tasks.
-    pub excluded: Vec<CpuId>,
-}
-
-impl Env {
-    pub fn span<'a>(&self, m: &'a Machine) -> &'a Span {
-        m.domains.domain_span(self.cpu, self.level)
-    }
-
-    /// Returns the state of the domain that belongs to `self.cpu`.
-    pub fn domain<'a>(&self, m: &'a mut Machine) -> &'a mut Level {
-        &mut m.domains.levels[self.cpu.index()][self.level]
-    }
-
-    /// Returns whether this run may use a CPU as source or destination.
-    fn usable(&self, m: &Machine, cpu: CpuId) -> bool {
-        m.online_cpus.contains(cpu) && (self.excluded.is_empty() || !self.excluded.contains(&cpu))
-    }
-
-    fn idle(&self) -> bool {
-        self.idle != IdleType::Busy
-    }
-
-    /// Returns the group that represents this domain in the next larger domain. That group records
-    /// whether affinities prevented the balancing of this domain.
-    fn parent_group<'a>(&self, m: &'a mut Machine) -> Option<&'a mut Group> {
-        let above = m.domains.levels[self.cpu.index()].get(self.level + 1)?;
-        Some(&mut m.domains.spans[above.span as usize].groups[above.local as usize])
-    }
-}
-
-/// Statistics of a whole domain (struct sd_lb_stats).
-struct SpanStats {
-    busiest: Option<(usize, Stats)>,
-    local: Stats,
-    total_load: u64,
-    total_capacity: u64,
-}
 
 /// Pulls tasks to `cpu` from other CPUs in its domain of this level. Returns the number of tasks
 /// that were pulled.
@@ -156,7 +81,7 @@ pub(super) fn balance_rq(
                     .span(m)
                     .set
                     .iter()
-                    .any(|c| env.usable(m, c) && !local_group(m, &env).set.contains(c))
+                    .any(|c| env.usable(m, c) && !env.local_group(m).set.contains(c))
                 {
                     continue;
                 }
@@ -171,11 +96,6 @@ pub(super) fn balance_rq(
         m.trace(m.this_cpu, trace::Event::Balance { moved });
     }
     moved
-}
-
-fn local_group<'a>(m: &'a Machine, env: &Env) -> &'a Group {
-    let domain = &m.domains.levels[env.cpu.index()][env.level];
-    &m.domains.spans[domain.span as usize].groups[domain.local as usize]
 }
 
 /// Ends a balancing run that found an imbalance. Updates the failure count and the interval of the
@@ -242,7 +162,7 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
         return m.rqs[env.dst_cpu].nr_running == 0;
     }
     let span = env.span(m);
-    let group = local_group(m, env);
+    let group = env.local_group(m);
     let mut idle_smt = None;
     for &cpu in &group.balance_mask {
         if !available_idle_cpu(m, cpu) || !env.usable(m, cpu) {
@@ -256,357 +176,6 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
     }
     let first = group.balance_mask.iter().copied().find(|&cpu| env.usable(m, cpu));
     idle_smt.or(first) == Some(env.dst_cpu)
-}
-
-/// Returns the statistics of a group (update_sg_lb_stats). Charges the current CPU with the
-/// transfer of one cache line from each examined CPU.
-pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
-    let domain = &m.domains.levels[env.cpu.index()][env.level];
-    let top = env.level + 1 == m.domains.levels[env.cpu.index()].len();
-    let span = domain.span as usize;
-    let mut stats = Stats::new(&m.domains.spans[span].groups[index]);
-    let asym = m.domains.spans[span].asym;
-    let pct = m.domains.spans[span].imbalance_pct;
-    let numa = m.numa.active() && m.domains.spans[span].numa;
-    let from = m.this_cpu;
-    let mut cost = 0;
-    for i in 0..stats.weight as usize {
-        let cpu = m.domains.spans[span].groups[index].cpus[i];
-        let capacity = m.capacity_of(cpu);
-        stats.add_capacity(capacity);
-        if !env.usable(m, cpu) {
-            continue;
-        }
-        cost += m.spec.costs.cache_line.at(m.distance(from, cpu));
-        let load = m.cpu_load(cpu);
-        stats.load += load;
-        stats.util += m.cpu_util(cpu);
-        stats.runnable += m.cpu_runnable(cpu);
-        stats.nr_preferring += sched_cache::nr_preferring(m, cpu, env.dst_cpu);
-        let rq = &m.rqs[cpu];
-        stats.nr_fair += rq.fair.cfs.h_nr_runnable;
-        stats.nr_running += rq.nr_running;
-        if rq.nr_running == 0 && m.idle_cpus.contains(cpu) {
-            stats.idle_cpus += 1;
-            continue;
-        }
-        let (nr_running, misfit) = (rq.nr_running, rq.fair.misfit_task_load);
-        let reduced = rq.fair.cfs.h_nr_runnable == 1 && capacity * pct < m.arch_capacity(cpu) * 100;
-        if top && (nr_running > 1 || (asym && misfit > 0)) {
-            m.domains.overloaded = true;
-        }
-        if numa {
-            let (nr_numa, nr_preferred) = numa::count_preferences(m, cpu);
-            stats.nr_numa += nr_numa;
-            stats.nr_preferred += nr_preferred;
-        }
-        if local {
-            continue;
-        }
-        if asym {
-            stats.misfit_load = stats.misfit_load.max(misfit);
-        } else if env.idle() && reduced {
-            stats.misfit_load = stats.misfit_load.max(load);
-        }
-    }
-    m.charge_here(cost);
-    let (span, group) = (&m.domains.spans[span], &m.domains.spans[span].groups[index]);
-    stats.asym_packing = !local && env.idle() && stats.nr_fair > 0 && group_asym(m, env, span, group, &stats);
-    stats.smt_balance = !local && env.idle() && group.smt && stats.nr_fair > 1;
-    stats.llc_balance = !local && sched_cache::llc_balance(m, env, group, stats.nr_preferring);
-    stats.classify(span, group);
-    if stats.kind == GroupType::Overloaded {
-        stats.set_avg_load();
-    }
-    let first = group.cpus[0];
-    sched_cache::record_load(m, env, first, &stats);
-    stats
-}
-
-/// Returns whether the priorities of CPUs apply to `cpu` in a domain (sched_use_asym_prio). Between
-/// cores, they apply only to a CPU whose core is idle.
-fn use_asym_prio(m: &Machine, span: &Span, cpu: CpuId) -> bool {
-    span.asym_packing && (!m.domains.smt_active || span.smt || is_core_idle(m, cpu))
-}
-
-/// Returns whether load should move from CPU `src` to CPU `dst`, because `dst` has a higher priority
-/// (sched_asym).
-pub(super) fn sched_asym(m: &Machine, span: &Span, dst: CpuId, src: CpuId) -> bool {
-    use_asym_prio(m, span, dst) && m.domains.prefers(dst, src)
-}
-
-/// Returns whether the CPU that wants to pull has a higher priority than all CPUs of a group
-/// (sched_group_asym). A core with several busy threads does not count.
-fn group_asym(m: &Machine, env: &Env, span: &Span, group: &Group, stats: &Stats) -> bool {
-    if group.smt && stats.weight - stats.idle_cpus != 1 {
-        return false;
-    }
-    sched_asym(m, span, env.dst_cpu, group.preferred)
-}
-
-/// Returns whether a running task should be moved, because its CPU has a lower priority or is a
-/// thread of a core with several busy threads (asym_active_balance).
-fn asym_active_balance(m: &Machine, env: &Env) -> bool {
-    let span = env.span(m);
-    env.idle()
-        && use_asym_prio(m, span, env.dst_cpu)
-        && (m.domains.prefers(env.dst_cpu, env.src_cpu) || !use_asym_prio(m, span, env.src_cpu))
-}
-
-/// Returns the statistics of all groups of the domain (update_sd_lb_stats).
-fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
-    let domain = &m.domains.levels[env.cpu.index()][env.level];
-    let (span, own) = (domain.span as usize, domain.local as usize);
-    let nr = m.domains.spans[span].groups.len();
-    if env.level + 1 == m.domains.levels[env.cpu.index()].len() {
-        m.domains.overloaded = false;
-    }
-    let local = group_stats(m, env, own, true);
-    let mut all = SpanStats {
-        busiest: None,
-        local,
-        total_load: local.load,
-        total_capacity: local.capacity,
-    };
-    let mut util = local.util;
-    for i in 1..nr {
-        let index = (own + i) % nr;
-        let stats = group_stats(m, env, index, false);
-        all.total_load += stats.load;
-        all.total_capacity += stats.capacity;
-        util += stats.util;
-        if is_busier(m, env, &all, index, &stats) {
-            all.busiest = Some((index, stats));
-        }
-    }
-    if env.idle != IdleType::NewlyIdle {
-        update_idle_scan(m, env, util);
-    }
-    all
-}
-
-/// Sets the number of CPUs of the LLC that the search for an idle CPU examines at a wake-up
-/// (update_idle_cpu_scan). The higher the utilization of the LLC is, the lower the number. It is 0
-/// if the utilization is 85 % or more.
-fn update_idle_scan(m: &mut Machine, env: &Env, util: u64) {
-    let span = env.span(m);
-    let (weight, pct) = (u64::from(span.weight), span.imbalance_pct);
-    let llc = m.domains.llc(env.cpu);
-    if u64::from(llc.weight) == weight {
-        let x = util / weight;
-        let used = (x * x * pct * pct / (10_000 * 1024)).min(1024);
-        llc.nr_idle_scan = ((1024 - used) * weight / 1024) as u32;
-    }
-}
-
-/// Returns whether group `index` is busier than the busiest group found so far
-/// (update_sd_pick_busiest).
-fn is_busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) -> bool {
-    if stats.nr_fair == 0 {
-        return false;
-    }
-    let span = env.span(m);
-    if span.asym {
-        let capacity = m.capacity_of(env.dst_cpu);
-        let helps = (!m.domains.smt_active || is_core_idle(m, env.dst_cpu))
-            && capacity_greater(capacity, stats.max_capacity)
-            && all.local.kind == GroupType::HasSpare;
-        if stats.kind == GroupType::MisfitTask && !helps {
-            return false;
-        }
-        // A group of faster CPUs keeps its tasks if they do not compete for CPUs, because they
-        // would run slower on this CPU.
-        if stats.kind <= GroupType::FullyBusy && capacity_greater(stats.min_capacity, capacity) {
-            return false;
-        }
-    }
-    let Some((busiest_index, busiest)) = &all.busiest else {
-        return true;
-    };
-    if stats.kind != busiest.kind {
-        return stats.kind > busiest.kind;
-    }
-    let less_spare = stats.idle_cpus < busiest.idle_cpus
-        || (stats.idle_cpus == busiest.idle_cpus && stats.nr_running > busiest.nr_running);
-    let (group, busiest_group) = (&span.groups[index], &span.groups[*busiest_index]);
-    match stats.kind {
-        GroupType::Overloaded => stats.avg_load > busiest.avg_load,
-        GroupType::LlcBalance => stats.nr_preferring > busiest.nr_preferring,
-        GroupType::Imbalanced => false,
-        GroupType::MisfitTask => stats.misfit_load > busiest.misfit_load,
-        // The tasks of the CPUs with the lowest priority are moved first.
-        GroupType::AsymPacking => m.domains.prefers(busiest_group.preferred, group.preferred),
-        GroupType::SmtBalance if stats.idle_cpus != 0 || busiest.idle_cpus != 0 => less_spare,
-        GroupType::SmtBalance | GroupType::FullyBusy => !busiest_group.smt,
-        GroupType::HasSpare if group.smt != busiest_group.smt => !(group.smt && stats.nr_fair <= 1),
-        GroupType::HasSpare => less_spare,
-    }
-}
-
-/// Returns how many more running tasks the busiest group has than the local group. Groups with
-/// different numbers of cores are compared by tasks per core. The result is 0 if the CPU that pulls
-/// tasks is busy.
-fn sibling_imbalance(env: &Env, busiest: (&Group, &Stats), local: (&Group, &Stats)) -> i64 {
-    if !env.idle() || busiest.1.nr_running == 0 {
-        return 0;
-    }
-    let (cores_busiest, cores_local) = (i64::from(busiest.0.cores), i64::from(local.0.cores));
-    let (nr_busiest, nr_local) = (i64::from(busiest.1.nr_running), i64::from(local.1.nr_running));
-    if cores_busiest == cores_local {
-        return (nr_busiest - nr_local).max(0);
-    }
-    let cores = cores_busiest + cores_local;
-    let imbalance = (cores_local * nr_busiest - cores_busiest * nr_local).max(0);
-    let imbalance = (2 * imbalance + cores) / cores;
-    if imbalance <= 1 && nr_local == 0 && nr_busiest > 1 {
-        2
-    } else {
-        imbalance
-    }
-}
-
-/// Returns the group from which tasks are pulled. Stores the kind and the size of the imbalance in
-/// `env`.
-fn find_src_group(m: &mut Machine, env: &mut Env) -> Option<usize> {
-    let all = span_stats(m, env);
-    let (index, busiest) = all.busiest?;
-    let local = all.local;
-    if m.numa.active() && env.span(m).numa {
-        env.preference = numa::classify(busiest.nr_fair, (busiest.nr_numa, busiest.nr_preferred));
-    }
-    let span = env.span(m);
-    let (group, own) = (&span.groups[index], local_group(m, env));
-    let imbalance = sibling_imbalance(env, (group, &busiest), (own, &local));
-    let average = all.total_load * 1024 / all.total_capacity.max(1);
-    if !matches!(
-        busiest.kind,
-        GroupType::MisfitTask | GroupType::AsymPacking | GroupType::Imbalanced
-    ) {
-        if local.kind > busiest.kind {
-            return None;
-        }
-        if local.kind == GroupType::Overloaded
-            && (local.avg_load >= busiest.avg_load
-                || local.avg_load >= average
-                || 100 * busiest.avg_load <= span.imbalance_pct * local.avg_load)
-        {
-            return None;
-        }
-        let spread = group.prefer_sibling
-            && local.kind == GroupType::HasSpare
-            && (busiest.kind == GroupType::LlcBalance || imbalance > 1);
-        if !spread && busiest.kind != GroupType::Overloaded {
-            let unlike = busiest.kind == GroupType::SmtBalance && group.smt != own.smt;
-            let even = busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1;
-            if !env.idle() || (!unlike && (even || busiest.nr_fair == 1)) {
-                return None;
-            }
-        }
-    }
-    let (kind, amount) = amount(env, span, group, &busiest, &local, imbalance, average);
-    env.kind = kind;
-    env.imbalance = amount;
-    (amount > 0).then_some(index)
-}
-
-/// Returns the kind and size of the imbalance (calculate_imbalance).
-fn amount(
-    env: &Env,
-    span: &Span,
-    group: &Group,
-    busiest: &Stats,
-    local: &Stats,
-    sibling_imbalance: i64,
-    average: u64,
-) -> (Migrate, i64) {
-    match busiest.kind {
-        GroupType::MisfitTask if span.asym => return (Migrate::Misfit, 1),
-        GroupType::MisfitTask => return (Migrate::Load, busiest.misfit_load as i64),
-        GroupType::AsymPacking => return (Migrate::Task, busiest.nr_fair.into()),
-        GroupType::SmtBalance | GroupType::Imbalanced => return (Migrate::Task, 1),
-        GroupType::LlcBalance => return (Migrate::LlcTask, 1),
-        _ => {}
-    }
-    if local.kind == GroupType::HasSpare {
-        if busiest.kind > GroupType::FullyBusy && !span.share_llc {
-            let spare = local.capacity.saturating_sub(local.util) as i64;
-            return if env.idle() && spare == 0 {
-                (Migrate::Task, 1)
-            } else {
-                (Migrate::Util, spare)
-            };
-        }
-        let mut imbalance = if busiest.weight == 1 || group.prefer_sibling {
-            sibling_imbalance
-        } else {
-            (i64::from(local.idle_cpus) - i64::from(busiest.idle_cpus)).max(0)
-        };
-        if span.numa {
-            imbalance = adjust_numa_imbalance(imbalance, local.nr_running + 1, span.imb_numa_nr);
-        }
-        return (Migrate::Task, imbalance >> 1);
-    }
-    let mut local_load = local.avg_load;
-    if local.kind < GroupType::Overloaded {
-        // The local group could become overloaded by the load that it pulls, so loads are compared.
-        local_load = local.load * 1024 / local.capacity.max(1);
-        if local_load >= busiest.avg_load || local_load >= average {
-            return (Migrate::Load, 0);
-        }
-    }
-    let surplus = busiest.avg_load.saturating_sub(average) * busiest.capacity;
-    let room = average.saturating_sub(local_load) * local.capacity;
-    (Migrate::Load, (surplus.min(room) / 1024) as i64)
-}
-
-/// Returns the busiest CPU of a group (sched_balance_find_src_rq).
-fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
-    let span = m.domains.levels[env.cpu.index()][env.level].span as usize;
-    let (asym, pct) = (m.domains.spans[span].asym, m.domains.spans[span].imbalance_pct);
-    let dst_capacity = m.capacity_of(env.dst_cpu);
-    let mut busiest = None;
-    let (mut most, mut most_capacity) = (0, 1);
-    for i in 0..m.domains.spans[span].groups[group].cpus.len() {
-        let cpu = m.domains.spans[span].groups[group].cpus[i];
-        let nr = m.rqs[cpu].fair.cfs.h_nr_runnable;
-        if nr == 0 || !env.usable(m, cpu) {
-            continue;
-        }
-        if env.preference < Preference::All {
-            let preference = numa::classify(detach::nr_queued(m, cpu), numa::count_preferences(m, cpu));
-            if preference > env.preference {
-                continue;
-            }
-        }
-        let capacity = m.capacity_of(cpu);
-        if asym && nr == 1 && !capacity_greater(dst_capacity, capacity) {
-            continue;
-        }
-        // A CPU of higher priority keeps its only task.
-        if nr == 1 && sched_asym(m, &m.domains.spans[span], cpu, env.dst_cpu) {
-            continue;
-        }
-        let value = match env.kind {
-            Migrate::Load => {
-                let load = m.cpu_load(cpu);
-                let full = capacity * pct >= m.arch_capacity(cpu) * 100;
-                if nr == 1 && load as i64 > env.imbalance && full {
-                    continue;
-                }
-                load
-            }
-            Migrate::Util if nr <= 1 => continue,
-            Migrate::Util => m.cpu_util(cpu).max(m.cpu_runnable(cpu)),
-            Migrate::Task => u64::from(nr),
-            Migrate::Misfit => m.rqs[cpu].fair.misfit_task_load,
-            Migrate::LlcTask => sched_cache::nr_preferring(m, cpu, env.dst_cpu).into(),
-        };
-        let capacity = if env.kind == Migrate::Load { capacity } else { 1 };
-        if value * most_capacity > most * capacity {
-            (most, most_capacity, busiest) = (value, capacity, Some(cpu));
-        }
-    }
-    busiest
 }
 
 /// Returns whether active balancing is necessary: the stopper then interrupts the current task of

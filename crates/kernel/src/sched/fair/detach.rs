@@ -2,7 +2,7 @@
 //! Moves tasks from one runqueue to another for load balancing. Corresponds to detach_tasks,
 //! can_migrate_task and active balancing in the kernel.
 
-use super::balance::{Env, IdleType, Migrate};
+use super::lb_env::{Env, IdleType, Migrate};
 use super::{is_idle_policy, numa, queue, sched_cache};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};

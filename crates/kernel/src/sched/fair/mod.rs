@@ -23,15 +23,16 @@
 //! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off.
 //! Where the kernel would read another CPU's runqueue, the reading CPU is charged with the time to
 //! transfer one cache line. The cost depends on the distance between the two CPUs.
-
 mod balance;
 mod bandwidth;
+mod busiest;
 mod clock;
 mod detach;
 mod eevdf;
 mod fork;
 mod hierarchy;
 mod idle_scan;
+mod lb_env;
 mod load;
 mod newidle;
 mod nohz;

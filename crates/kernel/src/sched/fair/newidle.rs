@@ -5,7 +5,8 @@
 //! A domain is balanced only if the expected idle time is longer than the time that balancing
 //! takes. Domains in which new-idle balancing has seldom succeeded are skipped at random.
 
-use super::balance::{IdleType, balance_rq};
+use super::balance::balance_rq;
+use super::lb_env::IdleType;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
 use crate::state::class::Class;

@@ -2,9 +2,11 @@
 //! Periodic load balancing, which the tick starts, and balancing on behalf of idle CPUs whose tick
 //! is stopped (sched_balance_trigger, nohz).
 
-use super::balance::{IdleType, balance_rq, sched_asym};
+use super::balance::balance_rq;
+use super::busiest::sched_asym;
 use super::detach;
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
+use super::lb_env::IdleType;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 use crate::state::fair::domains::Level;

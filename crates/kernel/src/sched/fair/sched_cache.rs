@@ -22,7 +22,7 @@
 //! Its cost is the transfer of one cache line from each CPU. The accounting at each switch costs
 //! nothing. The runtime of a process is counted only from the time at which it has a second thread.
 
-use super::balance::{Env, IdleType, Migrate};
+use super::lb_env::{Env, IdleType, Migrate};
 use crate::layout::{PF_EXITING, PF_KTHREAD};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};

@@ -2,26 +2,13 @@
 //! Preferred nodes in load balancing (migrate_degrades_locality, fbq_classify_group,
 //! fbq_classify_rq), and how much of its memory a task has on and near a node (task_weight).
 
-use super::super::balance::{Env, IdleType};
+use super::super::lb_env::{Env, IdleType, Preference};
 use super::node_of;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::state::fair::numa::Connection;
 use crate::state::hardware::caches::NOWHERE;
 use crate::state::machine::Machine;
 use std::cmp::Ordering;
-
-/// How well the tasks of a CPU or group can be moved to another node, according to their preferred
-/// nodes (enum fbq_type). The earlier a value is in this list, the better it is to move tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in super::super) enum Preference {
-    /// Some tasks have no preferred node.
-    Regular,
-    /// Some tasks are not on their preferred node.
-    Remote,
-    /// All tasks are on their preferred nodes.
-    #[default]
-    All,
-}
 
 /// Returns the preference of `nr` tasks, of which `nr_numa` have a preferred node and
 /// `nr_preferred` are on it.

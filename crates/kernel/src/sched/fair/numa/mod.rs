@@ -32,7 +32,7 @@ mod placement;
 #[cfg(test)]
 mod tests;
 
-pub(super) use locality::{Preference, classify, count_preferences, degrades_locality};
+pub(super) use locality::{classify, count_preferences, degrades_locality};
 
 use crate::simulation::id::{CpuId, TaskId};
 use crate::state::class::Class;

@@ -135,7 +135,7 @@ fn two_tasks_on_each_others_node_change_places() {
 
 #[test]
 fn load_balancing_prefers_tasks_whose_memory_is_elsewhere() {
-    use crate::sched::fair::balance::{Env, IdleType, Migrate};
+    use crate::sched::fair::lb_env::{Env, IdleType, Migrate, Preference};
     let mut bed = Bed::default();
     for _ in 0..2 {
         bed.task(0, hog()).footprint_bytes = 64 * MIB;
@@ -172,8 +172,8 @@ fn load_balancing_prefers_tasks_whose_memory_is_elsewhere() {
 
 #[test]
 fn a_waiting_task_is_pulled_only_towards_its_memory() {
-    use crate::sched::fair::balance::{Env, IdleType, Migrate};
     use crate::sched::fair::detach::{Detach, can_migrate_task};
+    use crate::sched::fair::lb_env::{Env, IdleType, Migrate, Preference};
     let mut bed = Bed::default();
     for cpu in [0, 0, 1] {
         bed.task(cpu, hog()).footprint_bytes = 64 * MIB;

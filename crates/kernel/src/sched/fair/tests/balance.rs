@@ -2,8 +2,10 @@
 //! Tests of load balancing: they check which tasks migrate and which do not. A "hog" is a task that
 //! never sleeps.
 
-use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
+use crate::sched::fair::balance::should_we_balance;
+use crate::sched::fair::busiest::group_stats;
 use crate::sched::fair::detach;
+use crate::sched::fair::lb_env::{Env, IdleType, Migrate};
 use crate::simulation::id::TaskId;
 use crate::state::fair::domains::{Domains, Level};
 use crate::state::fair::entity::EntityId;

@@ -7,7 +7,7 @@ use crate::record::{self, Recorded, Recorder};
 use crate::run::{self, Executed, Meanwhile};
 use report::why::{Scan, Side};
 use report::{Run, RunResult, Summary};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use trace::{Event, Header, Record, Sink, TaskState};
 use windtunnel::error::Error;
 use workload::Workload;
@@ -143,8 +143,10 @@ fn record_run(
         ..record
     });
     let records = record::merged(recording.records, start, log.collect());
+    let length = result.simulated_ns.min(limit);
+    let from = begun.saturating_sub(start);
     let mut summary = Summary::new(&places);
-    summary.take(&own(&records, &pids, begun.saturating_sub(start), result.simulated_ns));
+    summary.take(&own(&records, &pids, from, length));
     let run = RecordedRun {
         header: Header {
             machine: result.machine.clone(),
@@ -156,22 +158,69 @@ fn record_run(
             ..Header::default()
         },
         records,
-        length_ns: result.simulated_ns,
+        length_ns: length,
         event_ns: 0,
     };
-    let counted = summary.result(Run {
+    let mut counted = summary.result(Run {
         policy: result.policy,
         machine: result.machine,
         workload: result.workload,
         seed,
-        simulated_ns: result.simulated_ns,
+        simulated_ns: length,
         wall_ns: result.wall_ns,
         unit: workload.unit.clone(),
         score: workload.score,
         completed: result.score.is_some(),
         ..Run::default()
     });
+    let detours = Detours::count(&run.records, &pids, from, length);
+    counted.context_switches = counted.context_switches.saturating_sub(detours.switches);
+    counted.preemptions = counted.preemptions.saturating_sub(detours.preemptions);
     Ok((counted, run))
+}
+
+/// Events that tasks of other programs add to the events of the workload's tasks.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Detours {
+    switches: u64,
+    preemptions: u64,
+}
+
+impl Detours {
+    /// Counts the detours of the CPUs: the times when a CPU runs another program between two tasks of
+    /// the workload. In the events of [`own`], a detour consists of a switch to idle and a switch from
+    /// idle. Without the other program there would be one switch. If a preempted task continues after
+    /// the detour, there would be no switch.
+    fn count(records: &[Record], pids: &BTreeSet<u32>, from: u64, length: u64) -> Detours {
+        let mine = |pid: u32| pids.contains(&pid);
+        let mut detours = Detours::default();
+        // The task that ran before the detour of each CPU, and its state after it.
+        let mut left: BTreeMap<u32, (u32, TaskState)> = BTreeMap::new();
+        let records = records.iter().filter(|record| record.time >= from);
+        for record in records.take_while(|record| record.time - from <= length) {
+            let Event::Switch { prev, prev_state, next } = record.event else {
+                continue;
+            };
+            if mine(prev) && next != 0 && !mine(next) {
+                left.insert(record.cpu, (prev, prev_state));
+            } else if next == 0 || mine(prev) {
+                left.remove(&record.cpu);
+            } else if mine(next)
+                && let Some((task, state)) = left.remove(&record.cpu)
+            {
+                match (task == next, state) {
+                    (true, TaskState::Running) => {
+                        detours.switches += 2;
+                        detours.preemptions += 1;
+                    }
+                    // The task slept, so the CPU would have been idle.
+                    (true, _) => {}
+                    (false, _) => detours.switches += 1,
+                }
+            }
+        }
+        detours
+    }
 }
 
 /// Selects the events of the workload's tasks between the start and the end of the workload. A CPU
@@ -266,5 +315,41 @@ mod tests {
             record(120, done),
         ];
         assert_eq!(own, want);
+    }
+
+    #[test]
+    fn switches_to_other_programs_and_back_are_counted() {
+        let switch = |time, cpu, prev, prev_state, next| Record {
+            time,
+            cpu,
+            after: 0,
+            event: Event::Switch { prev, prev_state, next },
+        };
+        let (runnable, asleep) = (TaskState::Running, TaskState::Interruptible);
+        let records = [
+            // Two other programs run before task 7 continues: 2 switches and 1 preemption.
+            switch(110, 0, 7, runnable, 20),
+            switch(120, 0, 20, asleep, 21),
+            switch(130, 0, 21, asleep, 7),
+            // Another program runs before task 8: 1 switch.
+            switch(140, 0, 7, asleep, 20),
+            switch(150, 0, 20, asleep, 8),
+            // The task sleeps and continues, or the CPU becomes idle: no detour.
+            switch(160, 0, 8, asleep, 20),
+            switch(170, 0, 20, asleep, 8),
+            switch(180, 0, 8, runnable, 20),
+            switch(190, 0, 20, asleep, 0),
+            switch(200, 0, 0, runnable, 8),
+            // A detour of another CPU, and one that ends after the workload.
+            switch(210, 0, 8, runnable, 20),
+            switch(220, 1, 7, runnable, 21),
+            switch(230, 1, 21, asleep, 7),
+            switch(700, 0, 20, asleep, 8),
+        ];
+        let detours = Detours {
+            switches: 5,
+            preemptions: 2,
+        };
+        assert_eq!(Detours::count(&records, &BTreeSet::from([7, 8]), 100, 500), detours);
     }
 }

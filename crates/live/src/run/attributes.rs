@@ -72,9 +72,14 @@ pub fn set_policy(policy: Policy) -> Result<(), Request> {
 /// Sets the scheduling class of the calling thread (SCHED_OTHER, ...) and its real-time priority.
 /// Returns whether the kernel accepted the request.
 pub fn set_class(class: i32, priority: u32) -> bool {
+    set_class_of(0, class, priority)
+}
+
+/// Does the same as [`set_class`] for the thread `tid` of this process.
+pub fn set_class_of(tid: i32, class: i32, priority: u32) -> bool {
     let parameters = libc::sched_param {
         sched_priority: priority as i32,
     };
-    // SAFETY: `parameters` is valid, and 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, class, &parameters) == 0 }
+    // SAFETY: `parameters` is valid.
+    unsafe { libc::sched_setscheduler(tid, class, &parameters) == 0 }
 }

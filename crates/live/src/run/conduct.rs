@@ -5,10 +5,10 @@
 //! All tasks start together and are observed while they run. They are killed when the time limit
 //! has passed.
 
-use super::attributes::{affinity, set_affinity, set_class};
+use super::attributes::{affinity, set_affinity, set_class, set_class_of};
 use super::cgroup::{self, Cgroups};
 use super::execute::{self, Reaped, World};
-use super::shared::Shared;
+use super::shared::{Shared, gettid};
 use super::watch::{LoadSample, Watch};
 use super::{counts, exec, outcome};
 use crate::statistics::{MachineCounts, machine_counts};
@@ -17,7 +17,8 @@ use report::{RunResult, TaskCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::thread;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use trace::Record;
 use windtunnel::error::Error;
@@ -135,9 +136,13 @@ pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Mean
         set_affinity(0, &others);
     }
     let mut watch = options.watch.then(|| Watch::new(&world.cpus));
-    // The work of `meanwhile` must not preempt the workload. The priority of this process is
-    // therefore raised only if there is no such work.
-    let raised_priority = meanwhile.is_none().then(RaisedPriority::raise).flatten();
+    let mut raised_priority = RaisedPriority::raise();
+    // The work of `meanwhile` must not preempt the workload. If there is such work, the priority of
+    // this process is therefore raised only at the time limit.
+    if meanwhile.is_some() && raised_priority.is_some() {
+        let world = Arc::clone(&world);
+        raised_priority = Some(RaisedPriority::later(move || limit.saturating_sub(world.shared.now())));
+    }
 
     let before = machine_counts();
     world
@@ -354,24 +359,58 @@ fn lead(world: &Arc<World>, own: &[u32]) {
 }
 
 /// Real-time priority for this process. With a normal priority, this process would get no time to
-/// observe the tasks if the workload keeps all CPUs busy. Dropping this value restores the default
-/// priority.
-struct RaisedPriority;
+/// observe the tasks, or to end the workload at its time limit, if the workload keeps all CPUs busy.
+/// Dropping this value restores the default priority.
+struct RaisedPriority {
+    /// A thread that raises the priority later. It ends when the sender is dropped.
+    later: Option<(Sender<()>, JoinHandle<()>)>,
+}
 
 impl RaisedPriority {
+    const PRIORITY: u32 = 1;
+
     /// Raises the priority, unless this process was started with a class other than SCHED_OTHER.
     fn raise() -> Option<RaisedPriority> {
         // SAFETY: 0 is the calling thread.
         let class = unsafe { libc::sched_getscheduler(0) };
         (class == libc::SCHED_OTHER).then(|| {
-            set_class(libc::SCHED_FIFO, 1);
-            RaisedPriority
+            set_class(libc::SCHED_FIFO, Self::PRIORITY);
+            RaisedPriority { later: None }
         })
+    }
+
+    /// Starts a thread that raises the priority of the calling thread as soon as `left` returns 0.
+    /// Otherwise, `left` returns the time in ns after which the thread calls it again. The new thread
+    /// has the current class and priority of the calling thread. The caller continues with the
+    /// default priority.
+    fn later(left: impl Fn() -> u64 + Send + 'static) -> RaisedPriority {
+        let (sender, receiver) = channel();
+        let caller = gettid().cast_signed();
+        let thread = thread::spawn(move || {
+            loop {
+                let ns = left();
+                if ns == 0 {
+                    set_class_of(caller, libc::SCHED_FIFO, Self::PRIORITY);
+                    return;
+                }
+                if receiver.recv_timeout(Duration::from_nanos(ns)) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        });
+        set_class(libc::SCHED_OTHER, 0);
+        RaisedPriority {
+            later: Some((sender, thread)),
+        }
     }
 }
 
 impl Drop for RaisedPriority {
     fn drop(&mut self) {
+        if let Some((sender, thread)) = self.later.take() {
+            drop(sender);
+            let _ = thread.join();
+        }
         set_class(libc::SCHED_OTHER, 0);
     }
 }

@@ -83,10 +83,15 @@ pub struct Costs {
     pub idle_exit_ns: u32,
     /// fork, in ns of the calling task.
     pub fork_ns: u32,
+    /// Creation of a thread, in ns of the calling task; 0 if it costs `fork_ns`.
+    pub thread_ns: u32,
     /// exec, in ns of the calling task.
     pub exec_ns: u32,
     /// exit, in ns of the calling task.
     pub exit_ns: u32,
+    /// Exit of a thread of a process that has other threads, in ns of the calling task; 0 if it costs
+    /// `exit_ns`.
+    pub thread_exit_ns: u32,
     /// A system call that neither blocks nor wakes a task, in ns.
     pub syscall_ns: u32,
     /// Costs of messages, by kind of channel.
@@ -156,6 +161,24 @@ impl Costs {
         or(self.switch_from_idle_ns, self.context_switch_ns)
     }
 
+    /// Returns the cost of creating a process or a thread, in ns.
+    pub fn fork(&self, thread: bool) -> u32 {
+        if thread {
+            or(self.thread_ns, self.fork_ns)
+        } else {
+            self.fork_ns
+        }
+    }
+
+    /// Returns the cost of the exit of a process or of one of its threads, in ns.
+    pub fn exit(&self, thread: bool) -> u32 {
+        if thread {
+            or(self.thread_exit_ns, self.exit_ns)
+        } else {
+            self.exit_ns
+        }
+    }
+
     /// Returns the cost of calling a helper or kfunc, in ns. `native` is the number of instructions
     /// that a scheduler in C executes instead of the call, or `None` if it is unknown.
     pub fn function_ns(&self, name: &str, native: Option<u32>) -> u32 {
@@ -210,8 +233,10 @@ impl Default for Costs {
             },
             idle_exit_ns: 1_000,
             fork_ns: 60_000,
+            thread_ns: 0,
             exec_ns: 250_000,
             exit_ns: 40_000,
+            thread_exit_ns: 0,
             syscall_ns: 100,
             channel: Channels::default(),
             user_lock_ns: 8,
@@ -261,7 +286,13 @@ pub struct Constant {
 }
 
 /// Constants that are 0 by default. Another constant then applies to their operations, too.
-pub const IDLE_COSTS: [&str; 3] = ["switch_to_idle", "switch_from_idle", "schedule_idle"];
+pub const SPECIAL_COSTS: [&str; 5] = [
+    "switch_to_idle",
+    "switch_from_idle",
+    "schedule_idle",
+    "thread",
+    "thread_exit",
+];
 
 /// Name of the cost `line` of the section `[task_struct]`: the transfer of a cache line of a
 /// task_struct. Only machines with [`crate::TaskSets`] have it.
@@ -269,7 +300,7 @@ pub const TASK_LINE: &str = "task_struct.line";
 
 /// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are
 /// printed.
-pub const CONSTANTS: [Constant; 33] = [
+pub const CONSTANTS: [Constant; 35] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -356,6 +387,11 @@ pub const CONSTANTS: [Constant; 33] = [
         default_source: "assumption: fork and exit of a small process take 100 us together, of which fork is three fifths",
     },
     Constant {
+        name: "thread",
+        slot: Slot::Ns(|c| &mut c.thread_ns),
+        default_source: "assumption: as fork",
+    },
+    Constant {
         name: "exec",
         slot: Slot::Ns(|c| &mut c.exec_ns),
         default_source: "assumption: fork, exec and exit of a small process take 350 us together; without fork and exit these are 250 us",
@@ -364,6 +400,11 @@ pub const CONSTANTS: [Constant; 33] = [
         name: "exit",
         slot: Slot::Ns(|c| &mut c.exit_ns),
         default_source: "assumption: fork and exit of a small process take 100 us together, of which exit is two fifths",
+    },
+    Constant {
+        name: "thread_exit",
+        slot: Slot::Ns(|c| &mut c.thread_exit_ns),
+        default_source: "assumption: as exit",
     },
     Constant {
         name: "syscall",

@@ -3,7 +3,7 @@
 
 use crate::KernelConfig;
 use crate::catalog::Listed;
-use crate::costs::{ByDistance, CONSTANTS, IDLE_COSTS, Slot, TASK_LINE};
+use crate::costs::{ByDistance, CONSTANTS, SPECIAL_COSTS, Slot, TASK_LINE};
 use crate::definition::Definition;
 use crate::frequency::{FREQUENCY, FrequencyDomain, FrequencyGovernor, TURBO, name_of};
 use crate::idle::{self, Governor, IdleState};
@@ -360,7 +360,7 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
         if constant.name == "idle_exit" && !definition.spec.cpuidle.states.is_empty() {
             continue;
         }
-        if let (true, Slot::Ns(slot)) = (IDLE_COSTS.contains(&constant.name), constant.slot)
+        if let (true, Slot::Ns(slot)) = (SPECIAL_COSTS.contains(&constant.name), constant.slot)
             && *slot(&mut table) == 0
         {
             continue;

@@ -2,7 +2,7 @@
 //! Compares the output of `machine list` and `machine show` for the named machines with golden
 //! files, and checks that docs/costs.md is up to date.
 
-use machine::costs::{CONSTANTS, IDLE_COSTS, Slot};
+use machine::costs::{CONSTANTS, SPECIAL_COSTS, Slot};
 use machine::message::{CHANNELS, source_name};
 use machine::{Distance, define, list, load, show};
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ fn every_constant_of_a_named_machine_has_a_source() {
             if constant.name == "idle_exit" && !states.is_empty() {
                 continue;
             }
-            if IDLE_COSTS.contains(&constant.name) {
+            if SPECIAL_COSTS.contains(&constant.name) {
                 continue;
             }
             assert!(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures the costs of instructions, system calls, context switches, wake-ups, fork and exec.
+//! Measures the costs of instructions, system calls, context switches, wake-ups, fork, threads and
+//! exec.
 
 use super::host::{self, Cpu, Pairs, failed, least, pin};
 use super::{Constant, by_distance, ns, ps, shares};
@@ -164,6 +165,27 @@ fn child(body: impl Fn()) -> Result<(f64, f64), Error> {
     failure.map_or(Ok((forked, all)), Err)
 }
 
+/// Creates a thread that does nothing. Returns the time until the thread has been created and the time
+/// until it has been joined, in ns.
+fn thread() -> Result<(f64, f64), Error> {
+    let mut created = f64::INFINITY;
+    let mut failure = None;
+    let all = least(BATCHES * 2, || {
+        let mut thread = None;
+        let create = least(1, || {
+            thread = Some(std::thread::Builder::new().stack_size(256 << 10).spawn(|| ()));
+            1
+        });
+        created = created.min(create);
+        match thread {
+            Some(Ok(thread)) => _ = thread.join(),
+            _ => _ = failure.get_or_insert(failed("pthread_create")),
+        }
+        1
+    });
+    failure.map_or(Ok((created, all)), Err)
+}
+
 /// Measures context switches, wake-ups, fork and exec. `pipe_ns` is the time to write a byte to a
 /// pipe and to read it, in ns.
 pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Constant>, Error> {
@@ -183,6 +205,7 @@ pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Consta
     latency[0] = Some(0.0);
 
     let (fork, whole) = child(|| ())?;
+    let (thread, whole_thread) = thread()?;
     let program = c"/bin/true";
     let (_, with_exec) = child(|| {
         let arguments = [program.as_ptr(), std::ptr::null()];
@@ -194,7 +217,13 @@ pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Consta
         ns("schedule", switch * schedule, part),
         ns("wakeup", switch * wakeup, part),
         ns("fork", fork, "measured: fork of this process"),
+        ns("thread", thread, "measured: pthread_create"),
         ns("exit", whole - fork, "measured: fork, exit and wait, minus fork"),
+        ns(
+            "thread_exit",
+            whole_thread - thread,
+            "measured: pthread_create, exit of the thread and pthread_join, minus pthread_create",
+        ),
         ns(
             "exec",
             with_exec - whole,

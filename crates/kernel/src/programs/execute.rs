@@ -179,7 +179,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             return Some(Next::Yield);
         }
         Op::Fork { task: child, thread } => {
-            let ns = u64::from(m.spec.costs.fork_ns);
+            let ns = u64::from(m.spec.costs.fork(thread));
             if stage == 0 && ns > 0 {
                 // The child is woken only after the time for copying the process has passed, so it
                 // cannot run earlier.
@@ -350,30 +350,36 @@ fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) ->
 
 /// Makes the task exit. The first call only adds the CPU time that the exit takes.
 fn exit(m: &mut Machine, task: TaskId) -> Next {
+    let is_thread = m.tasks[task].tgid() != m.tasks[task].pid();
     let cursor = &mut m.tasks[task].program;
     if cursor.stage == 0 {
         cursor.stage = 1;
-        cursor.time += u64::from(m.spec.costs.exit_ns);
+        cursor.time += u64::from(m.spec.costs.exit(is_thread));
         return Next::Work;
     }
     let parent = m.task_from_addr(m.tasks[task].task_struct.real_parent as u64);
     m.exit_task(task);
     if let Some(parent) = parent {
         m.tasks[parent].children -= 1;
-        child_exited(m, parent);
+        let is_process = m.tasks[parent].process != m.tasks[task].process;
+        child_exited(m, parent, is_process);
     }
     Next::Block(State::Dead)
 }
 
-/// Wakes `parent` if it waits for exits of children and enough children have exited.
-fn child_exited(m: &mut Machine, parent: TaskId) {
+/// Wakes `parent` if it waits for exits of children.
+///
+/// The exit of a child process wakes a parent in wait4() (do_notify_parent). If the parent has to
+/// wait for more children, it then sleeps again. The exit of a thread wakes the parent only if
+/// enough children have exited.
+fn child_exited(m: &mut Machine, parent: TaskId, is_process: bool) {
     let cursor = &m.tasks[parent].program;
     let left = match m.programs[cursor.program as usize].get(cursor.pc as usize) {
         Some(Op::WaitChildren) => 0,
         Some(Op::WaitChild { left }) => *left,
         _ => return,
     };
-    if cursor.stage == 1 && m.tasks[parent].children <= left {
+    if cursor.stage == 1 && (is_process || m.tasks[parent].children <= left) {
         m.try_to_wake_up(parent, 0);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads the workload that a user specifies.
 
-use crate::generator::{generate, generators};
+use crate::generator::{begin, generate, generators};
 use crate::program::Workload;
 use crate::{replay, rtapp};
 use input::{Error, Position, suggest};
@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Maximum size of an rt-app file. Real files are far smaller.
 const MAX_FILE_BYTES: u64 = 64 << 20;
+/// What follows the path of a file whose tasks are forked by a parent.
+const BY_FORK: &str = ":begin=fork";
 /// Maximum size of a recording. The records of a recording need ten times as much memory.
 const MAX_RECORDING_BYTES: u64 = 512 << 20;
 
@@ -21,11 +23,25 @@ const MAX_RECORDING_BYTES: u64 = 512 << 20;
 /// - a generator with parameters,
 /// - the file of a recording to replay (`recording.txt` or `trace:file=recording.txt`).
 ///
+/// The path of a `.json` file can be followed by `:begin=fork`. A parent then forks the tasks, as with
+/// the parameter `begin` of generators.
+///
 /// # Errors
 /// Fails if nothing has that name, if the file cannot be read, or if its contents are invalid.
 pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
     if let Some(path) = spec.strip_prefix("trace:file=") {
         return read_recording(Path::new(path));
+    }
+    if let Some(file) = spec.strip_suffix(BY_FORK).filter(|file| file.ends_with(".json")) {
+        let mut workload = load(file, search)?;
+        begin::by_fork(&mut workload).map_err(|why| {
+            Error::at(
+                spec,
+                format!("a parent cannot fork the tasks of this workload, because {why}"),
+            )
+        })?;
+        workload.name += BY_FORK;
+        return Ok(workload);
     }
     let ends_in_json = spec.ends_with(".json");
     let name = if ends_in_json {
@@ -192,6 +208,10 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         let write = |name: &str, text: &[u8]| std::fs::write(directory.join(name), text).unwrap();
         write("yield.json", br#"{"tasks": {"y": {"yield": ""}}}"#);
+        write(
+            "forks.json",
+            br#"{"tasks": {"y": {"run": 5, "fork": "z"}, "z": {"instance": 0, "run": 5}}}"#,
+        );
         write("broken.json", b"{\n \"tasks\": 5}");
         write("binary.json", b"\xff\xfe");
         let search = [directory.as_path()];
@@ -202,13 +222,20 @@ mod tests {
         assert_eq!(load(&path, &[]).unwrap().tasks.len(), 1);
         assert_eq!(load("yield", &[]).unwrap().tasks[0].comm, "yield");
         assert_eq!(load("yield:n=3", &search).unwrap().tasks.len(), 3);
+        let begun = load("yield.json:begin=fork", &search).unwrap();
+        let names: Vec<&str> = begun.tasks.iter().map(|task| task.comm.as_str()).collect();
+        assert_eq!((names, begun.name.as_str()), (vec!["y", "parent"], "yield:begin=fork"));
+        assert!(!begun.tasks[0].spawn && begun.tasks[1].spawn);
+        assert!(
+            message("forks.json:begin=fork").contains("cannot fork the tasks of this workload, because its tasks fork")
+        );
         assert!(message("broken").contains("broken.json:2:11: \"tasks\" takes an object"));
         assert!(message("binary").contains("use a text file in UTF-8"));
         assert!(message("brokn").contains("did you mean 'broken'?"));
         assert!(message("x/brokn.json").contains("there is no such file\n  hint: did you mean 'broken'?"));
         assert!(message("hackbenc:groups=1").contains("did you mean 'hackbench'?"));
         let names: Vec<String> = files(&search).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["binary", "broken", "yield"]);
+        assert_eq!(names, ["binary", "broken", "forks", "yield"]);
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -13,6 +13,7 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{channel, task};
 use crate::builder::Builder;
 use crate::program::{MEASURED, Op, Resource, ResourceId, TaskId, Workload};
+use std::collections::BTreeSet;
 
 /// The parameter `begin` of generators that do not model a real program.
 pub const PARAMETER: Parameter = Parameter {
@@ -68,11 +69,40 @@ impl Gate {
     }
 }
 
-/// Applies the parameter `begin` to a workload in which no task forks.
+/// Applies the parameter `begin` to a workload in which no task forks, and in which each task has its
+/// own process.
 pub fn apply(a: &Arguments, workload: &mut Workload) {
-    if a.choice("begin") == "start" {
-        return;
+    if a.choice("begin") == "fork" {
+        fork_all(workload, false);
     }
+}
+
+/// Makes a workload begin with a parent that forks all tasks. The tasks must all be threads of one
+/// process, or each must have its own process. No task may fork.
+///
+/// # Errors
+/// The reason why the workload cannot begin in this way.
+pub fn by_fork(workload: &mut Workload) -> Result<(), &'static str> {
+    if workload
+        .programs
+        .iter()
+        .any(|program| program.ops.iter().any(|op| matches!(op, Op::Fork { .. })))
+    {
+        return Err("its tasks fork");
+    }
+    if workload.tasks.iter().any(|task| !task.spawn) {
+        return Err("some of its tasks do not exist from the start");
+    }
+    let processes: BTreeSet<u32> = workload.tasks.iter().map(|task| task.process).collect();
+    let is_one = processes.len() == 1 && workload.tasks.len() > 1;
+    if !is_one && processes.len() < workload.tasks.len() {
+        return Err("it has several processes with several tasks");
+    }
+    fork_all(workload, is_one);
+    Ok(())
+}
+
+fn fork_all(workload: &mut Workload, thread: bool) {
     let gate = Gate::new(&mut workload.resources);
     for program in &mut workload.programs {
         let wait = gate.wait();
@@ -88,7 +118,10 @@ pub fn apply(a: &Arguments, workload: &mut Workload) {
         child.spawn = false;
     }
     let program = input::index(workload.programs.len());
-    let process = children.end;
-    workload.programs.push(gate.parent(children, false).finish());
+    let process = match thread {
+        true => workload.tasks.first().map_or(0, |task| task.process),
+        false => children.end,
+    };
+    workload.programs.push(gate.parent(children, thread).finish());
     workload.tasks.push(task("parent", program, process));
 }

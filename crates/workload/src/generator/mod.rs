@@ -6,7 +6,7 @@
 //! Random lengths are a [`Dist`](crate::Dist), which the machine samples during the run.
 
 mod arguments;
-mod begin;
+pub(crate) mod begin;
 mod boost;
 mod channel;
 mod chat;

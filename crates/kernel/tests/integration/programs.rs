@@ -314,6 +314,41 @@ fn a_child_starts_after_the_cost_of_fork() {
 }
 
 #[test]
+fn a_thread_has_its_own_costs() {
+    let times = |thread, thread_ns| {
+        let mut spec = free(2);
+        (spec.costs.fork_ns, spec.costs.exit_ns) = (3_000_000, 4_000_000);
+        (spec.costs.thread_ns, spec.costs.thread_exit_ns) = (thread_ns, thread_ns);
+        let tasks = Tasks::default()
+            .add("parent", vec![run_ms(2), Op::Fork { task: 1, thread }, run_ms(9)])
+            .add("child", vec![run_ms(1)])
+            .with(|task| task.spawn = false);
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        (starts(&records, 2), stop_ns(&records, 2) / MS)
+    };
+    assert_eq!(times(true, 1_000_000), (vec![3], 5));
+    // Without costs of threads, and for processes, the costs of processes apply.
+    assert_eq!(times(true, 0), (vec![5], 10));
+    assert_eq!(times(false, 1_000_000), (vec![5], 10));
+}
+
+/// A parent waits for children that exit after 2, 3 and 4 ms.
+#[test]
+fn each_exit_of_a_process_wakes_its_waiting_parent() {
+    let turns = |thread, wait: Op| {
+        let fork = |task| Op::Fork { task, thread };
+        let mut tasks = Tasks::default().add("parent", vec![fork(1), fork(2), fork(3), wait, run_ms(1)]);
+        for ms in 2..5 {
+            tasks = tasks.add("child", vec![run_ms(ms)]).with(|task| task.spawn = false);
+        }
+        starts(&run(4, tasks).0, 1)
+    };
+    assert_eq!(turns(false, Op::WaitChildren), [0, 2, 3, 4]);
+    assert_eq!(turns(false, Op::WaitChild { left: 1 }), [0, 2, 3]);
+    assert_eq!(turns(true, Op::WaitChildren), [0, 4]);
+}
+
+#[test]
 fn a_child_inherits_the_location_of_its_parents_memory() {
     let child_ms = |cpu, bytes| {
         let mut spec = free(2);
@@ -397,6 +432,8 @@ fn waiting_for_fewer_children_ends_when_any_child_exits() {
         stops(&records, 1),
         [
             (1, TaskState::Interruptible),
+            // The parent may continue after the second exit.
+            (3, TaskState::Interruptible),
             (6, TaskState::Interruptible),
             (10, TaskState::Dead)
         ]

@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use workload::{Dist, Op, TaskSpec, Workload};
@@ -156,6 +155,52 @@ fn forked(world: &Arc<World>, index: u32, created: u64, alone: bool) {
     task.begin(spec);
 }
 
+/// The threads that a task has created and that have not ended.
+#[derive(Default)]
+struct Threads {
+    counts: Mutex<ThreadCounts>,
+    /// Signalled when `alive` falls to `wanted`.
+    few: Condvar,
+}
+
+#[derive(Default)]
+struct ThreadCounts {
+    alive: u32,
+    /// Number of threads that may be left when the waiting creator continues. `None` if it does not
+    /// wait.
+    wanted: Option<u32>,
+}
+
+impl Threads {
+    fn alive(&self) -> u32 {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).alive
+    }
+
+    fn add(&self) {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).alive += 1;
+    }
+
+    /// Counts a thread that has ended. Wakes the creator only if few enough threads are left, as in
+    /// the simulator. One wake-up for each thread would add context switches.
+    fn ended(&self) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.alive -= 1;
+        if counts.wanted == Some(counts.alive) {
+            self.few.notify_one();
+        }
+    }
+
+    /// Waits until at most `left` threads are alive.
+    fn wait(&self, left: u32) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.wanted = Some(left);
+        while counts.alive > left {
+            counts = self.few.wait(counts).unwrap_or_else(PoisonError::into_inner);
+        }
+        counts.wanted = None;
+    }
+}
+
 pub(super) struct Task<'w> {
     pub world: &'w Arc<World>,
     pub id: TaskId,
@@ -170,11 +215,10 @@ pub(super) struct Task<'w> {
     pub rng: Rng,
     /// Number of child processes for which the task has not waited yet.
     pub processes: u32,
-    threads: u32,
+    threads: Arc<Threads>,
     alone: bool,
     buffer: Vec<u8>,
     file: Option<File>,
-    exits: (Sender<()>, Receiver<()>),
     reserved: Reserved,
 }
 
@@ -202,11 +246,10 @@ impl<'w> Task<'w> {
             traces: BTreeMap::new(),
             rng: Rng::new(world.seed.wrapping_mul(0x9e37_79b9).wrapping_add(stream)),
             processes: 0,
-            threads: 0,
+            threads: Arc::default(),
             alone,
             buffer: Vec::new(),
             file: None,
-            exits: channel(),
             reserved: Reserved::default(),
         }
     }
@@ -287,7 +330,7 @@ impl<'w> Task<'w> {
                 Op::WaitChild { left } => self.wait_children(*left),
                 Op::Exec { comm } => {
                     shared.log(Kind::Exec, self.id, u64::from(here), 0);
-                    if world.can_exec && self.alone && self.threads == 0 {
+                    if world.can_exec && self.alone && self.threads.alive() == 0 {
                         self.exec(comm, pc);
                     }
                     shared.refused(Request::Exec);
@@ -383,14 +426,15 @@ impl<'w> Task<'w> {
         let world = Arc::clone(self.world);
         let created = clock();
         if is_thread {
-            let exit = self.exits.0.clone();
+            self.threads.add();
+            let threads = Arc::clone(&self.threads);
             let started = thread::Builder::new().stack_size(256 << 10).spawn(move || {
                 forked(&world, task, created, false);
-                let _ = exit.send(());
+                threads.ended();
             });
-            match started {
-                Ok(_) => self.threads += 1,
-                Err(_) => self.world.shared.refused(Request::Thread),
+            if started.is_err() {
+                self.threads.ended();
+                self.world.shared.refused(Request::Thread);
             }
             return;
         }
@@ -408,17 +452,17 @@ impl<'w> Task<'w> {
     }
 
     fn wait_children(&mut self, left: u32) {
-        while self.processes + self.threads > left {
-            if self.threads > 0 && (self.processes == 0 || self.exits.1.try_recv().is_ok()) {
-                if self.processes == 0 {
-                    let _ = self.exits.1.recv();
-                }
-                self.threads -= 1;
-                continue;
+        loop {
+            let threads = self.threads.alive();
+            if self.processes + threads <= left {
+                return;
+            }
+            if self.processes == 0 {
+                return self.threads.wait(left);
             }
             // The flag restricts the wait to children of this thread. Other threads wait for their
             // own children.
-            let flags = libc::__WNOTHREAD | if self.threads > 0 { libc::WNOHANG } else { 0 };
+            let flags = libc::__WNOTHREAD | if threads > 0 { libc::WNOHANG } else { 0 };
             match reap(flags) {
                 Reaped::None => thread::sleep(Duration::from_micros(100)),
                 Reaped::NoChildren => self.processes = 0,

@@ -165,25 +165,36 @@ fn child(body: impl Fn()) -> Result<(f64, f64), Error> {
     failure.map_or(Ok((forked, all)), Err)
 }
 
-/// Creates a thread that does nothing. Returns the time until the thread has been created and the time
-/// until it has been joined, in ns.
+/// Number of threads that exist at the same time when their creation is measured.
+const THREADS: u32 = 16;
+/// Size of the stacks of these threads, in bytes. The C library keeps smaller stacks for the next
+/// thread, whose creation then takes much less time.
+const THREAD_STACK: usize = 64 << 20;
+
+/// Creates threads that do nothing. Returns the time in ns to create one thread, and the time until it
+/// has started, exited and been joined, which includes a context switch.
 fn thread() -> Result<(f64, f64), Error> {
-    let mut created = f64::INFINITY;
-    let mut failure = None;
-    let all = least(BATCHES * 2, || {
-        let mut thread = None;
-        let create = least(1, || {
-            thread = Some(std::thread::Builder::new().stack_size(256 << 10).spawn(|| ()));
-            1
+    let (mut create, mut end) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..BATCHES / 2 {
+        let mut threads = Vec::new();
+        let created = least(1, || {
+            let new = || std::thread::Builder::new().stack_size(THREAD_STACK).spawn(|| ());
+            threads.extend((0..THREADS).map(|_| new()));
+            u64::from(THREADS)
         });
-        created = created.min(create);
-        match thread {
-            Some(Ok(thread)) => _ = thread.join(),
-            _ => _ = failure.get_or_insert(failed("pthread_create")),
+        let mut complete = true;
+        let ended = least(1, || {
+            for thread in threads.drain(..) {
+                complete &= thread.is_ok_and(|thread| thread.join().is_ok());
+            }
+            u64::from(THREADS)
+        });
+        if !complete {
+            return Err(failed("pthread_create"));
         }
-        1
-    });
-    failure.map_or(Ok((created, all)), Err)
+        (create, end) = (create.min(created), end.min(ended));
+    }
+    Ok((create, end))
 }
 
 /// Measures context switches, wake-ups, fork and exec. `pipe_ns` is the time to write a byte to a
@@ -205,7 +216,7 @@ pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Consta
     latency[0] = Some(0.0);
 
     let (fork, whole) = child(|| ())?;
-    let (thread, whole_thread) = thread()?;
+    let (thread, thread_end) = thread()?;
     let program = c"/bin/true";
     let (_, with_exec) = child(|| {
         let arguments = [program.as_ptr(), std::ptr::null()];
@@ -217,12 +228,16 @@ pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Consta
         ns("schedule", switch * schedule, part),
         ns("wakeup", switch * wakeup, part),
         ns("fork", fork, "measured: fork of this process"),
-        ns("thread", thread, "measured: pthread_create"),
+        ns(
+            "thread",
+            thread,
+            "measured: pthread_create of 16 threads with new stacks",
+        ),
         ns("exit", whole - fork, "measured: fork, exit and wait, minus fork"),
         ns(
             "thread_exit",
-            whole_thread - thread,
-            "measured: pthread_create, exit of the thread and pthread_join, minus pthread_create",
+            thread_end - switch * (schedule + context_switch),
+            "measured: start, exit and pthread_join of a thread, minus schedule and context_switch",
         ),
         ns(
             "exec",

@@ -16,6 +16,8 @@ fn the_written_machine_file_is_valid_and_can_be_simulated() {
     for constant in [
         "bpf_insn",
         "context_switch",
+        "thread",
+        "thread_exit",
         "user_lock",
         "tcp_segment",
         "channel.pipe",

@@ -256,9 +256,9 @@ impl Machine {
         };
         channel.messages.push_back(Message { bytes, cpu, lines });
         let kind = channel.kind;
-        let segments = match kind {
-            Channel::Tcp => channel.send_segment(bytes, idle),
-            _ => 0,
+        let (segments, acknowledgements) = match kind {
+            Channel::Tcp => channel.send_segment(bytes),
+            _ => (0, 0),
         };
         let nr_pollers = channel.pollers.len();
         // Readers of an eventfd wait without WQ_FLAG_EXCLUSIVE, so a message wakes all of them.
@@ -270,7 +270,7 @@ impl Machine {
         let ns = costs.send(bytes) + self.sync.allocate(costs);
         self.tasks[task].program.add_time(ns);
         self.charge_channel_lines(id, task, None);
-        self.charge_tcp_segments(task, segments, 0);
+        self.charge_tcp_segments(task, segments, acknowledgements);
         // Pollers are added to the head of the wait queue (add_wait_queue in __pollwait()), so the
         // last one is woken first.
         for _ in 0..nr_pollers {

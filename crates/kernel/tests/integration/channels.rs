@@ -252,21 +252,26 @@ fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
         spec.costs.tcp_segment_ns = 10_000;
         let send = Op::Send { channel: 0, bytes };
         let tasks = Tasks::default()
-            .resources(vec![channel(100_000, kind)])
+            .resources(vec![channel(1_000_000, kind)])
             .add("w", vec![send; messages])
             .add("r", vec![Op::Recv(0); messages]);
         let (_, records, _) = draw(spec, tasks, END, MS);
         stop_ns(&records, 1).max(stop_ns(&records, 2))
     };
-    // The first message is sent alone. When it is acknowledged, all later messages are sent
-    // together. A second acknowledgement follows.
+    // Each of the first 16 messages is sent alone and acknowledged immediately.
     assert_eq!(
-        [1, 2, 5].map(|messages| ns(Channel::Tcp, 100, messages)),
+        [1, 2, 16].map(|messages| ns(Channel::Tcp, 100, messages)),
+        [15_000, 30_000, 240_000]
+    );
+    // The next message is sent alone, too. When the reader has acknowledged it, all later messages
+    // are sent together. Another acknowledgement follows.
+    assert_eq!(
+        [1, 2, 5].map(|messages| ns(Channel::Tcp, 100, 16 + messages) - 240_000),
         [15_000, 30_000, 30_000]
     );
     // A full segment, which has two messages of 8 KiB, is sent immediately.
     assert_eq!(
-        [3, 4, 5].map(|messages| ns(Channel::Tcp, 8192, messages)),
+        [3, 4, 5].map(|messages| ns(Channel::Tcp, 8192, 16 + messages) - 240_000),
         [25_000, 40_000, 35_000]
     );
     assert_eq!([1, 5].map(|messages| ns(Channel::Socket, 100, messages)), [0, 0]);

@@ -10,6 +10,9 @@ use workload::{Channel, Resource, TaskSpec};
 /// Maximum amount of data in a TCP segment, in bytes. The MTU of the loopback device is 16 KiB plus
 /// headers (Linux 2.4).
 pub(crate) const SEGMENT_BYTES: u64 = 16_384;
+/// Number of segments at the beginning of a TCP connection that are acknowledged immediately
+/// (TCP_MAX_QUICKACKS in Linux).
+pub(crate) const QUICK_ACKS: u32 = 16;
 
 /// A message that has been sent but not received yet.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +68,10 @@ pub(crate) struct Shared {
     pub(crate) held: usize,
     /// Total size of the messages that TCP holds back, in bytes.
     pub(crate) held_bytes: u64,
+    /// Number of segments that TCP has acknowledged immediately.
+    pub(crate) quick_acks: u32,
+    /// Whether TCP has sent a segment that has not been acknowledged.
+    pub(crate) unacknowledged: bool,
     pub(crate) kind: Channel,
     /// CPU that most recently used the channel or changed the state of the object.
     pub(crate) last_cpu: CpuId,
@@ -78,31 +85,38 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Adds a message to a TCP connection. Returns the number of segments that are sent now.
+    /// Adds a message to a TCP connection. Returns the number of segments that are sent now, and the
+    /// number of acknowledgements that the receiving end sends immediately.
     ///
-    /// If the connection is idle, the message is sent immediately. Until it has been acknowledged,
-    /// later messages are held back until they fill a segment (Nagle's algorithm).
-    pub(crate) fn send_segment(&mut self, bytes: u32, idle: bool) -> u64 {
-        if idle {
-            return 1;
+    /// If all segments have been acknowledged, the message is sent immediately. Until this segment
+    /// has been acknowledged, later messages are held back until they fill a segment (Nagle's
+    /// algorithm). The first segments of a connection are acknowledged immediately
+    /// (tcp_incr_quickack()).
+    pub(crate) fn send_segment(&mut self, bytes: u32) -> (u64, u64) {
+        if self.unacknowledged {
+            self.held += 1;
+            self.held_bytes += u64::from(bytes);
+            let full = self.held_bytes >= SEGMENT_BYTES;
+            if full {
+                (self.held, self.held_bytes) = (0, 0);
+            }
+            return (u64::from(full), 0);
         }
-        self.held += 1;
-        self.held_bytes += u64::from(bytes);
-        let full = self.held_bytes >= SEGMENT_BYTES;
-        if full {
-            (self.held, self.held_bytes) = (0, 0);
-        }
-        u64::from(full)
+        let quick = self.quick_acks < QUICK_ACKS;
+        self.quick_acks += u32::from(quick);
+        self.unacknowledged = !quick;
+        (1, u64::from(quick))
     }
 
     /// Acknowledges the messages if the reader has read all messages that were sent. This also
     /// sends the messages that were held back. Returns the number of segments and the number of
     /// acknowledgements.
     pub(crate) fn acknowledge(&mut self) -> (u64, u64) {
-        if self.messages.len() > self.held {
+        if !self.unacknowledged || self.messages.len() > self.held {
             return (0, 0);
         }
         let segments = u64::from(self.held > 0);
+        self.unacknowledged = segments > 0;
         (self.held, self.held_bytes) = (0, 0);
         (segments, 1)
     }

@@ -8,6 +8,7 @@ their medians. Directories with the same NAME form one table. With --document, t
 first paragraph are inserted into FILE. With --rows, all values are written to a second file.
 """
 import argparse
+import json
 import os
 import re
 import statistics
@@ -34,6 +35,9 @@ COLUMNS = [
     ("fairness (Jain)", "fairness"),
     ("busy, %", "busy"),
 ]
+# Percentiles of wake-up latencies are compared if the live run has at least this many wake-ups.
+# With fewer wake-ups, the 99th percentile is the longest latency.
+FEWEST_WAKEUPS = {"wake-up latency p50, us": 20, "wake-up latency p99, us": 100}
 # Two live scores count as equal if they differ by less than this percentage.
 TIE_PERCENT = 2.0
 
@@ -79,6 +83,8 @@ def compare(job):
     if done.returncode != 0:
         sys.exit(f"fidelity: {' '.join(command)}:\n{done.stderr}")
     rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in done.stdout.splitlines()]
+    wakeups = json.loads((directory / policy / name / "live.json").read_text())["result"]["wakeup_latency_ns"]["count"]
+    rows = [row for row in rows if wakeups >= FEWEST_WAKEUPS.get(row[2], 0)]
     return policy, name, [(row[2], number(row[3]), number(row[4])) for row in rows]
 
 

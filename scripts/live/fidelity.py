@@ -38,6 +38,10 @@ COLUMNS = [
 # Percentiles of wake-up latencies are compared if the live run has at least this many wake-ups.
 # With fewer wake-ups, the 99th percentile is the longest latency.
 FEWEST_WAKEUPS = {"wake-up latency p50, us": 20, "wake-up latency p99, us": 100}
+# These counts are compared if one of the sides has at least FEWEST_EVENTS of them. If both have
+# fewer, the sides agree, but a difference of one event would be an error of many percent.
+FEWEST_EVENTS = 20
+COUNTS = ("context switches", "preemptions", "migrations")
 # Two live scores count as equal if they differ by less than this percentage.
 TIE_PERCENT = 2.0
 
@@ -85,7 +89,9 @@ def compare(job):
     rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in done.stdout.splitlines()]
     wakeups = json.loads((directory / policy / name / "live.json").read_text())["result"]["wakeup_latency_ns"]["count"]
     rows = [row for row in rows if wakeups >= FEWEST_WAKEUPS.get(row[2], 0)]
-    return policy, name, [(row[2], number(row[3]), number(row[4])) for row in rows]
+    figures = [(row[2], number(row[3]), number(row[4])) for row in rows]
+    few = lambda figure, *sides: figure in COUNTS and max(side or 0 for side in sides) < FEWEST_EVENTS
+    return policy, name, [figure for figure in figures if not few(*figure)]
 
 
 def error(simulated, live):

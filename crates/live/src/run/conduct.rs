@@ -167,7 +167,7 @@ pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Mean
         machine: (before, machine_counts()),
         alive: outcome::alive(&world.shared)
             .into_iter()
-            .filter_map(|tid| Some((tid, counts::thread(&tid.to_string())?)))
+            .filter_map(|tid| Some((tid, counts::thread(tid)?)))
             .collect(),
         reaped: processes.reaped.clone(),
     };

@@ -20,9 +20,9 @@ use workload::{Dist, Op, TaskSpec, Workload};
 /// Number of iterations of the compute loop between two readings of the CPU clock.
 const ROUNDS: u64 = 2_000;
 
-/// Shortest lifetime in ns of a forked task that reads its counters from /proc when it exits. Tasks
-/// with a shorter life do not read them, because this takes about 50 us.
-const LONG_LIFE: u64 = 10_000_000;
+/// Shortest CPU time in ns of a forked task that reads its counters from /proc when it exits. Reading
+/// them takes about 50 us of CPU time, which is part of the workload's time if other tasks wait.
+const LONG_RUN: u64 = 20_000_000;
 
 /// Size of the buffer that a task reads and writes, in bytes. This is rt-app's default
 /// (`mem_buffer_size`). The buffer cannot be as large as the workload's accesses, because these may
@@ -134,9 +134,7 @@ pub fn start(world: &Arc<World>, index: u32, alone: bool) {
     let spec = &world.workload.tasks[index as usize];
     let mut task = Task::new(world, index, 0, alone);
     task.apply_attributes(spec);
-    world
-        .shared
-        .log_before(task.id, &counts::thread("thread-self").unwrap_or_default());
+    world.shared.log_before(task.id, &counts::own_all());
     task.created = world.shared.wait_at_gate() + spec.start_ns;
     if spec.start_cpu.is_some() && spec.cpus.is_none() {
         task.allow(None);
@@ -271,11 +269,9 @@ impl<'w> Task<'w> {
     pub fn go(&mut self, ops: &[Op], pc: usize) {
         self.follow(ops, pc);
         self.wait_children(0);
-        // Reading /proc would noticeably lengthen the life of a short-lived task.
-        let lived = clock().saturating_sub(self.created);
         let spawned = self.world.workload.tasks[self.id.task as usize].spawn;
-        let counts = match spawned || lived >= LONG_LIFE {
-            true => counts::thread("thread-self").unwrap_or_default(),
+        let counts = match spawned || read_clock(libc::CLOCK_THREAD_CPUTIME_ID) >= LONG_RUN {
+            true => counts::own_all(),
             false => counts::own(),
         };
         self.world.shared.log_exit(self.id, &counts);

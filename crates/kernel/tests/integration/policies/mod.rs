@@ -72,10 +72,12 @@ impl Run {
         self
     }
 
-    /// Returns the value of a global variable of the policy as a number.
+    /// Returns the value of a global variable of the policy as a number. Panics if the variable is
+    /// not an integer, for example an array.
     pub fn var(&self, name: &str) -> u64 {
         let text = self.image.get(&self.machine.region, name).expect("a variable");
-        text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
+        let number = text.parse::<i128>();
+        number.unwrap_or_else(|_| panic!("{name} is not an integer, its value is {text}")) as u64
     }
 
     pub fn exit(&self) -> &Exit {

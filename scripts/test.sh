@@ -35,8 +35,8 @@ part "random attacks" target/debug/attack count 1000 1
 BUILD=as-released
 . scripts/build.sh
 part "build as released" build_commands
-part "determinism as released" env WINDTUNNEL=$build/windtunnel \
-  cargo test --quiet -p windtunnel --test integration determinism::
+part "determinism and installation as released" env WINDTUNNEL=$build/windtunnel \
+  cargo test --quiet -p windtunnel --test integration -- determinism:: installed::
 part "instructions" scripts/instructions.sh $build/windtunnel
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -2,11 +2,17 @@
 //! The files that are embedded in the command: policies (sources and objects), machines, workloads,
 //! profiles and experiments.
 //!
+//! The development build embeds nothing. It reads these files from the repository and compiles the
+//! policies at run time. It needs the repository at the path where it was built.
+//!
 //! The other crates read files by path, so that users can replace each file by one of their own.
 //! The embedded files are therefore written to a folder in the user's cache directory. Each version
 //! of the contents has its own folder. Before a process uses the folder, it compares the files
 //! there with the embedded ones and rewrites those that differ. A damaged or altered cache can
 //! therefore not change a result.
+
+#[cfg(not(embedded))]
+mod files;
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, Metadata};
@@ -16,20 +22,63 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The names and contents of the embedded files. A name is a path such as `machines/numa32.toml`.
-pub static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+/// Name and contents of a file. A name is a path such as `machines/numa32.toml`.
+pub type File = (&'static str, &'static [u8]);
+/// The embedded files, and a hash of their names and contents.
+type All = (&'static [File], &'static str);
 
-/// Hash of the names and contents of [`FILES`]. The build script computes the hash. At run time,
-/// the computation would make every command a few milliseconds slower.
-const HASH: &str = env!("SHIPPED_HASH");
+/// Returns the embedded files.
+///
+/// # Errors
+/// Only in the development build: a file of the repository cannot be read, or a policy does not
+/// compile.
+pub fn files() -> Result<&'static [File], &'static Error> {
+    all().map(|(files, _)| *files)
+}
+
+/// Returns the embedded files and a hash of their names and contents. The build script computes the
+/// hash. At run time, the computation would make every command a few milliseconds slower.
+#[cfg(embedded)]
+fn all() -> Result<&'static All, &'static Error> {
+    static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+    static ALL: All = (FILES, env!("SHIPPED_HASH"));
+    Ok(&ALL)
+}
+
+/// Reads the files of the repository. Returns them and a hash of their names and contents.
+#[cfg(not(embedded))]
+fn all() -> Result<&'static All, &'static Error> {
+    fn read() -> Result<All, Error> {
+        let (root, out) = (
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
+            Path::new(env!("OUT_DIR")),
+        );
+        let at = |path: &Path, error: Error| Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let root = root.canonicalize().map_err(|error| at(&root, error))?;
+        let mut paths = files::sources(&root)?;
+        paths.extend(files::objects(&root, out, &paths).map_err(Error::other)?);
+        paths.sort();
+        let mut all: Vec<File> = Vec::new();
+        for (name, path) in paths {
+            let contents = fs::read(&path).map_err(|error| at(&path, error))?;
+            all.push((name.leak(), contents.leak()));
+        }
+        let hash = files::hash(all.iter().copied());
+        Ok((all.leak(), hash.leak()))
+    }
+    static ALL: OnceLock<Result<All, Error>> = OnceLock::new();
+    ALL.get_or_init(read).as_ref()
+}
 
 /// Returns the folder to which the embedded files are written. It is below the first folder of
 /// [`caches`] that contains the files or to which they can be written.
 ///
 /// # Errors
 /// The files cannot be written to any of these folders. The message has the reason for each folder.
+/// Also fails if [`files()`] fails.
 pub fn folder() -> Result<&'static Path, &'static Error> {
     static FOLDER: OnceLock<Result<PathBuf, Error>> = OnceLock::new();
+    files()?;
     FOLDER.get_or_init(|| write_into_first(&caches())).as_deref()
 }
 
@@ -100,9 +149,10 @@ fn write_into_first(caches: &[PathBuf]) -> Result<PathBuf, Error> {
 /// Writes the embedded files into a folder below `cache` and returns the folder. A file that
 /// already exists with the same contents is not written.
 fn write_into(cache: &Path) -> Result<PathBuf, Error> {
+    let (files, hash) = all().map_err(|error| Error::new(error.kind(), error.to_string()))?;
     create_private(cache)?;
-    let folder = cache.join(format!("files-{HASH}"));
-    for (name, contents) in FILES {
+    let folder = cache.join(format!("files-{hash}"));
+    for (name, contents) in *files {
         let path = folder.join(name);
         if fs::read(&path).is_ok_and(|found| found == *contents) {
             continue;
@@ -156,6 +206,7 @@ mod tests {
 
     #[test]
     fn the_files_of_each_folder_are_there() {
+        let files = files().expect("the files can be read");
         for name in [
             "policies/fifo.bpf.o",
             "policies/fifo.bpf.c",
@@ -165,8 +216,21 @@ mod tests {
             "profiles/linux26.toml",
             "experiments/theory/experiment.toml",
         ] {
-            assert!(FILES.iter().any(|(known, _)| *known == name), "{name}");
+            assert!(files.iter().any(|(known, _)| *known == name), "{name}");
         }
+        assert!(!files.iter().any(|(name, _)| name.ends_with("README.md")));
+    }
+
+    /// Paths of the host in an object would make it different on each host.
+    #[test]
+    fn objects_name_their_sources_relative_to_the_repository() {
+        let mut files = files().expect("the files can be read").iter();
+        let (_, object) = files
+            .find(|(name, _)| *name == "policies/fifo.bpf.o")
+            .expect("the policy is compiled");
+        let contains = |text: &str| object.windows(text.len()).any(|part| part == text.as_bytes());
+        assert!(contains("policies/fifo.bpf.c") && contains("policies/include"));
+        assert!(!contains("/policies/fifo.bpf.c"), "the object has an absolute path");
     }
 
     #[test]

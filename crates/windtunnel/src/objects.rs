@@ -66,7 +66,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("policy.bpf.o");
         let policy = |name: &str| {
-            let mut shipped = shipped::FILES.iter();
+            let mut shipped = shipped::files().expect("the shipped files").iter();
             let name = format!("policies/{name}.bpf.o");
             shipped.find(|(known, _)| *known == name).expect("a shipped policy").1
         };

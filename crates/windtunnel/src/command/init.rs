@@ -36,7 +36,8 @@ impl Args {
             return Err(Error::new(format!("{}: the directory is not empty", folder.display()))
                 .hint("give the name of a new directory"));
         }
-        let headers = shipped::FILES.iter().filter_map(|(name, contents)| {
+        let shipped = shipped::files().map_err(|error| Error::new(error.to_string()))?;
+        let headers = shipped.iter().filter_map(|(name, contents)| {
             let name = name
                 .strip_prefix("policies/")
                 .filter(|name| name.starts_with("include/"))?;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of an installed command: it must work in any directory, without the repository.
+//! Tests of an installed command: it must work in any directory, without the repository. (The
+//! development build needs the repository, but not as its working directory.)
+//!
+//! The environment variable WINDTUNNEL is the path of another build of the command, which is then
+//! tested.
 
+use crate::support::root;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -19,8 +24,9 @@ impl Installed {
         }
         // Another process makes the copy. If this process wrote the file, a child that another test
         // starts at that time would inherit the open file, and executing it would fail (ETXTBSY).
+        let built = std::env::var_os("WINDTUNNEL").map(|command| root().join(command));
         let copied = Command::new("cp")
-            .arg(env!("CARGO_BIN_EXE_windtunnel"))
+            .arg(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_windtunnel").into()))
             .arg(folder.path().join("bin/windtunnel"))
             .status();
         assert!(copied.is_ok_and(|status| status.success()), "the command can be copied");

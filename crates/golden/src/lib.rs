@@ -77,7 +77,11 @@ pub fn check_file(package: &str, path: &Path, text: &str) {
     // The thread in which a test runs has the name of the test.
     let test = thread.name().filter(|name| *name != "main").unwrap_or_default();
     if let Some(message) = mismatch(path, text) {
-        panic!("{message}\nTo accept the new text: UPDATE_GOLDEN=1 cargo test -p {package} {test}");
+        let caller = std::panic::Location::caller();
+        eprintln!("{message}\n{caller} compares the texts.");
+        eprintln!("To accept the new text: UPDATE_GOLDEN=1 cargo test -p {package} {test}");
+        // Unlike `panic!`, this prints no backtrace, which would hide the command above.
+        std::panic::resume_unwind(Box::new("the texts differ"));
     }
 }
 
@@ -86,7 +90,20 @@ pub fn check_file(package: &str, path: &Path, text: &str) {
 fn mismatch(path: &Path, text: &str) -> Option<String> {
     let golden = std::fs::read_to_string(path).unwrap_or_default();
     let lines = || difference(&golden, text);
-    (golden != text).then(|| format!("{} differs (- committed, + now):\n{}", path.display(), lines()))
+    (golden != text).then(|| format!("{} differs (- committed, + now):\n{}", relative(path), lines()))
+}
+
+/// Returns a path relative to the repository.
+fn relative(path: &Path) -> String {
+    let full = || {
+        let folder = path.parent()?.canonicalize().ok()?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .canonicalize()
+            .ok()?;
+        Some(folder.strip_prefix(root).ok()?.join(path.file_name()?))
+    };
+    full().unwrap_or_else(|| path.to_owned()).display().to_string()
 }
 
 /// Returns the lines that differ, and some lines around them. A line of `old` is marked with `-`, a
@@ -125,7 +142,9 @@ mod tests {
         let text = std::fs::read_to_string(&path).expect("the test's source exists");
         assert_eq!(mismatch(&path, &text), None);
         let message = mismatch(&path, &text.replace("golden", "silver")).expect("the texts differ");
-        assert!(message.contains("golden/Cargo.toml differs"), "{message}");
+        assert!(message.starts_with("crates/golden/Cargo.toml differs"), "{message}");
+        let missing = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/missing.md");
+        assert_eq!(relative(&missing), "docs/missing.md");
         assert!(
             message.contains("-name = \"golden\"\n+name = \"silver\"\n"),
             "{message}"

@@ -12,15 +12,17 @@
 //! ```
 //!
 //! - adds the field `wakeups` to [`RunResult`] and to the JSON, with the comment as documentation;
-//! - declares that runs on a real machine have a value, too (with `Known::Simulated` they have
-//!   none);
+//! - declares that runs on a real machine have a value, too. With `Known::Simulated` they have none,
+//!   and their JSON does not contain the field;
 //! - computes the value when a run has ended ([`Ended`]);
 //! - shows the value in the details of a result, and makes it a measure of experiments. [`Figure`]
 //!   lists all tables and lists that can show a value.
 //!
 //! A field can have several figures (for example, one for each percentile) or none. To count
 //! something new, add a field to [`crate::Summary`] and an arm to the `match` in its function
-//! `add`.
+//! `add`. If each task has its own count, add the field to `Task` in `task.rs` instead. With
+//! `Known::Always`, also set the field in [`crate::Summary::add_counters`], which gets the counts of
+//! a real machine.
 
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;

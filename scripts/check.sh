@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # check.sh POLICY: compiles one policy, runs it with the sanitizer, and runs the tests of this
-# policy. After the tests have been built, this takes a few seconds.
+# policy. After the tests have been built, this takes a few seconds. With UPDATE_GOLDEN=1, the script
+# also updates the tables of policies/README.md.
 set -eu
 cd "$(dirname "$0")/.."
 policy=${1:-}
@@ -18,9 +19,11 @@ $windtunnel check "target/policies/$policy.bpf.o"
 echo "== a run with the sanitizer"
 $windtunnel run "$policy" --check --machine numa16 --workload mixed.json --for 200ms
 # Runs the tests that apply to every policy, for this policy only. Also runs the test files that
-# name this policy.
-tests=crates/windtunnel/tests/integration
-own=$(cd $tests && grep -l "\"$policy\"" policy_*.rs | sed 's/\.rs$/::/')
-echo "== tests: policy_properties $own"
+# name this policy. policy_records fails if there is no such file, or if it is not compiled.
+mapfile -t files < <(cd crates/windtunnel/tests/integration && grep -l "\"$policy\"" policy_*.rs schedules.rs)
+tests=$(printf '%s::\n' policy_properties policy_records "${files[@]%.rs}" | sort -u | tr '\n' ' ')
+echo "== tests: $tests"
 # shellcheck disable=SC2086 # names are separated by spaces
-POLICY=$policy cargo test --quiet -p windtunnel --test integration -- policy_properties:: policy_records:: $own
+POLICY=$policy cargo test --quiet -p windtunnel --test integration -- $tests
+echo "== format"
+cargo fmt --all --check

@@ -6,6 +6,7 @@
 //! - Affinity is respected, even when it changes.
 //! - No task waits longer than the policy's parameters allow.
 //! - Nice values have the promised effect.
+//! - Turns have the promised order.
 //!
 //! Cases are generated from a seed. If a case fails, the test searches for a smaller case that
 //! fails. POLICY_CASES=N tests N cases of each policy, POLICY_SEED=N selects other cases, and
@@ -13,6 +14,7 @@
 
 mod case;
 mod hogs;
+mod order;
 mod promise;
 
 use crate::support::policy::{MS, Observed, Run, Tasks, costly, hog};
@@ -273,6 +275,29 @@ fn no_task_waits_longer_than_the_parameters_allow() {
             assert!(waited <= bound, "hog {hog} waits {waited} ns, and {bound} is the bound");
         }
     });
+}
+
+#[test]
+fn equal_turns_follow_the_order_of_arrival() {
+    for_all(4, order::sleepers(), |policy, sleepers| {
+        if matches!(policy.promise, Promise::EqualTurns) {
+            order::check_arrival(&sleepers.run(policy));
+        }
+    });
+}
+
+#[test]
+fn a_policy_that_prefers_woken_tasks_is_caught() {
+    let policy = Tested {
+        name: "crates/windtunnel/tests/policies/woken_first".into(),
+        promise: Promise::EqualTurns,
+        conserving: true,
+    };
+    let tried = try_cases(&policy, 4, 0, &order::sleepers(), |policy, sleepers| {
+        order::check_arrival(&sleepers.run(policy));
+    });
+    let error = tried.expect_err("a woken task runs before tasks that wait longer");
+    assert!(error.contains("is runnable since"), "{error}");
 }
 
 #[test]

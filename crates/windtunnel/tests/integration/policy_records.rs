@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests that every policy is complete. Its header must say for which workloads it is good and bad,
-//! policies/policies.toml must say how it is tested, and the table in policies/README.md must list
-//! it. `UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records` writes the tables.
+//! policies/policies.toml must say how it is tested, a test must name it, and the table in
+//! policies/README.md must list it. `UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records` writes the tables.
 
-use crate::support::records::{FILE, Record, records};
+use crate::support::records::{FILE, PROMISES, Record, records};
 use crate::support::{self, policy::free};
 use bpf::engine::Engine;
 use bpf::object::Object;
@@ -33,6 +33,7 @@ fn policy_records_are_complete() {
             None => vec![no_record(name, &object)],
         });
     }
+    missing.extend(tests_lack(&names));
     assert!(missing.is_empty(), "\n\n{}\n", missing.join("\n\n"));
     golden::check_section!("../../policies/README.md", "policies", &policy_table(&names));
     golden::check_section!("../../policies/README.md", "headers", &header_table(&names));
@@ -99,10 +100,73 @@ fn ops_lack(name: &str, object: &Object) -> Option<String> {
 fn no_record(name: &str, object: &Object) -> String {
     format!(
         "{FILE}: there is no record of {}. Add\n    [{name}]\n    promise = \"nothing\"\n    live = [{{ moves = \"{}\" }}]\nand \
-         see the head of the file for better promises",
+         see `Promise` in {PROMISES} for better promises",
         source(name),
         counters(object).join(" ")
     )
+}
+
+/// Returns a message for each policy that no test of a policy names. scripts/check.sh searches the
+/// same files.
+fn tests_lack(names: &[String]) -> Vec<String> {
+    let folder = "crates/windtunnel/tests/integration";
+    let is_test = |file: &str| {
+        file == "schedules.rs"
+            || file.starts_with("policy_") && !file.contains("records") && !file.contains("properties")
+    };
+    let files = stems(Path::new(folder)).into_iter().map(|stem| stem + ".rs");
+    let texts = files.filter(|file| is_test(file)).map(|file| {
+        let path = Path::new(folder).join(file);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    });
+    let tests = texts.collect::<String>();
+    let untested = names.iter().filter(|name| !tests.contains(&format!("\"{name}\"")));
+    untested
+        .map(|name| {
+            format!(
+                "{}: no test names this policy. Write {folder}/policy_{name}.rs (policy_rr.rs is an example), and add \
+                 `mod policy_{name};` to main.rs",
+                source(name)
+            )
+        })
+        .collect()
+}
+
+/// Returns the names of the Rust files in a directory, without `.rs`.
+fn stems(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let names = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names
+        .filter_map(|name| name.strip_suffix(".rs").map(str::to_owned))
+        .collect()
+}
+
+/// Without its `mod` line, a test file is not compiled, and cargo says nothing about it.
+#[test]
+fn every_test_file_of_all_crates_has_a_mod_line() {
+    let mut missing = Vec::new();
+    for package in std::fs::read_dir(support::root().join("crates"))
+        .expect("the directory of crates exists")
+        .flatten()
+    {
+        let programs = std::fs::read_dir(package.path().join("tests")).into_iter().flatten();
+        for program in programs.flatten().map(|program| program.path()) {
+            let main = program.join("main.rs");
+            let Ok(text) = std::fs::read_to_string(&main) else {
+                continue;
+            };
+            for stem in stems(&program).into_iter().filter(|stem| stem != "main") {
+                let line = format!("mod {stem};");
+                if !text.lines().any(|found| found.ends_with(&line)) {
+                    let main = main.strip_prefix(support::root()).unwrap_or(&main).display();
+                    missing.push(format!("{main}: add `{line}`, or {stem}.rs is not compiled"));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "\n{}", missing.join("\n"));
 }
 
 /// Returns a message for each parameter or counter that the record names but the policy does not

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Runs policies under workloads that a test defines. Reads schedules, latencies and the policy's
-//! counters from the run.
+//! counters from the run. For example, two hogs take turns of 5 ms on one CPU:
+//!
+//! ```text
+//! let tasks = Tasks::default().add_many(2, "hog", &hog());
+//! let ran = Run::new("rr").set("slice_ns", 5 * MS).tasks(tasks).for_ms(100);
+//! assert_eq!(ran.stints()[1].from, 5 * MS);
+//! ```
 
 use bpf::engine::Engine;
 use bpf::link::Image;
@@ -274,7 +280,9 @@ impl Observed {
         text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
     }
 
-    /// Returns the stints of all tasks, sorted by their start and their CPU.
+    /// Returns the stints of all tasks, sorted by their start and their CPU. Stints of zero length
+    /// are left out. A task has such a stint if it blocks at once on a machine whose work takes no
+    /// time.
     pub fn stints(&self) -> Vec<Stint> {
         let mut names = std::collections::BTreeMap::new();
         let mut on = vec![(0_u32, 0_u64); self.machine.nr_cpus() as usize];

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 /// Path of the file, relative to the repository's root.
 pub const FILE: &str = "policies/policies.toml";
+/// Path of this file, which explains the promises, relative to the repository's root.
+pub const PROMISES: &str = "crates/windtunnel/tests/integration/support/records.rs";
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,10 +35,15 @@ pub struct Live {
 }
 
 /// Guarantee of a policy for tasks that share a CPU.
+///
+/// The tests check a guarantee only for hogs, which are tasks that compute without pauses: how long
+/// they wait, and how they share the CPU (`policy_properties/promise.rs` has the bounds). How a
+/// policy treats tasks that sleep needs tests of its own, except under `EqualTurns`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub enum Promise {
-    /// Turns have the length `slice_ns` and follow the order of arrival. Nice values have no
-    /// effect.
+    /// Turns have the length `slice_ns`. They follow the order of arrival, also among tasks that
+    /// sleep: of the tasks that wait for a CPU, the one that became runnable first runs next. Nice
+    /// values have no effect.
     #[serde(rename = "equal-turns")]
     EqualTurns,
     /// Turns have the length `slice_ns`. How many turns a task has is proportional to its weight.

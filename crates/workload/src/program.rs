@@ -86,7 +86,9 @@ pub enum Op {
     Sleep(Dist),
     /// Sleep until `period` after the previous expiry of this task's timer `timer` (rt-app
     /// `timer`). If the task missed an expiry, an `absolute` timer keeps its original schedule. Any
-    /// other timer is then restarted at the current time. A timer starts at its first use.
+    /// other timer is then restarted at the current time. A timer starts at its first use, not when
+    /// the task is created: tasks with equal periods wake at the same time only if they first use
+    /// their timers at the same time.
     Timer {
         timer: u32,
         period: u64,

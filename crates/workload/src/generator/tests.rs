@@ -312,6 +312,38 @@ fn abstract_loads_can_begin_by_fork() {
     }
 }
 
+/// Returns the names in the first column of the table that follows a text in docs/model.md.
+fn listed(before: &str) -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/model.md");
+    let text = std::fs::read_to_string(path).expect("the page exists");
+    let (_, after) = text.split_once(before).expect("the page has this text");
+    let rows = after.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+    let cells = rows.map_while(|line| line.strip_prefix("| ")?.split(" | ").next());
+    cells
+        .flat_map(|cell| cell.split(", ").map(|name| name.trim_matches('`').to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_model_describes_the_beginning_and_the_working_set_of_each_generator() {
+    for table in ["\n### Footprints\n", "\n### How runs begin\n"] {
+        let listed = listed(table);
+        for generator in generators() {
+            assert!(
+                listed.iter().any(|name| name == generator.name),
+                "docs/model.md: the table under {table}has no row for {}",
+                generator.name
+            );
+        }
+        for name in listed.iter().filter(|name| *name != "rt-app files") {
+            assert!(
+                generators().iter().any(|generator| generator.name == name),
+                "docs/model.md: there is no generator {name}"
+            );
+        }
+    }
+}
+
 #[test]
 fn yield_has_two_names() {
     let (ours, theirs) = (make("yield:n=3"), make("loop_yield:n=3"));

@@ -38,8 +38,8 @@ pub struct Generator {
     pub(crate) build: fn(&Arguments) -> Result<Workload, Error>,
 }
 
-/// All generators, in the order of `windtunnel workload list`: related generators are neighbours. The
-/// order has no other effect on users.
+/// All generators, in the order of `windtunnel workload list`. Related generators are neighbours.
+/// The order has no other meaning.
 static GENERATORS: &[Generator] = &[
     closed::GENERATOR,
     open::GENERATOR,

@@ -146,9 +146,11 @@ for part in "${parts[@]}"; do
       # With POLICIES, only a part of the tables is measured, so the document is not written.
       document=(--document docs/fidelity.md)
       [ -z "$only" ] || document=()
+      export WINDTUNNEL_LIVE=$build/windtunnel-live
       part "fidelity, simulations" scripts/live/fidelity.py "${document[@]}" --rows $dir/fidelity.tsv "${guests[@]}" ;;
     fidelity-host)
       wait_for_guests
+      export WINDTUNNEL_LIVE=$build/windtunnel-live
       part fidelity-host scripts/live/fidelity-host.sh $dir "${RUNS:-5}" ;;
     soak)
       wait_for_guests

@@ -7,10 +7,10 @@
 set -eu
 cd "$(dirname "$0")/../.."
 dir=$1/host runs=$2
-live=target/release/windtunnel-live
+live=${WINDTUNNEL_LIVE:-target/release/windtunnel-live}
 rm -rf "$dir"
 mkdir -p "$dir"
-target/release/windtunnel machine calibrate -o "$dir/guest.toml"
+${live%-live} machine calibrate -o "$dir/guest.toml"
 while read -r name workload; do
   case $name in "" | "#"*) continue ;; esac
   for run in $(seq "$runs"); do

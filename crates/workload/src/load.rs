@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Maximum size of an rt-app file. Real files are far smaller.
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// What follows the path of a file whose tasks are forked by a parent.
+/// Suffix of the path of a file. With it, a parent forks the tasks of the file.
 const BY_FORK: &str = ":begin=fork";
 /// Maximum size of a recording. The records of a recording need ten times as much memory.
 const MAX_RECORDING_BYTES: u64 = 512 << 20;

@@ -55,7 +55,7 @@ def test_answers_are_short_and_have_links(tmp_path):
 
 
 def test_explain_draws_the_first_violation(tmp_path):
-    load = {"machine": "smp8", "workload": "hackbench:groups=2,loops=100", "idle": "200us"}
+    load = {"machine": "smp8", "workload": "hackbench:groups=2,loops=100", "idle": "100us"}
     answer = call(server(tmp_path), "explain", policy="percpu", **load)
     assert answer["status"] == "failed" and "idled for" in answer["text"] and "one column" in text(answer["files"][0])
 

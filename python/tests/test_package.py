@@ -172,7 +172,7 @@ def test_the_fixture_shows_the_schedule_of_a_violation(windtunnel):
     windtunnel.holds("eevdf", idle="20ms", **LOAD)
     windtunnel.not_worse("fifo", "fifo", "score < -5%", runs=3, **LOAD)
     with pytest.raises(pytest.fail.Exception, match="one column ="):
-        windtunnel.holds("percpu", idle="200us", machine="smp8", workload="hackbench:groups=2,loops=100")
+        windtunnel.holds("percpu", idle="100us", machine="smp8", workload="hackbench:groups=2,loops=100")
 
 
 def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):

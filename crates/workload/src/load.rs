@@ -35,10 +35,8 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
     if let Some(file) = spec.strip_suffix(BY_FORK).filter(|file| file.ends_with(".json")) {
         let mut workload = load(file, search)?;
         begin::by_fork(&mut workload).map_err(|why| {
-            Error::at(
-                spec,
-                format!("a parent cannot fork the tasks of this workload, because {why}"),
-            )
+            let message = format!("a parent cannot fork the tasks of this workload, because {why}");
+            Error::at(spec, message).hint(format!("leave out {BY_FORK}; the tasks then exist from the start"))
         })?;
         workload.name += BY_FORK;
         return Ok(workload);

@@ -217,13 +217,12 @@ impl Region {
         Ok(())
     }
 
-    /// Writes bytes that are outside of the region to an address. Fails if
-    /// [`Region::check_writable`] refuses the range.
+    /// Writes `bytes` to an address. Fails if [`Region::check_writable`] refuses the range.
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.check_writable(addr, bytes.len() as u64)?;
         if !bytes.is_empty() {
-            // SAFETY: the range has just been checked. `copy` also permits that a caller passes
-            // bytes of the region (see `bytes`).
+            // SAFETY: the range has just been checked. `bytes` may overlap it, because a caller may
+            // pass a slice of the region (see `bytes()`).
             unsafe { std::ptr::copy(bytes.as_ptr(), self.host::<u8>(addr), bytes.len()) };
         }
         Ok(())

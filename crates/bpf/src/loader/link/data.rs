@@ -7,6 +7,7 @@
 use super::code::Linker;
 use super::{DataSection, Image, TaggedArray};
 use crate::btf::{Btf, Kind};
+use crate::fault::Fault;
 use crate::image::MapDef;
 use crate::map::{BPF_ANY, Map};
 use crate::memory::{ARENA_SIZE, PAGE, Region};
@@ -320,7 +321,7 @@ impl Image {
 
     /// Changes the value at an address.
     fn set_value(&self, region: &Region, addr: u64, location: Location, text: &str) -> Result<(), String> {
-        let fault = |fault: crate::fault::Fault| fault.to_string();
+        let fault = |fault: Fault| fault.to_string();
         let mut bytes = region.bytes(addr, u64::from(location.size)).map_err(fault)?.to_vec();
         value::set(&self.btf, location, &mut bytes, text)?;
         region.write(addr, &bytes).map_err(fault)

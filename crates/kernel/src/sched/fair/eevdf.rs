@@ -59,7 +59,7 @@ impl CfsRq {
         self.eligibility(entities)(entities[id].vruntime)
     }
 
-    /// Inserts an entity into the timeline, the tree of queued entities (__enqueue_entity).
+    /// Inserts an entity into the timeline, the list of queued entities (__enqueue_entity).
     pub(super) fn insert(&mut self, entities: &mut Entities, id: EntityId) {
         let e = &mut entities[id];
         let weight = e.weight() as i64;
@@ -68,7 +68,7 @@ impl CfsRq {
         e.position = self.timeline.insert(id, e.deadline, e.vruntime);
     }
 
-    /// Removes an entity from the timeline, the tree of queued entities (__dequeue_entity).
+    /// Removes an entity from the timeline, the list of queued entities (__dequeue_entity).
     pub(super) fn remove(&mut self, entities: &Entities, id: EntityId) {
         let e = &entities[id];
         let weight = e.weight() as i64;

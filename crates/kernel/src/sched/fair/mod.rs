@@ -209,7 +209,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Tas
 }
 
 /// Makes an entity stop running (put_prev_entity). If the entity is still queued, it returns to the
-/// timeline, the tree of queued entities.
+/// timeline, the list of queued entities.
 fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     if m.se(id).on_rq {
         m.update_load_avg(cfs_rq, id);
@@ -260,7 +260,7 @@ fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Makes an entity the running entity of its queue, which removes it from the timeline, the tree of
+/// Makes an entity the running entity of its queue, which removes it from the timeline, the list of
 /// queued entities (set_next_entity).
 fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     let now = m.now;

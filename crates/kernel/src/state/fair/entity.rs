@@ -6,7 +6,7 @@ use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::state::fair::clock::PeltClock;
 use crate::state::fair::pelt::Avg;
-use crate::state::fair::tree::{Position, Timeline};
+use crate::state::fair::timeline::{Position, Timeline};
 
 /// Load of a task with nice 0: its weight, 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
 /// additional bits make the share of a group on a CPU more precise.

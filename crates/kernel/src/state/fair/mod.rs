@@ -11,4 +11,4 @@ pub mod quota;
 pub mod sched_cache;
 pub mod snapshot;
 pub mod task_group;
-pub mod tree;
+pub mod timeline;

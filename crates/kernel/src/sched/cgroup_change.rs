@@ -269,13 +269,14 @@ impl Machine {
     }
 
     /// Returns the initial affinity of a new task that is created in `cgroup` with the affinity
-    /// `cpus`.
-    pub(crate) fn initial_cpus(&self, cgroup: u32, cpus: CpuSet) -> CpuSet {
+    /// `cpus`. In both, `None` stands for all CPUs.
+    pub(crate) fn initial_cpus(&self, cgroup: u32, cpus: Option<CpuSet>) -> Option<CpuSet> {
         if !self.cgroups.cpusets {
             return cpus;
         }
         let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
-        intersection(&cpus, &effective).unwrap_or(effective)
+        let both = cpus.and_then(|cpus| intersection(&cpus, &effective));
+        Some(both.unwrap_or(effective))
     }
 
     /// Records the CPUs that a new task requests. They replace the CPUs that the dead task with the

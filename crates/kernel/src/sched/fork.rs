@@ -4,7 +4,7 @@
 
 use crate::layout;
 use crate::sched::{ext, fair, tracepoint};
-use crate::simulation::cpuset::CpuSet;
+use crate::simulation::cpuset::{ALL_CPUS, CpuSet};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Id;
@@ -24,19 +24,22 @@ impl Machine {
     /// thread of the parent's process.
     pub(crate) fn spawn(&mut self, index: u32, parent: TaskId, thread: bool) {
         self.sync.pending_spawns -= 1;
-        let spec = self.workload.tasks[index as usize].clone();
-        let allowed = match &spec.cpus {
-            Some(cpus) => CpuSet::from_cpus(self.nr_cpus(), cpus),
-            None => CpuSet::all(self.nr_cpus()),
-        };
-        let allowed = self.initial_cpus(spec.cgroup, allowed);
-        let cpu = match spec.start_cpu {
+        let nr_cpus = self.nr_cpus();
+        let spec = &self.workload.tasks[index as usize];
+        let (start_cpu, cgroup) = (spec.start_cpu, spec.cgroup);
+        let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(nr_cpus, cpus));
+        let allowed = self.initial_cpus(cgroup, asked);
+        let cpu = match start_cpu {
             Some(cpu) => self.named_cpu(cpu),
             None if parent != IDLE => self.tasks[parent].cpu(),
             None => {
-                let nth = self.sync.next_start % allowed.weight().max(1);
+                let weight = allowed.as_ref().map_or(nr_cpus, CpuSet::weight);
+                let nth = self.sync.next_start % weight.max(1);
                 self.sync.next_start += 1;
-                allowed.nth(nth).unwrap_or(CpuId::BOOT)
+                match &allowed {
+                    Some(cpus) => cpus.nth(nth).unwrap_or(CpuId::BOOT),
+                    None => CpuId::new(nth as usize),
+                }
             }
         };
         let cpu = if self.online_cpus.contains(cpu) {
@@ -49,7 +52,7 @@ impl Machine {
         if parent == IDLE {
             self.enter(from);
         }
-        let forced = spec.start_cpu.is_some();
+        let forced = start_cpu.is_some();
         // If the fork fails, the parent continues without a child.
         if let Some(task) = self.new_task(index, parent, thread, allowed, cpu) {
             self.wake_up_new_task(task, forced);
@@ -68,11 +71,19 @@ impl Machine {
         }
     }
 
-    /// Creates a task that is not runnable yet (copy_process, sched_fork).
+    /// Creates a task that is not runnable yet (copy_process, sched_fork). It may use the CPUs in
+    /// `cpus`, where `None` stands for all CPUs.
     ///
     /// Returns `None` if the task limit or the run's memory limit is reached, or if the BPF
     /// scheduler's ops.init_task() fails.
-    fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: CpuId) -> Option<TaskId> {
+    fn new_task(
+        &mut self,
+        index: u32,
+        parent: TaskId,
+        thread: bool,
+        cpus: Option<CpuSet>,
+        cpu: CpuId,
+    ) -> Option<TaskId> {
         let spec = self.workload.tasks[index as usize].clone();
         if self.free_tasks.is_empty() && !self.charge_new_task() {
             self.failed_forks.push((spec.comm, -EAGAIN));
@@ -128,10 +139,14 @@ impl Machine {
         task_struct.start_boottime = self.now;
         task_struct.scx.tid = u64::from(pid);
         task_struct.cgroups = self.layout.css_set_addr(spec.cgroup) as *mut layout::css_set;
-        task_struct.nr_cpus_allowed = cpus.weight() as i32;
+        let (affinity, cpus) = match cpus {
+            Some(cpus) => self.checks.group(cpus),
+            None => self.checks.all_cpus(),
+        };
+        let all = affinity == ALL_CPUS;
+        task_struct.nr_cpus_allowed = if all { self.nr_cpus() } else { cpus.weight() } as i32;
         self.cpus_ptr(id).copy_from(cpus.words());
-        let (affinity, cpus) = self.checks.group(cpus);
-        let mut comm = spec.comm.clone();
+        let mut comm = spec.comm;
         truncate_comm(&mut comm);
         layout::set_comm(&mut task_struct.comm, &comm);
         let mut task = Task {

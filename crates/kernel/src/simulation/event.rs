@@ -144,7 +144,7 @@ pub struct EventQueue {
     /// current bucket.
     early: BinaryHeap<Entry>,
     /// Number of the current bucket: the start of its time interval divided by the width of a
-    /// bucket.
+    /// bucket. At the start, it is -1 (all bits are set), so that the first events are in buckets.
     base: u64,
     /// Lower bound for the number of the next bucket with events: all buckets between `base` and
     /// this number are empty.
@@ -219,7 +219,7 @@ impl EventQueue {
             current: Vec::new(),
             early: BinaryHeap::new(),
             next: 0,
-            base: 0,
+            base: u64::MAX,
             buckets: vec![NIL; BUCKETS].into(),
             occupied: Occupied {
                 words: [0; BUCKETS / 64],
@@ -251,7 +251,7 @@ impl EventQueue {
         let number = bucket(key);
         self.next = self.next.min(number);
         // The event belongs to bucket `base`, to an earlier bucket, or after the last bucket.
-        if number.wrapping_sub(self.base + 1) >= BUCKETS as u64 - 1 {
+        if number.wrapping_sub(self.base.wrapping_add(1)) >= BUCKETS as u64 - 1 {
             return self.push_outside_buckets(key, event);
         }
         let at = number as usize % BUCKETS;
@@ -276,7 +276,7 @@ impl EventQueue {
     #[inline(never)]
     fn push_outside_buckets(&mut self, key: Key, event: Event) {
         let entry = Entry { key, event, next: NIL };
-        if bucket(key) <= self.base {
+        if self.base != u64::MAX && bucket(key) <= self.base {
             self.early.push(entry);
         } else {
             self.far.push(entry);
@@ -285,9 +285,10 @@ impl EventQueue {
 
     /// Returns the number of the first bucket after `base` that is not empty.
     fn next_bucket(&self) -> Option<u64> {
-        let start = (self.base as usize + 1) % BUCKETS;
+        let first = self.base.wrapping_add(1);
+        let start = first as usize % BUCKETS;
         let found = self.occupied.first_from(start)?;
-        Some(self.base + 1 + (found.wrapping_sub(start) % BUCKETS) as u64)
+        Some(first + (found.wrapping_sub(start) % BUCKETS) as u64)
     }
 
     /// Returns whether the earliest step event is due before the time interval of `bucket`.

@@ -128,27 +128,27 @@ impl<'a> Arguments<'a> {
 impl Parameter {
     /// Parses the values in `text`. The error is a message and a hint.
     fn values(&self, text: &str) -> Result<Vec<u64>, (String, String)> {
-        let expected = format!("expected {}", self.expected());
         match self.unit {
             Unit::Choice(words) => match words.iter().position(|word| *word == text) {
                 Some(index) => Ok(vec![index as u64]),
                 None => Err(("there is no such choice".into(), suggest::hint(text, words))),
             },
-            Unit::Times | Unit::Counts => text.split('/').map(|text| self.value(text, &expected)).collect(),
-            _ => Ok(vec![self.value(text, &expected)?]),
+            Unit::Times | Unit::Counts => text.split('/').map(|text| self.value(text)).collect(),
+            _ => Ok(vec![self.value(text)?]),
         }
     }
 
-    fn value(&self, text: &str, expected: &str) -> Result<u64, (String, String)> {
+    fn value(&self, text: &str) -> Result<u64, (String, String)> {
+        let expected = || format!("expected {}", self.expected());
         let value = self
             .unit
             .number(text)
-            .ok_or_else(|| (format!("'{text}' is not a value"), expected.to_string()))?;
+            .ok_or_else(|| (format!("'{text}' is not a value"), expected()))?;
         let bound = |text| self.unit.number(text).expect("a test checks the ranges");
         if (bound(self.range.0)..=bound(self.range.1)).contains(&value) {
             Ok(value)
         } else {
-            Err(("out of range".into(), expected.to_string()))
+            Err(("out of range".into(), expected()))
         }
     }
 

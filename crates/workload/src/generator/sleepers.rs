@@ -62,8 +62,9 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("rounds", Some(a.get("duration")));
     workload.programs.push(program.finish());
     workload.tasks = (0..a.small("n")).map(|process| task("sleeper", 0, process)).collect();
+    let footprint = a.get("footprint");
     for task in &mut workload.tasks {
-        task.footprint_bytes = a.get("footprint");
+        task.footprint_bytes = footprint;
     }
     begin::apply(a, &mut workload);
     Ok(workload)

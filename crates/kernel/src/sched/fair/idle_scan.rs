@@ -132,18 +132,24 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: C
         return None;
     }
     let allowed = &m.tasks[task].cpus;
-    let words = llc.set.words().len();
     let from = (target.nr() + 1) % m.nr_cpus();
+    let (low, nr) = (llc.words.start, llc.words.len());
+    // Index of the first word, counted from `low`, and the bits in it that are visited last. If CPU
+    // `from` is in none of the LLC's words, the search visits each word once.
+    let (first, last_bits) = match (from as usize / 64).checked_sub(low) {
+        Some(first) if first < nr => (first, !(!0 << (from % 64))),
+        _ => (0, 0),
+    };
     let mut looked = 0;
     let mut fallback = None;
     let mut found = None;
     // The word that contains the bit of CPU `from` is visited twice: first its upper part, and at
     // the end its lower part.
-    'scan: for turn in 0..=words {
-        let index = (from as usize / 64 + turn) % words;
+    'scan: for turn in 0..=nr {
+        let index = low + (first + turn) % nr;
         let part = match turn {
-            0 => !0 << (from % 64),
-            t if t == words => !(!0 << (from % 64)),
+            0 => !last_bits,
+            t if t == nr => last_bits,
             _ => !0,
         };
         let scanned = word(&llc.set, index) & word(allowed, index) & part;

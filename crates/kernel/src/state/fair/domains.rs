@@ -25,6 +25,7 @@ use crate::state::fair::entity::CfsRq;
 use crate::state::fair::snapshot::Snapshot;
 use machine::Topology;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Maximum NUMA distance over which fork, exec and affine wake-ups may choose a CPU
 /// (node_reclaim_distance).
@@ -133,6 +134,8 @@ pub(crate) struct Level {
 /// State that the CPUs of an LLC share (struct sched_domain_shared).
 pub(crate) struct Llc {
     pub set: CpuSet,
+    /// The words of `set` that contain its CPUs.
+    pub words: Range<usize>,
     pub weight: u32,
     pub has_idle_cores: bool,
     /// Number of CPUs that the search for an idle CPU examines at a wake-up (SIS_UTIL).
@@ -452,8 +455,13 @@ impl Domains {
 impl Llc {
     fn new(nr_cpus: u32, cpus: &[u32]) -> Llc {
         let weight = cpus.len() as u32;
+        let set = CpuSet::from_cpus(nr_cpus, cpus);
+        let used = |word: &u64| *word != 0;
+        let first = set.words().iter().position(used).unwrap_or(0);
+        let end = set.words().iter().rposition(used).map_or(0, |last| last + 1);
         Llc {
-            set: CpuSet::from_cpus(nr_cpus, cpus),
+            set,
+            words: first..end,
             weight,
             has_idle_cores: true,
             nr_idle_scan: weight,

@@ -50,12 +50,19 @@ impl Checks {
         }
     }
 
+    /// Returns the affinity group of the set of all CPUs, and this set.
+    pub(crate) fn all_cpus(&mut self) -> (AffinityGroup, Rc<CpuSet>) {
+        let nr_cpus = self.nr_cpus;
+        let all = self.all.get_or_insert_with(|| Rc::new(CpuSet::all(nr_cpus)));
+        (ALL_CPUS, Rc::clone(all))
+    }
+
     /// Returns the affinity group of a set of allowed CPUs, and the set itself. On machines with
     /// many CPUs, a set takes as much memory as all other fields of a task. All tasks with equal
     /// sets therefore share one set.
     pub(crate) fn group(&mut self, cpus: CpuSet) -> (AffinityGroup, Rc<CpuSet>) {
         match (cpus.weight(), cpus.first()) {
-            (n, _) if n == self.nr_cpus => (ALL_CPUS, Rc::clone(self.all.get_or_insert_with(|| Rc::new(cpus)))),
+            (n, _) if n == self.nr_cpus => self.all_cpus(),
             (1, Some(cpu)) => {
                 let set = self.single.entry(cpu).or_insert_with(|| Rc::new(cpus));
                 (1 + cpu.nr(), Rc::clone(set))

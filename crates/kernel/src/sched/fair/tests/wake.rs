@@ -110,6 +110,26 @@ fn the_idle_scan_is_bounded() {
 }
 
 #[test]
+fn the_idle_scan_wraps_around_in_its_llc() {
+    // Each LLC has 64 CPUs, so the sets of CPUs have a word for each LLC. The CPU after the last
+    // one of an LLC is in the next LLC, or is CPU 0.
+    for (llc, idle) in [(0, 0), (0, 5), (1, 3), (2, 63)] {
+        let target = 64 * llc + if idle == 63 { 10 } else { 63 };
+        let mut bed = Bed::default();
+        for cpu in (0..192).filter(|cpu| *cpu != 64 * llc + idle) {
+            bed.pinned(cpu, hog()).start_ns = MS;
+        }
+        bed.task(target, naps());
+        let (mut m, _) = bed.run(free(spec(1, 3, 64, 1)), 5 * MS);
+        let (task, target) = (last(&m), cpu_id(target));
+        m.domains.llc(target).nr_idle_scan = 64;
+        m.enter(target);
+        let found = idle_scan::select_idle_sibling(&mut m, task, target, target);
+        assert_eq!(found, cpu_id(64 * llc + idle), "LLC {llc}");
+    }
+}
+
+#[test]
 fn a_cpu_with_idle_policy_tasks_counts_as_idle() {
     let mut bed = Bed::default();
     for cpu in 0..4 {

@@ -156,7 +156,7 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize, from_
     let (span, own) = (domain.span as usize, domain.local as usize);
     let (local, idlest) = if from_snapshot {
         snapshot::refresh(m, span as u32);
-        let (local, idlest) = m.domains.snapshot.idlest(&m.domains.spans[span], own);
+        let (local, idlest) = m.domains.snapshot.idlest(span as u32, &m.domains.spans[span], own);
         (Some(local), idlest)
     } else {
         find_idlest_group(m, task, span, own)

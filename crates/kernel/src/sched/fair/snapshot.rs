@@ -16,8 +16,9 @@
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
+use crate::state::fair::domains::Unit;
 use crate::state::fair::group::Stats;
-use crate::state::fair::snapshot::State;
+use crate::state::fair::snapshot::{Near, State};
 use crate::state::machine::Machine;
 
 /// Returns whether the placement of `task` may use the snapshot. The task must be new, so that no
@@ -95,8 +96,10 @@ fn sample(m: &mut Machine, cpu: CpuId) {
         let span = &domains.spans[level.span as usize];
         if at == 0 {
             now.classify_for_placement(span.imbalance_pct, false);
-            snapshot.ranks[cpu] = now.rank();
             snapshot.samples[cpu] = now;
+            if span.units.get(level.local as usize) == Some(&Unit::Cpu(cpu)) {
+                snapshot.set_rank(level.span, span, level.local as usize, cpu, now.rank());
+            }
         }
         if span.numa {
             // The domain is no group of a domain whose placement uses the snapshot.
@@ -125,15 +128,23 @@ fn charge(m: &mut Machine, span: u32) {
         m.domains.snapshot.nodes = sets.collect();
     }
     let from = m.this_cpu;
-    let span = &m.domains.spans[span as usize];
+    let at = span as usize;
+    let span = &m.domains.spans[at];
     let same = u64::from(span.set.contains(from));
     let siblings = topology.siblings(from.nr()).iter();
     let core = siblings.filter(|&&cpu| span.set.contains_nr(cpu)).count() as u64;
-    let llc = &m.domains.llcs[m.domains.llc_index[from] as usize].set;
-    let llc = u64::from(llc.weight_and(&span.set));
-    let node = &m.domains.snapshot.nodes[topology.cpus[from.index()].node as usize];
+    let (llc, node) = (m.domains.llc_index[from], topology.cpus[from.index()].node);
+    let near = m.domains.snapshot.near[at].filter(|near| (near.llc, near.node) == (llc, node));
+    let near = near.unwrap_or_else(|| Near {
+        llc,
+        node,
+        in_llc: m.domains.llcs[llc as usize].set.weight_and(&span.set),
+        in_node: m.domains.snapshot.nodes[node as usize].weight_and(&span.set),
+    });
+    m.domains.snapshot.near[at] = Some(near);
+    let llc = u64::from(near.in_llc);
     // An LLC can contain several nodes.
-    let node = u64::from(node.weight_and(&span.set)).max(llc);
+    let node = u64::from(near.in_node).max(llc);
     let counts = [same, core - same, llc - core, node - llc, u64::from(span.weight) - node];
     charge_lines(m, counts);
 }

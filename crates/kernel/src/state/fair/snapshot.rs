@@ -7,6 +7,10 @@ use crate::simulation::table::Table;
 use crate::state::fair::domains::{Span, Unit};
 use crate::state::fair::group::{Rank, Stats};
 
+/// Number of groups in a block. A search for the idlest group looks only into blocks that contain
+/// an idler group than the best one found so far.
+const BLOCK: usize = 64;
+
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum State {
     /// The current event does not start a task.
@@ -16,6 +20,18 @@ pub(crate) enum State {
     Empty,
     /// The snapshot contains the samples of an earlier placement at the time `Snapshot::now`.
     Valid,
+}
+
+/// Numbers of CPUs of a domain that are near the CPUs of an LLC and a node.
+#[derive(Clone, Copy)]
+pub(crate) struct Near {
+    /// Number of the LLC, an index in `Domains::llcs`.
+    pub llc: u32,
+    pub node: u32,
+    /// CPUs of the domain in this LLC.
+    pub in_llc: u32,
+    /// CPUs of the domain in this node.
+    pub in_node: u32,
 }
 
 /// Statistics of CPUs and groups. A sample is the statistics of one CPU.
@@ -31,6 +47,9 @@ pub(crate) struct Snapshot {
     pub(crate) stale: Vec<CpuId>,
     pub(crate) samples: Table<CpuId, Stats>,
     pub(crate) ranks: Table<CpuId, Rank>,
+    /// For each domain whose groups are single CPUs, the idlest rank of each [`BLOCK`] of groups.
+    /// The list of other domains is empty.
+    pub(crate) idlest_of_blocks: Vec<Vec<Rank>>,
     /// Sums of the samples of each domain that is a group of another domain.
     pub(crate) sums: Vec<Stats>,
     pub(crate) sum_ranks: Vec<Rank>,
@@ -42,6 +61,8 @@ pub(crate) struct Snapshot {
     pub(crate) newest_idle: u64,
     /// The CPUs of each node.
     pub(crate) nodes: Vec<CpuSet>,
+    /// For each domain, its CPUs near the CPU that read the load of the domain last.
+    pub(crate) near: Vec<Option<Near>>,
     /// Number of searches of a domain that used the snapshot.
     #[cfg(test)]
     pub nr_used: u32,
@@ -87,6 +108,24 @@ impl Snapshot {
         self.sums = vec![no_cpus; nr_spans];
         self.sum_ranks = vec![Rank::default(); nr_spans];
         self.covered = vec![false; nr_spans];
+        self.idlest_of_blocks = vec![Vec::new(); nr_spans];
+        self.near = vec![None; nr_spans];
+    }
+
+    /// Stores the rank of a CPU that is the group `group` of the domain `span`.
+    pub fn set_rank(&mut self, at: u32, span: &Span, group: usize, cpu: CpuId, rank: Rank) {
+        self.ranks[cpu] = rank;
+        let blocks = &mut self.idlest_of_blocks[at as usize];
+        if blocks.is_empty() {
+            blocks.resize(span.units.len().div_ceil(BLOCK), Rank::default());
+        }
+        let first = group / BLOCK * BLOCK;
+        let units = &span.units[first..span.units.len().min(first + BLOCK)];
+        let ranks = units.iter().map(|unit| match unit {
+            Unit::Cpu(cpu) => self.ranks[*cpu],
+            Unit::Span(_) => Rank::default(),
+        });
+        blocks[group / BLOCK] = ranks.min().unwrap_or_default();
     }
 
     /// Returns the statistics of a group.
@@ -97,9 +136,9 @@ impl Snapshot {
         }
     }
 
-    /// Returns the statistics of the local group `own`, and the idlest other group with its
-    /// statistics.
-    pub fn idlest(&self, span: &Span, own: usize) -> (Stats, Option<(usize, Stats)>) {
+    /// Returns the statistics of the local group `own` of the domain `span`, which has the number
+    /// `at`, and the idlest other group with its statistics.
+    pub fn idlest(&self, at: u32, span: &Span, own: usize) -> (Stats, Option<(usize, Stats)>) {
         let classified = |group: usize| {
             let mut stats = *self.stats(span.units[group]);
             stats.classify_for_placement(span.imbalance_pct, span.groups[group].imbalance);
@@ -112,14 +151,27 @@ impl Snapshot {
         };
         // No group is idler than an idle group of the largest size without utilization.
         let best = Rank::idle(span.largest_group);
+        let blocks = &self.idlest_of_blocks[at as usize];
         let mut idlest: Option<(usize, Rank)> = None;
-        for group in (own + 1..span.groups.len()).chain(0..own) {
-            let rank = rank(group);
-            if idlest.is_none_or(|(_, idlest)| rank < idlest) {
-                idlest = Some((group, rank));
-                if rank == best {
-                    break;
+        'search: for part in [own + 1..span.groups.len(), 0..own] {
+            let mut group = part.start;
+            while group < part.end {
+                let end = part.end.min((group / BLOCK + 1) * BLOCK);
+                let is_idler = |rank: Rank| idlest.is_none_or(|(_, idlest)| rank < idlest);
+                if blocks.get(group / BLOCK).is_some_and(|&rank| !is_idler(rank)) {
+                    group = end;
+                    continue;
                 }
+                for group in group..end {
+                    let rank = rank(group);
+                    if idlest.is_none_or(|(_, idlest)| rank < idlest) {
+                        idlest = Some((group, rank));
+                        if rank == best {
+                            break 'search;
+                        }
+                    }
+                }
+                group = end;
             }
         }
         (classified(own), idlest.map(|(group, _)| (group, classified(group))))

@@ -124,7 +124,7 @@ impl Parts {
             return Err(Error::at(place, "the topology has no CPU").hint(synthetic::HINT));
         }
         if nr_cpus > MAX_CPUS as usize {
-            let message = format!("the topology has {nr_cpus} CPUs, but at most {MAX_CPUS} are supported");
+            let message = format!("the topology has {nr_cpus} CPUs, but Linux on x86 has at most {MAX_CPUS} (NR_CPUS)");
             return Err(Error::at(place, message));
         }
         let mut notes = Vec::new();

@@ -127,7 +127,9 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
             match number(count).map(|count| u32::try_from(count).unwrap_or(u32::MAX)) {
                 Some(0) => return Err(format!("the number of objects in {level_text:?} is 0")),
                 Some(count) if count > MAX_CPUS / width => {
-                    return Err(format!("{text:?} has more than {MAX_CPUS} CPUs"));
+                    return Err(format!(
+                        "{text:?} has more than {MAX_CPUS} CPUs, the maximum of Linux on x86 (NR_CPUS)"
+                    ));
                 }
                 Some(count) => width *= count,
                 None => return Err(format!("{level_text:?} has no number of objects")),
@@ -495,7 +497,7 @@ mod tests {
         );
         assert!(message("pu:2((size=3))").ends_with("do not match"));
         assert!(message("nod)e:2 core:2147483647 pu:56").ends_with("do not match"));
-        assert!(message("node:4294967296 core:4294967296").ends_with("has more than 8192 CPUs"));
+        assert!(message("node:4294967296 core:4294967296").contains("has more than 8192 CPUs, the maximum"));
         assert_eq!(
             message("core:2 [pack] pu:1"),
             "\"[pack]\" attaches \"pack\", expected numa"

@@ -44,8 +44,8 @@ mod runqueue;
 mod scx;
 mod task;
 
-/// Maximum number of tasks at a time. It is more than any run needs. It costs no memory, because
-/// only address space is reserved for the tasks.
+/// Maximum number of tasks at a time, the same as in Linux (PID_MAX_LIMIT in
+/// include/linux/threads.h). Only address space is reserved for the tasks, so it costs no memory.
 pub(crate) const MAX_TASKS: u64 = 1 << 22;
 
 /// Performance level of a CPU at full speed (SCHED_CAPACITY_SCALE).

@@ -373,7 +373,7 @@ fn check_tasks(workload: &Workload) -> Result<(), String> {
     let nr_tasks = workload.tasks.iter().filter(|task| task.spawn).count() as u64;
     match nr_tasks > MAX_TASKS {
         true => Err(format!(
-            "the workload starts {nr_tasks} tasks, but a machine has at most {MAX_TASKS}: start fewer tasks"
+            "the workload starts {nr_tasks} tasks, but Linux has at most {MAX_TASKS} (PID_MAX_LIMIT): start fewer tasks"
         )),
         false => Ok(()),
     }

@@ -119,7 +119,8 @@ impl File<'_> {
                 llc_bytes: bytes("llc_size", &group.llc_size)?,
             };
             if cpus.len() as u64 + u64::from(group_cores) * u64::from(threads) > u64::from(MAX_CPUS) {
-                let message = format!("the machine has more than {MAX_CPUS} CPUs");
+                let message =
+                    format!("the machine has more than {MAX_CPUS} CPUs, the maximum of Linux on x86 (NR_CPUS)");
                 return Err(self.source.error(group.cores.span().start, message));
             }
             let priority = self.priority(&group.priority)?;

@@ -350,7 +350,7 @@ fn machine_files_are_strict() {
         ),
         (
             "HEAD[[cpus]]\ncores = 8000\nthreads = 2\n",
-            "m.toml:4:9: the machine has more than 8192 CPUs",
+            "m.toml:4:9: the machine has more than 8192 CPUs, the maximum of Linux on x86 (NR_CPUS)",
         ),
         (
             "HEAD[[cpus]]\ncores = 1\nllc = 0\n[[cpus]]\ncores = 1\nllc = 0\npackage = 1\n",

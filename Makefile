@@ -35,7 +35,7 @@ test:
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-## Build the Python package and test it: target/wheels
+## Build the Python package and test it: target/wheels (BUILD=fast: with PGO)
 wheel: setup
 	@scripts/wheel.sh
 

@@ -6,9 +6,12 @@
 #
 # fast.sh          builds target/fast/release/windtunnel
 # fast.sh bench    also builds the speed benchmark in this way, and runs it
+# fast.sh COMMAND  runs a command that builds with cargo, so that it builds in this way
 #
-# The crates of this repository are built twice: first to record a profile, then with the profile.
-# The dependencies are built only once, because RUSTC_WORKSPACE_WRAPPER does not apply to them.
+# The crates of the simulator are built twice: first with crates/report/examples/train.rs, which
+# records a profile, then with the profile. The dependencies are built only once, because
+# RUSTC_WORKSPACE_WRAPPER does not apply to them. If there is a release build, its dependencies are
+# used.
 set -eu
 cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR=target/fast
@@ -24,10 +27,14 @@ fi
 # function by its symbol name.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/$CARGO_TARGET_DIR/rustc
 build_with() {
-  printf '#!/bin/sh\nexec "$@" %s\n' "$*" >"$RUSTC_WORKSPACE_WRAPPER"
+  local flags=$1
+  shift
+  printf '#!/bin/sh\nexec "$@" %s\n' "$flags" >"$RUSTC_WORKSPACE_WRAPPER"
   chmod +x "$RUSTC_WORKSPACE_WRAPPER"
-  for crate in bpf machine workload trace kernel report windtunnel; do cargo clean --release --quiet -p $crate; done
-  cargo build --release --quiet -p windtunnel
+  for crate in input profile bpf machine workload trace kernel report windtunnel; do
+    cargo clean --release --quiet -p $crate
+  done
+  cargo build --release --quiet "$@"
 }
 
 sources() {
@@ -35,29 +42,29 @@ sources() {
   rustc -V
 }
 
-# Runs the workloads from which the profile is recorded: a shared queue on many CPUs, the fair
-# class, other policies, and chat, which uses sockets. A workload whose speed is more important runs
-# longer.
-train() {
-  "$1" run vtime --machine "node:2 core:16 pu:2" --workload sleepers:n=1000,run=50us,sleep=50us --for 300ms
-  "$1" run eevdf --machine "node:2 core:16 pu:2" --workload sleepers:n=1000,run=50us,sleep=50us --for 100ms
-  "$1" run percpu steal pmqs o1 --machine "core:4 pu:2" --workload sleepers:n=100,run=50us,sleep=50us --for 50ms
-  "$1" run dss mqs o1 steal eevdf --machine smp8 --workload chat:rooms=1,messages=2
-}
-
 mkdir -p "$CARGO_TARGET_DIR"
+if [ ! -d target/fast/release ] && [ -d target/release/deps ]; then
+  mkdir target/fast/release
+  cp -a target/release/{deps,build,.fingerprint} target/fast/release
+fi
 scripts/policies.sh
 if [ "$(sources)" != "$(cat "$profile.of" 2>/dev/null)" ]; then
-  build_with -Cprofile-generate="$raw"
+  build_with "-Cprofile-generate=$raw -Cdebuginfo=0" -p report --example train
   rm -rf "$raw"
-  train "$CARGO_TARGET_DIR/release/windtunnel" >/dev/null
+  "$CARGO_TARGET_DIR/release/examples/train" >/dev/null
   # The format of raw profiles depends on the version of LLVM. If the LLVM in rustc is newer than
   # llvm-profdata, llvm-profdata cannot read the profiles.
   if ! "$profdata" merge -o "$profile" "$raw"; then
     echo "fast.sh: $("$profdata" --version | grep -m1 version) cannot read what $(rustc -V) wrote: install that version's llvm" >&2
     exit 1
   fi
-  build_with -Cprofile-use="$profile"
+  build_with -Cprofile-use="$profile" -p windtunnel
   sources >"$profile.of"
 fi
-[ "${1:-}" != bench ] || cargo bench --quiet -p windtunnel --bench speed
+case ${1:-} in
+  '') ;;
+  bench)
+    BENCH_BUILD="profile-guided build" cargo bench --quiet -p windtunnel --bench speed
+    scripts/instructions.sh $CARGO_TARGET_DIR/release/windtunnel ;;
+  *) "$@" ;;
+esac

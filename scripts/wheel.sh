@@ -3,7 +3,8 @@
 # wheel.sh: builds the Python package, installs it in a virtual environment (target/python), and runs
 # its tests there. The package is a file in target/wheels.
 #
-# BUILD=dev packages the development build.
+# BUILD=dev packages the development build, and BUILD=fast the build of scripts/fast.sh, with which
+# releases are made.
 #
 # wheel.sh packages: only creates the virtual environment with the packages that are needed.
 set -eu
@@ -28,7 +29,10 @@ fi
 [ "${1:-}" != packages ] || exit 0
 trap '[ $? = 0 ] || echo "wheel FAILED; to repeat it: make wheel" >&2' EXIT
 rm -f target/wheels/windtunnel-*.whl
-$environment/bin/maturin build --quiet --profile "${BUILD:-release}" --out target/wheels
+case ${BUILD:-release} in
+  fast) scripts/fast.sh "$environment/bin/maturin" build --quiet --release --out target/wheels ;;
+  *) "$environment/bin/maturin" build --quiet --profile "${BUILD:-release}" --out target/wheels ;;
+esac
 $environment/bin/pip --quiet install --no-deps --force-reinstall target/wheels/windtunnel-*.whl
 ls -l target/wheels/windtunnel-*.whl
 # The tests run outside of the repository, because the package must find its own files there.

@@ -22,7 +22,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::helper::state::State;
 use crate::image::{CALL_KFUNC, Code, Insn, LocalTypes};
 use crate::insn::{FRAME, FRAMES};
-use crate::map::Map;
+use crate::map::{Handles, Map};
 use crate::memory::Region;
 use crate::memory::layout::in_reach;
 use crate::sanitizer::callee::CallRules;
@@ -122,9 +122,9 @@ pub struct Context {
     pub(crate) helpers: Vec<Option<Target>>,
     pub(crate) kfuncs: Vec<Option<Target>>,
     pub(crate) maps: Vec<Map>,
-    /// The addresses that stand for maps in BPF code, in ascending order, each with the index of
-    /// its map. The table is not in the memory of programs, so a policy cannot change it.
-    pub(super) handles: Vec<(u64, u32)>,
+    /// The addresses that stand for maps in BPF code. The table is not in the memory of programs,
+    /// so a policy cannot change it.
+    pub(super) handles: Handles,
     pub(super) types: LocalTypes,
     pub(super) state: RefCell<State>,
     /// For each function, the entry point that calls from the simulated machine use.

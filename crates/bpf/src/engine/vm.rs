@@ -31,7 +31,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::helper::state::State;
 use crate::image::{CALL_FUNCTION, Code, FUNC_BASE, Insn, LocalTypes};
 use crate::insn::{self, FRAME, FRAMES};
-use crate::map::{Map, kind};
+use crate::map::{Handles, Map, kind};
 use crate::memory::{Region, Use};
 use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 
@@ -126,10 +126,8 @@ impl<W: World> Vm<W> {
             .ok_or_else(|| region.memory().message())?;
         region.lines().make_private(stack, FRAMES * FRAME + SLACK);
         let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
-        let mut handles = Vec::with_capacity(maps.len());
-        for (index, map) in maps.iter().enumerate() {
+        for map in &maps {
             let text = |fault: Fault| format!("map {}: {fault}", map.name());
-            handles.push((map.addr(), index as u32));
             if matches!(map.def().kind, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) {
                 for &(key, inner) in &map.def().values {
                     let inner = maps
@@ -142,7 +140,7 @@ impl<W: World> Vm<W> {
                 }
             }
         }
-        handles.sort_unstable();
+        let handles = Handles::new(maps.iter().map(Map::addr));
         let mut cx = Box::new(Context {
             left: BUDGET as i64,
             cost: 0,
@@ -404,11 +402,8 @@ impl<W: World> Vm<W> {
 
     #[inline]
     pub(crate) fn map_index(&self, addr: u64) -> Result<usize, Fault> {
-        let cx = self.cx();
-        match cx.handles.binary_search_by_key(&addr, |&(handle, _)| handle) {
-            Ok(index) => Ok(cx.handles[index].1 as usize),
-            Err(_) => Err(Fault::func(format!("{addr:#x} is not a map"))),
-        }
+        let found = self.cx().handles.find(addr);
+        found.ok_or_else(|| Fault::func(format!("{addr:#x} is not a map")))
     }
 
     /// Returns the map with this name.

@@ -75,18 +75,18 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 }
 
 fn lookup<W: World>(w: &mut W, map: u64, key: u64) -> Result<u64, Fault> {
-    lookup_percpu(w, map, key, w.cpu())
+    lookup_in(w, w.vm().map(map)?, key, w.cpu())
 }
 
 fn lookup_percpu_elem<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u64, Fault> {
-    match w.vm().map(map)?.def().kind {
-        kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => lookup_percpu(w, map, key, cpu),
+    let map = w.vm().map(map)?;
+    match map.def().kind {
+        kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => lookup_in(w, map, key, cpu),
         kind => Err(cannot_pass(kind, "bpf_map_lookup_percpu_elem#195")),
     }
 }
 
-fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u64, Fault> {
-    let map = w.vm().map(map)?;
+fn lookup_in<W: World>(w: &W, map: &Map, key: u64, cpu: u32) -> Result<u64, Fault> {
     let key = w.region().bytes(key, map.def().key_size.into())?;
     let value = map.lookup(w.region(), key, cpu)?;
     charge(w, map)?;

@@ -7,6 +7,7 @@
 
 mod arena;
 mod array;
+mod handles;
 mod hash;
 mod queue;
 mod ringbuf;
@@ -21,6 +22,7 @@ use crate::memory::Region;
 
 use arena::Arena;
 use array::Array;
+pub use handles::Handles;
 use hash::Hash;
 use queue::Queue;
 pub use ringbuf::Ringbuf;

@@ -5,6 +5,7 @@
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::state::machine::Machine;
+use crate::state::task::Task;
 
 impl Machine {
     /// Prefetches host memory that the next events will probably access. This does not affect the
@@ -50,6 +51,12 @@ impl Machine {
         let task = (&raw const self.tasks[task]).cast::<u8>();
         for line in [0, 64] {
             prefetch(task.wrapping_add(line));
+        }
+        if !self.ext.has_policy() {
+            // The fair class schedules the task.
+            for line in [0, 64, 128] {
+                prefetch(task.wrapping_add(std::mem::offset_of!(Task, fair) + line));
+            }
         }
         for line in [0, 64, 128, 192] {
             prefetch(task_struct.wrapping_add(line));

@@ -39,7 +39,7 @@ test:
 wheel: setup
 	@scripts/wheel.sh
 
-## Build with profile-guided optimisation (simulations run a third faster): target/fast/release/windtunnel
+## Build with profile-guided optimisation (simulations run a quarter faster): target/fast/release/windtunnel
 fast: setup
 	@scripts/fast.sh
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # fast.sh: builds the command with profile-guided optimisation (PGO). The resulting command
-# simulates about a third more time per second than a plain release build. The simulator spends its
+# simulates about a quarter more time per second than a plain release build. The simulator spends its
 # time in many functions, so better decisions about inlining and branches help in all of them.
 #
 # fast.sh          builds target/fast/release/windtunnel

@@ -52,7 +52,7 @@ impl Block {
     }
 }
 
-/// A timeline. Of its blocks, only a single one can be empty.
+/// A timeline. A block is empty only if it is the only one.
 #[derive(Default)]
 pub struct Timeline {
     blocks: Vec<Block>,

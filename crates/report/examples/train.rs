@@ -4,7 +4,7 @@
 //! sockets. A run whose speed is more important is longer.
 //!
 //! The records of the runs go to the same consumers as in the command. This program is used in
-//! place of the command because it is compiled in a third of the time.
+//! place of the command because it is compiled in half the time.
 
 use bpf::object::Object;
 use kernel::{Ended, Machine};

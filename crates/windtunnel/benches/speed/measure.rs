@@ -83,6 +83,7 @@ pub struct Used {
 /// `cache`.
 pub fn command(args: &[&str], cache: &std::path::Path) -> Used {
     let usage = || {
+        // SAFETY: a struct of numbers may be zero.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: `usage` is valid memory for the result.
         unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };

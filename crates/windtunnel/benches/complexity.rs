@@ -43,23 +43,12 @@ fn main() {
 /// Runs a policy and prints one row of the table. Returns the row's lines for the CSV file.
 fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
     let name = policy.name();
+    let machine = machine::load(machine, &[]).expect("the machine is known");
+    let workload = format!("sleepers:n={tasks},run=2ms,sleep=100us");
+    let workload = workload::load(&workload, &[]).expect("the workload is valid");
     let scenario = Scenario {
-        profile: None,
-        policy: policy.clone(),
-        settings: Vec::new(),
-        engine: bpf::engine::Engine::default(),
-        sanitizer: false,
-        machine: machine::load(machine, &[]).expect("the machine is known"),
-        workload: workload::load(&format!("sleepers:n={tasks},run=2ms,sleep=100us"), &[])
-            .expect("the workload is valid"),
-        seed: 1,
         for_ns: Some(SIMULATED_NS),
-        kernel: kernel::release::Release::default(),
-        after_failure: false,
-        hotplug: Vec::new(),
-        memory: bpf::memory::DEFAULT_LIMIT,
-        trace: None,
-        draw: None,
+        ..Scenario::new(policy.clone(), machine, workload)
     };
     let result = match scenario.run(&mut |_| {}) {
         Ok(outcome) => outcome.result,

@@ -116,6 +116,27 @@ impl Observer<'_> {
 }
 
 impl Scenario {
+    /// Returns a scenario with seed 1 and the default of each other option.
+    pub fn new(policy: Policy, machine: MachineSpec, workload: Workload) -> Scenario {
+        Scenario {
+            policy,
+            profile: None,
+            settings: Vec::new(),
+            engine: bpf::engine::Engine::default(),
+            sanitizer: false,
+            machine,
+            workload,
+            seed: 1,
+            for_ns: None,
+            kernel: Release::default(),
+            after_failure: false,
+            hotplug: Vec::new(),
+            memory: bpf::memory::DEFAULT_LIMIT,
+            trace: None,
+            draw: None,
+        }
+    }
+
     /// Runs the scenario. `progress` is called with the progress, from 0 to 1000.
     ///
     /// A policy that fails is not an error: the result contains the failure (`RunResult::exit`). A

@@ -23,22 +23,11 @@ pub fn policy(name: &str) -> Option<Policy> {
 
 /// Returns a scenario with seed 1 that lasts `for_ns` of simulated time.
 pub fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scenario {
+    let machine = machine::load(machine, &[]).expect("the machine is known");
+    let workload = workload::load(workload, &[]).expect("the workload is valid");
     Scenario {
-        profile: None,
-        policy: policy.clone(),
-        settings: Vec::new(),
-        engine: bpf::engine::Engine::default(),
-        sanitizer: false,
-        machine: machine::load(machine, &[]).expect("the machine is known"),
-        workload: workload::load(workload, &[]).expect("the workload is valid"),
-        seed: 1,
         for_ns: Some(for_ns),
-        kernel: kernel::release::Release::default(),
-        after_failure: false,
-        hotplug: Vec::new(),
-        memory: bpf::memory::DEFAULT_LIMIT,
-        trace: None,
-        draw: None,
+        ..Scenario::new(policy.clone(), machine, workload)
     }
 }
 

@@ -12,7 +12,6 @@ use crate::parallel::{self, Progress};
 use crate::policy::Policy;
 use crate::scenario::{Observer, Read, Scenario};
 use crate::search;
-use bpf::engine::Engine;
 use machine::{MachineSpec, Noise};
 use report::Better;
 use std::collections::BTreeMap;
@@ -245,21 +244,10 @@ impl RunSpec {
     /// The policy, machine or workload does not exist.
     pub fn scenario(&self, seed: u64) -> Result<Scenario, Error> {
         Ok(Scenario {
-            profile: None,
-            policy: Policy::find(&self.policy)?,
             settings: self.settings.clone(),
-            engine: Engine::default(),
-            sanitizer: false,
-            machine: self.machine()?,
-            workload: self.workload()?,
             seed,
             for_ns: self.for_ns,
-            kernel: kernel::release::Release::default(),
-            after_failure: false,
-            hotplug: Vec::new(),
-            memory: bpf::memory::DEFAULT_LIMIT,
-            trace: None,
-            draw: None,
+            ..Scenario::new(Policy::find(&self.policy)?, self.machine()?, self.workload()?)
         })
     }
 

@@ -17,7 +17,7 @@ windtunnel=target/debug/windtunnel
 echo "== load"
 $windtunnel check "target/policies/$policy.bpf.o"
 echo "== a run with the sanitizer"
-$windtunnel run "$policy" --check --machine numa16 --workload mixed.json --for 200ms
+$windtunnel run "$policy" --sanitize --machine numa16 --workload mixed.json --for 200ms
 # Runs the tests that apply to every policy, for this policy only. Also runs the test files that
 # name this policy. policy_records fails if there is no such file, or if it is not compiled.
 mapfile -t files < <(cd crates/windtunnel/tests/integration && grep -l "\"$policy\"" policy_*.rs schedules.rs)

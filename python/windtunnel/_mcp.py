@@ -106,7 +106,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
         The files include an HTML page with timelines.
         """
         page = files / f"run-{len(list(files.iterdir()))}.html"
-        options = {**inputs(machine, workload, for_, seed, set), "html": page, "check": sanitizer}
+        options = {**inputs(machine, workload, for_, seed, set), "html": page, "sanitize": sanitizer}
         return answer("run", policies, options, [page])
 
     @made.tool()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 
 from windtunnel import _windtunnel
@@ -24,11 +25,12 @@ def run(
     profile: str | os.PathLike[str] | None = None,
     kernel: str | None = None,
     noise: str | None = None,
-    check: bool = False,
+    sanitize: bool = False,
     after_failure: bool = False,
     memory: str | None = None,
     tables: bool = False,
     trace: str | os.PathLike[str] | None = None,
+    check: bool | None = None,
 ) -> Result:
     """Run a policy on a simulated machine.
 
@@ -40,11 +42,12 @@ def run(
     for_: simulated time, for example "500ms". By default the workload's own length.
     noise: level of the machine's background work: "off", "quiet", "server" or "desktop". By default,
         the machine determines it.
-    check: check every memory access and call (the sanitizer).
+    sanitize: check every memory access and call (the sanitizer).
     after_failure: after the policy has failed, let the fair class schedule the rest of the run.
     memory: memory that the run may use on this host, for example "512M". By default 2 GiB.
     tables: collect the events of the run as tables for data frames.
     trace: file to which all events are written.
+    check: the former name of `sanitize`.
 
     The run releases the lock of the interpreter (GIL), so several threads can run policies at once.
     Ctrl-C ends the run with KeyboardInterrupt.
@@ -52,8 +55,11 @@ def run(
     Raises windtunnel.Error if an input cannot be used. A policy that fails is not an error: see
     `Result.status` and `Result.exit`.
     """
+    if check is not None:
+        warnings.warn("run(check=...) is now run(sanitize=...)", DeprecationWarning, stacklevel=2)
+        sanitize = check
     settings = [(name, _text(value)) for name, value in (set or {}).items()]
-    fields, figures, warnings, found = _windtunnel.run(
+    fields, figures, notes, found = _windtunnel.run(
         os.fspath(policy),
         machine=os.fspath(machine),
         workload=os.fspath(workload),
@@ -63,13 +69,13 @@ def run(
         profile=profile,
         kernel=kernel,
         noise=noise,
-        check=check,
+        sanitize=sanitize,
         after_failure=after_failure,
         memory=memory,
         tables=tables,
         trace=trace,
     )
-    return Result(json.loads(fields), figures, warnings, found)
+    return Result(json.loads(fields), figures, notes, found)
 
 
 def _text(value: Setting) -> str:

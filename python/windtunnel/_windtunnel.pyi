@@ -38,7 +38,7 @@ def run(
     profile: str | os.PathLike[str] | None,
     kernel: str | None,
     noise: str | None,
-    check: bool,
+    sanitize: bool,
     after_failure: bool,
     memory: str | None,
     tables: bool,

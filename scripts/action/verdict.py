@@ -97,7 +97,7 @@ def loads(policy):
 def sanitized(policy, inputs, seed):
     """Runs a policy in the sanitizer. Returns a dictionary, which is empty if the run succeeds. Else it
     has the kind of the failure, with its text and its position in the source."""
-    _, out, _ = command("run", policy, *inputs, "--seed", seed, "--check", "--json", "-")
+    _, out, _ = command("run", policy, *inputs, "--seed", seed, "--sanitize", "--json", "-")
     [result] = json.loads(out)
     if result["status"] == "ran":
         return {}

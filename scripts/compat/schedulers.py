@@ -124,12 +124,12 @@ class Run:
         limit_ms = int(limit) + self.whole * (timeout_ms(path) * 3 // 2)
         spec, times, _ = MACHINES[machine]
         load = {"compat": workload_path(folder, times), "mixed": "mixed.json"}.get(workload, workload)
-        self.command = [windtunnel, "run", path, "--machine", spec, "--workload", load, "--for", f"{limit_ms}ms", *(["--check"] if check else [])]
+        self.command = [windtunnel, "run", path, "--machine", spec, "--workload", load, "--for", f"{limit_ms}ms", *(["--sanitize"] if check else [])]
         self.kept = f"{folder}/long/{name}-{machine.split()[0]}-{workload}.json" if long else None
         self.exit, self.absent, self.text, self.switches = None, "", "", 0
 
     def place(self):
-        return f"{self.machine}, {self.workload}{', --check' if self.check else ''}"
+        return f"{self.machine}, {self.workload}{', --sanitize' if self.check else ''}"
 
     def repeat(self):
         return " ".join(f"'{word}'" if " " in word else word for word in self.command)

@@ -5,7 +5,7 @@
  * program, but causes much work for the host.
  *
  * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" means that
- * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--check). The
+ * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--sanitize). The
  * number after "cpus:" is the number of the machine's CPUs. To compile an attack, its name in upper
  * case is defined as a macro (see ../src/corpus.rs).
  *

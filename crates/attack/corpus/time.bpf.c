@@ -4,7 +4,7 @@
  * process many bytes.
  *
  * Each ATTACK line below has the name of an attack, and how the attack must end. "ends" means that
- * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--check). To
+ * any end is allowed. The text after "checked:" applies to runs with the sanitizer (--sanitize). To
  * compile an attack, its name in upper case is defined as a macro (see ../src/corpus.rs).
  *
  * ATTACK loop_endless ejected ""

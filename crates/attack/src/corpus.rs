@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! ATTACK name EXPECTATION                         the option -DNAME compiles the attack
-//! ATTACK name EXPECTATION; checked: EXPECTATION   the attack has another end with --check
+//! ATTACK name EXPECTATION; checked: EXPECTATION   the attack has another end with --sanitize
 //! ATTACK name EXPECTATION; cpus: NUMBER           the machine has NUMBER CPUs
 //! ```
 //!
@@ -35,7 +35,7 @@ pub enum Expectation {
 pub struct Attack {
     pub source: PathBuf,
     pub name: String,
-    /// Expected end without the sanitizer (`--check`).
+    /// Expected end without the sanitizer (`--sanitize`).
     pub plain: Expectation,
     /// Expected end with the sanitizer.
     pub checked: Expectation,

@@ -13,7 +13,7 @@ use profile::Profile;
 use trace::{Hash, Record, Sink};
 use workload::Workload;
 
-/// The engine that executes a policy, and whether the sanitizer (`--check`) checks the policy.
+/// The engine that executes a policy, and whether the sanitizer (`--sanitize`) checks the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     pub engine: Engine,

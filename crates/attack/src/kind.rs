@@ -23,7 +23,7 @@ use workload::{generator, replay, rtapp, to_rtapp_json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A number, which selects a hand-written attack object ([`corpus`](crate::corpus)) and one of
-    /// four modes: the JIT or the interpreter, with or without the sanitizer (`--check`).
+    /// four modes: the JIT or the interpreter, with or without the sanitizer (`--sanitize`).
     Corpus,
     /// A number, which selects one of the hand-written [`texts`].
     Text,

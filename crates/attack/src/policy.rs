@@ -4,7 +4,7 @@
 //!
 //! The calls come from a generator of the kernel crate's tests. This module adds random
 //! instructions at the end of the callbacks. The policies also run without the sanitizer (the
-//! checks of `--check`). They can then access the whole region, which is the memory that BPF
+//! checks of `--sanitize`). They can then access the whole region, which is the memory that BPF
 //! programs can address.
 
 #[allow(dead_code)]

@@ -23,7 +23,7 @@ pub enum FaultKind {
     /// The program called a kfunc that the current context (the kind of callback in which the
     /// program runs) does not allow.
     NotAllowed,
-    /// The sanitizer (the run-time checks of `--check`) found an error. [`Details::report`]
+    /// The sanitizer (the run-time checks of `--sanitize`) found an error. [`Details::report`]
     /// describes it.
     Check,
 }

@@ -40,7 +40,7 @@
 //! | [`rows`] | syntax for tables of functions |
 //! | [`helper`] | helpers and kfuncs that need no scheduling |
 //! | [`engine`] | execution: calls, interpreter, JIT |
-//! | [`sanitizer`] | run-time checks of `--check` |
+//! | [`sanitizer`] | run-time checks of `--sanitize` |
 //! | [`map`] | BPF maps |
 //! | [`loader`] | ELF, BTF, CO-RE, and linking; turns an object's bytes into an [`image`] |
 //! | [`memory`] | the address space that programs see |

@@ -39,7 +39,7 @@
 //!
 //! - prototype: the kernel's C prototype, including the suffixes of arguments (`__nullable`,
 //!   `__sz`). It contains the function's name and BTF types. It also describes each pointer
-//!   argument to the sanitizer (the run-time checks of `--check`).
+//!   argument to the sanitizer (the run-time checks of `--sanitize`).
 //! - `releases`: releases of Linux that have the function. `V6_13..` means 6.13 and later.
 //!   `V6_12..V6_17` means that 6.17 removed the function.
 //! - `contexts`: contexts (kinds of callbacks) in which programs may call the function. [`ANY`]

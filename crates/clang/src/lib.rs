@@ -28,7 +28,19 @@ const TARGET: [&str; 5] = ["-O2", "-mcpu=v3", "-target", "bpf", "-c"];
 /// # Errors
 /// clang's messages, or the file that cannot be read or written.
 pub fn compile(source: &Path, options: &[&str], object: &Path) -> Result<(), String> {
-    let command = command(source, options)?;
+    compile_in(Path::new("."), source, options, object)
+}
+
+/// Runs clang in `folder`, and otherwise does the same as [`compile`]. `source` and `object` are
+/// absolute paths.
+///
+/// clang copies source lines into the object's debug information. It reads them from the paths that
+/// remain after `-fdebug-prefix-map`, so these paths must be right relative to `folder`.
+///
+/// # Errors
+/// Those of [`compile`].
+pub fn compile_in(folder: &Path, source: &Path, options: &[&str], object: &Path) -> Result<(), String> {
+    let command = command(folder, source, options)?;
     let record = beside(object, "inputs");
     if object.exists() && is_current(&record, &command) {
         return Ok(());
@@ -43,6 +55,7 @@ pub fn compile(source: &Path, options: &[&str], object: &Path) -> Result<(), Str
         beside(object, &format!("{own}.d")),
     );
     let done = Command::new(COMPILER)
+        .current_dir(folder)
         .args(TARGET)
         .args(options)
         .args(["-MD", "-MF"])
@@ -84,10 +97,14 @@ pub fn fingerprint(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Returns the first line of a record, which contains the compiler and its arguments.
-fn command(source: &Path, options: &[&str]) -> Result<String, String> {
+/// Returns the first line of a record, which contains the compiler, its directory and its arguments.
+fn command(folder: &Path, source: &Path, options: &[&str]) -> Result<String, String> {
     let compiler = compiler().as_ref().map_err(Clone::clone)?;
-    Ok(format!("{compiler} {TARGET:?} {options:?} {}\n", source.display()))
+    Ok(format!(
+        "{compiler} {} {TARGET:?} {options:?} {}\n",
+        folder.display(),
+        source.display()
+    ))
 }
 
 /// Returns the path, the size and the modification time of the compiler. They are different for

@@ -33,7 +33,7 @@ type Ran = (String, Py<PyDict>, Vec<String>, Option<Py<PyDict>>);
 /// # Errors
 /// `windtunnel.Error` if an input cannot be used. A failed policy is not an error.
 #[pyfunction]
-#[pyo3(signature = (policy, *, machine, workload, seed, settings, for_ns, profile, kernel, noise, check, after_failure, memory, tables, trace))]
+#[pyo3(signature = (policy, *, machine, workload, seed, settings, for_ns, profile, kernel, noise, sanitize, after_failure, memory, tables, trace))]
 #[expect(
     clippy::too_many_arguments,
     reason = "they are the keyword arguments of the Python function"
@@ -49,7 +49,7 @@ pub fn run(
     profile: Option<PathBuf>,
     kernel: Option<&str>,
     noise: Option<&str>,
-    check: bool,
+    sanitize: bool,
     after_failure: bool,
     memory: Option<&str>,
     tables: bool,
@@ -65,7 +65,7 @@ pub fn run(
             profile,
             settings,
             engine: Engine::default(),
-            sanitizer: check,
+            sanitizer: sanitize,
             machine,
             workload: workload::load(workload, &paths(&search::folders("workloads")))?,
             seed,

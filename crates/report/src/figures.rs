@@ -91,8 +91,8 @@ figures! {
     }
 
     after {
-        /// Number of checks that the sanitizer made (`--check`). Checks take wall-clock time, but
-        /// no simulated time.
+        /// Number of checks that the sanitizer made (`--sanitize`). Checks take wall-clock time,
+        /// but no simulated time.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub checked: Option<CheckedResult>,
         pub status: Status,

@@ -52,7 +52,7 @@ pub fn objects(root: &Path, out: &Path, sources: &[(String, PathBuf)]) -> Result
         .map(|(name, source)| {
             let object = Path::new(name).with_extension("o");
             let path = out.join(&object);
-            clang::compile(source, &options, &path)?;
+            clang::compile_in(root, source, &options, &path)?;
             Ok((object.to_string_lossy().into_owned(), path))
         })
         .collect()

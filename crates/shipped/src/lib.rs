@@ -231,6 +231,11 @@ mod tests {
         let contains = |text: &str| object.windows(text.len()).any(|part| part == text.as_bytes());
         assert!(contains("policies/fifo.bpf.c") && contains("policies/include"));
         assert!(!contains("/policies/fifo.bpf.c"), "the object has an absolute path");
+        // Messages about a policy show this line of its source.
+        assert!(
+            contains("scx_bpf_dsq_move_to_local(QUEUE);"),
+            "the object has no source lines"
+        );
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub struct Scenario {
     /// Names and values of the `--set` options, in their order.
     pub settings: Vec<(String, String)>,
     pub engine: bpf::engine::Engine,
-    /// Whether the sanitizer (`--check`) checks the policy. It checks every memory access and call,
-    /// and does not change the result.
+    /// Whether the sanitizer (`--sanitize`) checks the policy. It checks every memory access and
+    /// call, and does not change the result.
     pub sanitizer: bool,
     pub machine: MachineSpec,
     pub workload: Workload,

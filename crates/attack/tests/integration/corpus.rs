@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests that each hand-written attack ends as expected. The attacks run in child processes, in the
-//! JIT and in the interpreter, with and without the sanitizer (`--check`).
+//! JIT and in the interpreter, with and without the sanitizer (`--sanitize`).
 
 use attack::campaign::{self, Failure};
 use attack::corpus::{self, Attack};

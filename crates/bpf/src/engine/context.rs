@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The state of a loaded program: plain data that compiled code, the interpreter, helpers and the
-//! sanitizer (the run-time checks of `--check`) use.
+//! sanitizer (the run-time checks of `--sanitize`) use.
 //!
 //! The region is the memory that programs can access. A trampoline is the machine code that calls
 //! BPF code from Rust. The world is the simulated machine. A call by the world is outermost if no
@@ -141,7 +141,7 @@ pub struct Context {
     /// Address of the BPF stack.
     pub(super) stack: u64,
     pub(super) region: Rc<Region>,
-    /// State of the sanitizer, or `None` without `--check`.
+    /// State of the sanitizer, or `None` without `--sanitize`.
     pub(crate) sanitizer: Option<Box<Sanitizer>>,
     /// Provenances of r0 to r5 (the object to which each register points), which a call passes to
     /// the called function and a return passes back. Used by the sanitizer only.

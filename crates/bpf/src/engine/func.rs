@@ -140,8 +140,8 @@ impl<W: World> Func<W> {
     }
 
     /// Checks that the row describes every argument of the function for the sanitizer (the run-time
-    /// checks of `--check`). A program that calls a function without a description is not loaded if
-    /// the sanitizer is on.
+    /// checks of `--sanitize`). A program that calls a function without a description is not loaded
+    /// if the sanitizer is on.
     ///
     /// # Errors
     /// A description is missing. The message names the function and the argument.

@@ -28,7 +28,7 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
     }
 }
 
-/// Like [`run`], with the sanitizer (the run-time checks of `--check`). The provenances (the
+/// Like [`run`], with the sanitizer (the run-time checks of `--sanitize`). The provenances (the
 /// objects to which values point) of the arguments and of the result are in `cx.arg_prov`.
 pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {

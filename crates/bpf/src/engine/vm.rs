@@ -73,8 +73,8 @@ impl<W: World> Vm<W> {
         Vm::build(code, maps, types, funcs, region, engine, None)
     }
 
-    /// Makes linked code callable with the [sanitizer] (the run-time checks of `--check`) on; see
-    /// [`Vm::new`].
+    /// Makes linked code callable with the [sanitizer] (the run-time checks of `--sanitize`) on;
+    /// see [`Vm::new`].
     pub fn with_sanitizer(
         code: Code,
         maps: Vec<Map>,

@@ -36,7 +36,7 @@ pub struct Region {
     pub(super) writable: OnceCell<SlabLayout>,
     pub(super) lines: Lines,
     /// Addresses of the objects that were freed since the last call of `take_freed`. `None` without
-    /// the sanitizer (the run-time checks of `--check`).
+    /// the sanitizer (the run-time checks of `--sanitize`).
     pub(super) freed: RefCell<Option<Vec<u64>>>,
     pub(super) maps: Maps,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks loads and stores for the sanitizer (`--check`). The object to which the pointer
+//! Checks loads and stores for the sanitizer (`--sanitize`). The object to which the pointer
 //! originally pointed must be alive and contain the address. For a store, the program must be
 //! allowed to write to this part of the object.
 //!

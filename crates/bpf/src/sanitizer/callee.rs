@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rules that the sanitizer (the run-time checks of `--check`) enforces for calls of helpers and
+//! Rules that the sanitizer (the run-time checks of `--sanitize`) enforces for calls of helpers and
 //! kfuncs.
 
 use super::signature::Arg;

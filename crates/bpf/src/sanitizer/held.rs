@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Records everything that the running call of a program holds: references, locks, critical
-//! sections, iterators, dynptrs. The sanitizer (`--check`) checks that the program releases all of
-//! them.
+//! sections, iterators, dynptrs. The sanitizer (`--sanitize`) checks that the program releases all
+//! of them.
 //!
 //! A view is the sanitizer's record of an object with a limited lifetime. A provenance identifies
 //! the object to which a pointer originally pointed.

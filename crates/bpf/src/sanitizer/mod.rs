@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sanitizer: run-time checks of BPF programs (`--check`).
+//! The sanitizer: run-time checks of BPF programs (`--sanitize`).
 //!
 //! Each register has a *provenance*, which identifies the object to which its pointer originally
 //! pointed. An access is checked against this object, not against whatever now lies at the address.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Collects descriptions of the helpers and kfuncs that a program can call, for the sanitizer
-//! (`--check`).
+//! (`--sanitize`).
 
 use super::callee::{Callee, Names};
 use super::rules::Rules;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The objects to which a program's pointers can point, for the sanitizer (the run-time checks of
-//! `--check`).
+//! `--sanitize`).
 //!
 //! - Static areas exist as long as the program: array maps and sections of globals.
 //! - Kernel objects are grouped by slab (an array of objects of one kind).

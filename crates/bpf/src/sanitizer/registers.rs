@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks the registers that an instruction reads, before the instruction runs with the sanitizer
-//! (`--check`). [`flow`](super::flow) determines which instructions need such checks.
+//! (`--sanitize`). [`flow`](super::flow) determines which instructions need such checks.
 //!
 //! A provenance identifies the object to which a pointer originally pointed. A pointer that may be
 //! NULL has the bit UNTESTED in its provenance until the program compares it with NULL. A number is

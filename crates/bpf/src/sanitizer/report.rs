@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Makes the report of an error that the sanitizer (`--check`) found: details about the address,
+//! Makes the report of an error that the sanitizer (`--sanitize`) found: details about the address,
 //! and the calls in progress.
 
 use super::state::Sanitizer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of kernel objects that the simulated machine supplies to the sanitizer (the
-//! run-time checks of `--check`).
+//! run-time checks of `--sanitize`).
 //!
 //! A slab is an array of kernel objects of one kind. It lies in the region, the memory that
 //! programs can access.

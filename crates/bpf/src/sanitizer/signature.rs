@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of what functions do with their arguments, in particular with pointers, for the
-//! sanitizer (the run-time checks of `--check`).
+//! sanitizer (the run-time checks of `--sanitize`).
 //!
 //! The description of a kfunc follows from its prototype by the kernel's conventions
 //! (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of parameter names. The description
-//! of a helper is a list of its arguments. With `--check`, a program is not loaded if it can call a
-//! function without a description.
+//! of a helper is a list of its arguments. With `--sanitize`, a program is not loaded if it can
+//! call a function without a description.
 
 use super::rules::Rules;
 use crate::image::FieldKind;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the checks that the sanitizer (`--check`) makes on arguments of calls. Each program
+//! Tests of the checks that the sanitizer (`--sanitize`) makes on arguments of calls. Each program
 //! passes an argument that breaks a rule. Without the sanitizer, the program would continue or do
 //! damage.
 

@@ -21,7 +21,7 @@ pub const ELSEWHERE: u32 = 2;
 pub struct TestWorld {
     pub region: Rc<Region>,
     pub vm: Option<Vm<TestWorld>>,
-    /// Whether programs are loaded with the sanitizer (the run-time checks of `--check`).
+    /// Whether programs are loaded with the sanitizer (the run-time checks of `--sanitize`).
     pub sanitized: bool,
     /// Address of 4 KiB of memory for programs.
     pub memory: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Connects the machine to the sanitizer (`bpf::sanitizer`, `--check`), which enforces the rules of
-//! the kernel's verifier at run time. Describes the kernel objects to the sanitizer, and adds
+//! Connects the machine to the sanitizer (`bpf::sanitizer`, `--sanitize`), which enforces the rules
+//! of the kernel's verifier at run time. Describes the kernel objects to the sanitizer, and adds
 //! explanations to its findings.
 
 use crate::layout::{

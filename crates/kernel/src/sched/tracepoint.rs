@@ -274,8 +274,8 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
         .ok_or("out of memory for the program's context")?;
     let result = region.write(addr, context).and_then(|()| {
         let function = program.function;
-        // The second argument is the length of the context. The sanitizer (`--check`) needs it to
-        // check accesses.
+        // The second argument is the length of the context. The sanitizer (`--sanitize`) needs it
+        // to check accesses.
         let args = [addr, context.len() as u64, 0, 0, 0];
         ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, args)).0
     });

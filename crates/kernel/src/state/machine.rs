@@ -113,8 +113,8 @@ pub struct Machine {
     pub invariants: Option<Box<Invariants>>,
     /// Log of scheduling decisions. Decisions are recorded only if `Decisions::on` is set.
     pub decisions: Decisions,
-    /// Whether the policy runs with the sanitizer (`bpf::sanitizer`, `--check`), which enforces the
-    /// rules of the kernel's verifier at run time. It must be set before the policy is loaded.
+    /// Whether the policy runs with the sanitizer (`bpf::sanitizer`, `--sanitize`), which enforces
+    /// the rules of the kernel's verifier at run time. It must be set before the policy is loaded.
     pub sanitizer: bool,
     /// Whether the run ends as soon as the policy ends. Otherwise the fair class schedules the
     /// tasks afterwards.

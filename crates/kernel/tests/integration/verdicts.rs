@@ -161,7 +161,7 @@ fn programs() -> Vec<Program> {
         let source = read(&negative.join(file));
         let expected = source
             .lines()
-            .find_map(|line| line.strip_prefix(" * expected message with --check: "));
+            .find_map(|line| line.strip_prefix(" * expected message with --sanitize: "));
         let object = format!("{}.o", file.trim_end_matches(".c"));
         programs.push(program(
             object,
@@ -275,7 +275,7 @@ fn table() -> String {
             ),
         );
     }
-    text += "\nAll programs:\n\n| rule | program | kernel | `--check` |\n|---|---|---|---|\n";
+    text += "\nAll programs:\n\n| rule | program | kernel | `--sanitize` |\n|---|---|---|---|\n";
     let mut rows: Vec<(String, String)> = Vec::new();
     for program in programs() {
         let name = display_name(&program);

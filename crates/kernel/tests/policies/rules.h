@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Common definitions for the programs that test the rules of the sanitizer. The sanitizer
- * (`--check`) enforces the rules of the kernel's verifier at run time.
+ * (`--sanitize`) enforces the rules of the kernel's verifier at run time.
  *
  * - BREAKS(name, message) defines a program that breaks a rule. It must end with the message.
  * - KEEPS(name) defines a program that keeps all rules. The sanitizer must not report it.

@@ -26,8 +26,8 @@ pub struct Args {
     /// Run the policies in the sanitizer: check every memory access and call against the rules of
     /// the kernel's verifier, and end the run with the source line of the first violation. The
     /// schedule is the same, but the run takes longer
-    #[arg(long)]
-    check: bool,
+    #[arg(long, alias = "check")]
+    sanitize: bool,
     /// Print the kernel's debug dump of a policy that fails, and include it in the JSON
     #[arg(long)]
     dump: bool,
@@ -60,7 +60,7 @@ impl Args {
         let mut scenarios = self.inputs.scenarios(&policies, &[])?;
         let mut exports = Vec::new();
         for (scenario, name) in scenarios.iter_mut().zip(&names) {
-            scenario.sanitizer = self.check;
+            scenario.sanitizer = self.sanitize;
             scenario.trace = self.trace.as_ref().map(|path| run_path(path, name, policies.len()));
             scenario.draw = self.draw_options(scenario.for_ns.or(scenario.workload.duration_ns))?;
             exports.push(self.exports.for_run(name, policies.len()));
@@ -205,8 +205,8 @@ impl Args {
             note_interruption(&results, left_out, quiet);
         }
         if !quiet && !results.is_empty() {
-            let check = if self.check { " --check" } else { "" };
-            outln!("repeat: {}{check}", self.inputs.command("run", &self.policies));
+            let sanitize = if self.sanitize { " --sanitize" } else { "" };
+            outln!("repeat: {}{sanitize}", self.inputs.command("run", &self.policies));
         }
         if let Some(path) = &self.json {
             let json: Result<Vec<_>, _> = complete.iter().map(|result| result.to_json()).collect();

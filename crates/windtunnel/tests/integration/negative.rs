@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that the sanitizer (`--check`) finds the violation in each policy of `negative/`. Each of
-//! these policies breaks one rule deliberately.
+//! Tests that the sanitizer (`--sanitize`) finds the violation in each policy of `negative/`. Each
+//! of these policies breaks one rule deliberately.
 //!
 //! The header comment of a policy says how its run must end with the sanitizer and without it. The
-//! difference shows what only `--check` finds. With `--check`, the exit record must name the source
-//! line that is marked `violation`, and both engines must give the same record.
+//! difference shows what only `--sanitize` finds. With `--sanitize`, the exit record must name the
+//! source line that is marked `violation`, and both engines must give the same record.
 
 use crate::support;
 use crate::support::{object, results, root};
@@ -31,10 +31,10 @@ fn header(name: &str) -> Header {
         line.map(str::to_owned)
     };
     Header {
-        check: field("expected message with --check")
-            .unwrap_or_else(|| panic!("{name}: no 'expected message with --check' in the header")),
-        without: field("expected message without --check")
-            .unwrap_or_else(|| panic!("{name}: no 'expected message without --check' in the header")),
+        check: field("expected message with --sanitize")
+            .unwrap_or_else(|| panic!("{name}: no 'expected message with --sanitize' in the header")),
+        without: field("expected message without --sanitize")
+            .unwrap_or_else(|| panic!("{name}: no 'expected message without --sanitize' in the header")),
         kind: field("expected exit kind").unwrap_or_else(|| "SCX_EXIT_ERROR_CHECK".to_owned()),
         line: source
             .lines()
@@ -55,13 +55,13 @@ fn caught(header: &Header) -> Result<(), String> {
     let name = &header.source;
     let records: Vec<Value> = ["jit", "interpreter"]
         .iter()
-        .map(|engine| run(name, &["--check", "--engine", engine])["exit"].take())
+        .map(|engine| run(name, &["--sanitize", "--engine", engine])["exit"].take())
         .collect();
     let message_has = |exit: &Value, part: &str| exit["message"].as_str().is_some_and(|message| message.contains(part));
     let exit = &records[0];
     if exit["kind"] != header.kind.as_str() || !message_has(exit, &header.check) {
         return Err(format!(
-            "{name}: expected \"{}\" with --check, found: {exit:#}",
+            "{name}: expected \"{}\" with --sanitize, found: {exit:#}",
             header.check
         ));
     }
@@ -82,7 +82,7 @@ fn caught(header: &Header) -> Result<(), String> {
     match as_promised {
         true => Ok(()),
         false => Err(format!(
-            "{name}: expected \"{}\" without --check, found: {without:#}",
+            "{name}: expected \"{}\" without --sanitize, found: {without:#}",
             header.without
         )),
     }
@@ -109,7 +109,7 @@ fn a_finding_ends_the_run_with_status_1_and_a_sanitizer_report() {
         object.to_str().expect("the path is UTF-8"),
         "--for",
         "600ms",
-        "--check",
+        "--sanitize",
     ]);
     assert_eq!(ran.status, 1, "{}", ran.stderr);
     for part in [
@@ -138,7 +138,7 @@ fn the_sanitizer_does_not_change_the_schedules_of_the_policies() {
             "{policy}: {plain:#}"
         );
         for engine in ["jit", "interpreter"] {
-            let checked = run(&["--check", "--engine", engine]);
+            let checked = run(&["--sanitize", "--engine", engine]);
             assert!(checked["exit"].is_null(), "{policy}, {engine}: {:#}", checked["exit"]);
             assert!(
                 checked["checked"]["accesses"].as_u64() > Some(1000),

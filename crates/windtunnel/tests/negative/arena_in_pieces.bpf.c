@@ -2,8 +2,8 @@
 /*
  * arena_in_pieces: allocates every other page of its arena. The simulator then needs more memory
  * mappings than the host allows a process to have (vm.max_map_count).
- * expected message with --check: pages in too many separate ranges for this host
- * expected message without --check: pages in too many separate ranges for this host
+ * expected message with --sanitize: pages in too many separate ranges for this host
+ * expected message without --sanitize: pages in too many separate ranges for this host
  */
 #include "base.h"
 

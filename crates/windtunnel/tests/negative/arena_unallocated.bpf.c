@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * arena_unallocated: stores to a page of its arena that it has not allocated.
- * expected message with --check: arena-unallocated: store of 8 bytes
- * expected message without --check: page 5 of the arena is not allocated
+ * expected message with --sanitize: arena-unallocated: store of 8 bytes
+ * expected message without --sanitize: page 5 of the arena is not allocated
  */
 #include "base.h"
 

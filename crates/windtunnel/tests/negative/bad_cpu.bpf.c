@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * bad_cpu: ops.select_cpu() names a CPU that does not exist.
- * expected message with --check: invalid CPU 4000 from ops.select_cpu()
- * expected message without --check: invalid CPU 4000 from ops.select_cpu()
+ * expected message with --sanitize: invalid CPU 4000 from ops.select_cpu()
+ * expected message without --sanitize: invalid CPU 4000 from ops.select_cpu()
  * expected exit kind: SCX_EXIT_ERROR
  */
 #include "base.h"

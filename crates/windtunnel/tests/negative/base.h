@@ -3,9 +3,9 @@
  * Parts of a correct policy with one queue for all tasks. Each policy in this directory uses these
  * parts and breaks one rule.
  *
- * The header comment of a policy says how its run must end, with the sanitizer (--check) and
+ * The header comment of a policy says how its run must end, with the sanitizer (--sanitize) and
  * without it. An expected message is a part of the message in the exit record, or "none" if the
- * policy must not end. With --check, the exit record must name the source line that is marked
+ * policy must not end. With --sanitize, the exit record must name the source line that is marked
  * "violation".
  */
 #include "../../../../policies/include/scx.h"

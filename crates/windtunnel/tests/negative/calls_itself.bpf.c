@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * calls_itself: ops.running() calls a function with endless recursion.
- * expected message with --check: stack-overflow: 9 nested functions
- * expected message without --check: BPF stack overflow: calls are nested too deeply
+ * expected message with --sanitize: stack-overflow: 9 nested functions
+ * expected message without --sanitize: BPF stack overflow: calls are nested too deeply
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * calls_under_lock: calls a kfunc with a lock held.
- * expected message with --check: call-under-lock: scx_bpf_kick_cpu called while a lock is held
- * expected message without --check: none
+ * expected message with --sanitize: call-under-lock: scx_bpf_kick_cpu called while a lock is held
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * corrupts_list: writes into the head of its list.
- * expected message with --check: special-field: store of 8 bytes
- * expected message without --check: none
+ * expected message with --sanitize: special-field: store of 8 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

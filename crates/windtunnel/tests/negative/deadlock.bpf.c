@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * deadlock: acquires a lock that it already holds.
- * expected message with --check: deadlock: bpf_spin_lock of the lock that is already held
- * expected message without --check: is already held
+ * expected message with --sanitize: deadlock: bpf_spin_lock of the lock that is already held
+ * expected message without --sanitize: is already held
  */
 #include "base.h"
 

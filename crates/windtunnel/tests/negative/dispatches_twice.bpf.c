@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * dispatches_twice: inserts the same task twice from ops.enqueue().
- * expected message with --check: already direct-dispatched
- * expected message without --check: already direct-dispatched
+ * expected message with --sanitize: already direct-dispatched
+ * expected message without --sanitize: already direct-dispatched
  * expected exit kind: SCX_EXIT_ERROR
  */
 #include "base.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * dispatches_without_end: ops.dispatch() inserts more tasks than the dispatch buffer holds.
- * expected message with --check: dispatch buffer overflow
- * expected message without --check: dispatch buffer overflow
+ * expected message with --sanitize: dispatch buffer overflow
+ * expected message without --sanitize: dispatch buffer overflow
  * expected exit kind: SCX_EXIT_ERROR
  */
 #include "base.h"

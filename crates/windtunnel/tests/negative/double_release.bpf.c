@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * double_release: releases a task twice.
- * expected message with --check: use-after-release: passed to bpf_task_release
- * expected message without --check: released twice?
+ * expected message with --sanitize: use-after-release: passed to bpf_task_release
+ * expected message without --sanitize: released twice?
  */
 #include "base.h"
 

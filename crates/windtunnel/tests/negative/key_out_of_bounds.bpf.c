@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * key_out_of_bounds: passes a key on the stack that is smaller than the keys of the map.
- * expected message with --check: stack-out-of-bounds: load of 64 bytes
- * expected message without --check: none
+ * expected message with --sanitize: stack-out-of-bounds: load of 64 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

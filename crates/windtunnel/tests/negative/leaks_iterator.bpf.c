@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_iterator: starts an iterator over a DSQ and does not destroy it.
- * expected message with --check: leak: bad_running returns without ending
- * expected message without --check: more than 256 bpf_iter_scx_dsq at a time
+ * expected message with --sanitize: leak: bad_running returns without ending
+ * expected message without --sanitize: more than 256 bpf_iter_scx_dsq at a time
  */
 #include "base.h"
 

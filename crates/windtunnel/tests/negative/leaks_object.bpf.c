@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_object: allocates an object and does not release it.
- * expected message with --check: leak: bad_running returns and has not released a struct note
- * expected message without --check: none
+ * expected message with --sanitize: leak: bad_running returns and has not released a struct note
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * leaks_record: reserves a ring buffer's record and neither submits nor discards it.
- * expected message with --check: leak: bad_running returns and has not released a ring buffer's record
- * expected message without --check: none
+ * expected message with --sanitize: leak: bad_running returns and has not released a ring buffer's record
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * loops: ops.running() never returns.
- * expected message with --check: an endless loop?
- * expected message without --check: an endless loop?
+ * expected message with --sanitize: an endless loop?
+ * expected message without --sanitize: an endless loop?
  * expected exit kind: SCX_EXIT_ERROR
  */
 #include "base.h"

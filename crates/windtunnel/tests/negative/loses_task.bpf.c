@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * loses_task: ops.enqueue() inserts every eighth task into no DSQ.
- * expected message with --check: failed to run for
- * expected message without --check: failed to run for
+ * expected message with --sanitize: failed to run for
+ * expected message without --sanitize: failed to run for
  * expected exit kind: SCX_EXIT_ERROR_STALL
  */
 #include "base.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * missing_dsq: inserts into a DSQ that was never created.
- * expected message with --check: non-existent DSQ 0x7
- * expected message without --check: non-existent DSQ 0x7
+ * expected message with --sanitize: non-existent DSQ 0x7
+ * expected message without --sanitize: non-existent DSQ 0x7
  * expected exit kind: SCX_EXIT_ERROR
  */
 #include "base.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * null_dereference: stores through the result of a map look-up without testing it for NULL.
- * expected message with --check: null-dereference: store of 8 bytes
- * expected message without --check: store through a NULL pointer
+ * expected message with --sanitize: null-dereference: store of 8 bytes
+ * expected message without --sanitize: store through a NULL pointer
  */
 #include "base.h"
 

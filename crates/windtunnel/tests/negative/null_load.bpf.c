@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * null_load: loads through the result of a map look-up without testing it for NULL. Without --check
+ * null_load: loads through the result of a map look-up without testing it for NULL. Without --sanitize
  * such a load returns 0, like a faulting load of BPF code in the kernel.
- * expected message with --check: null-dereference: load of 8 bytes
- * expected message without --check: none
+ * expected message with --sanitize: null-dereference: load of 8 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

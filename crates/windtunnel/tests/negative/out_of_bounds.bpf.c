@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * out_of_bounds: stores beyond the end of an array element, into the next element.
- * expected message with --check: out-of-bounds: store of 8 bytes
- * expected message without --check: none
+ * expected message with --sanitize: out-of-bounds: store of 8 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

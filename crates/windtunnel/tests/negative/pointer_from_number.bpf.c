@@ -2,8 +2,8 @@
 /*
  * pointer_from_number: stores the address of a task in an integer, and later uses the integer as a
  * pointer.
- * expected message with --check: bad-pointer: load of 4 bytes
- * expected message without --check: none
+ * expected message with --sanitize: bad-pointer: load of 4 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

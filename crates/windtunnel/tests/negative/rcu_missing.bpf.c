@@ -2,8 +2,8 @@
 /*
  * rcu_missing: a program that may sleep calls scx_bpf_cpu_curr(), which returns the task that runs
  * on a CPU, outside of an RCU section.
- * expected message with --check: rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock()
- * expected message without --check: none
+ * expected message with --sanitize: rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock()
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * releases_what_is_not_its_own: releases a task to which it has no reference of its own.
- * expected message with --check: not-a-reference: bpf_task_release of a task_struct
- * expected message without --check: released twice?
+ * expected message with --sanitize: not-a-reference: bpf_task_release of a task_struct
+ * expected message without --sanitize: released twice?
  */
 #include "base.h"
 

@@ -2,8 +2,8 @@
 /*
  * sleeps: ops.init() calls a kfunc that may sleep. ops.init() itself may not sleep, because its
  * section is struct_ops instead of struct_ops.s.
- * expected message with --check: sleep: scx_bpf_create_dsq may sleep
- * expected message without --check: none
+ * expected message with --sanitize: sleep: scx_bpf_create_dsq may sleep
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * sleeps_in_rcu: calls, inside an RCU section, a kfunc that may sleep.
- * expected message with --check: sleep: scx_bpf_create_dsq may sleep and is called in an RCU section
- * expected message without --check: none
+ * expected message with --sanitize: sleep: scx_bpf_create_dsq may sleep and is called in an RCU section
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

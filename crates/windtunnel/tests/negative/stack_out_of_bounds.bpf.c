@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * stack_out_of_bounds: stores beyond its stack frame.
- * expected message with --check: stack-out-of-bounds: store of 8 bytes
- * expected message without --check: none
+ * expected message with --sanitize: stack-out-of-bounds: store of 8 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * stack_overflow: three nested functions use more stack than is available.
- * expected message with --check: stack-overflow: 3 nested functions use
- * expected message without --check: none
+ * expected message with --sanitize: stack-overflow: 3 nested functions use
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

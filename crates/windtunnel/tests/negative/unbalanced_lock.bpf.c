@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * unbalanced_lock: returns with its lock held.
- * expected message with --check: unbalanced-lock: bad_running returns with a lock held
- * expected message without --check: is already held
+ * expected message with --sanitize: unbalanced-lock: bad_running returns with a lock held
+ * expected message without --sanitize: is already held
  */
 #include "base.h"
 

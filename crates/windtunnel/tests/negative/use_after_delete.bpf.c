@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * use_after_delete: stores to the value of an element that it has deleted.
- * expected message with --check: use-after-free: store of 8 bytes
- * expected message without --check: none
+ * expected message with --sanitize: use-after-free: store of 8 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

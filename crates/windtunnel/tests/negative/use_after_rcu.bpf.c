@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * use_after_rcu: uses an RCU pointer after its RCU section.
- * expected message with --check: rcu: load of 4 bytes
- * expected message without --check: none
+ * expected message with --sanitize: rcu: load of 4 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

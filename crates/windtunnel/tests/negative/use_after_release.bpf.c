@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * use_after_release: reads a field of a task that it has released.
- * expected message with --check: use-after-release: load of 4 bytes
- * expected message without --check: none
+ * expected message with --sanitize: use-after-release: load of 4 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

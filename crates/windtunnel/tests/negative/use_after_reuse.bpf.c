@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * use_after_reuse: reads through a pointer to a deleted element whose memory has been reused.
- * expected message with --check: use-after-free: load of 8 bytes
- * expected message without --check: none
+ * expected message with --sanitize: use-after-free: load of 8 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

@@ -2,8 +2,8 @@
 /*
  * use_after_unlock: reads an object of a list after releasing the lock. From then on, other CPUs
  * may remove the object.
- * expected message with --check: use-after-unlock: load of 8 bytes
- * expected message without --check: none
+ * expected message with --sanitize: use-after-unlock: load of 8 bytes
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * writes_task: writes a field of task_struct that a policy may not change.
- * expected message with --check: read-only: store of 4 bytes
- * expected message without --check: which the kernel does not allow
+ * expected message with --sanitize: read-only: store of 4 bytes
+ * expected message without --sanitize: which the kernel does not allow
  */
 #include "base.h"
 

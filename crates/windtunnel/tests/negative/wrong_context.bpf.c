@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * wrong_context: calls scx_bpf_dsq_insert() from ops.running().
- * expected message with --check: cannot be called from the current operation
- * expected message without --check: cannot be called from the current operation
+ * expected message with --sanitize: cannot be called from the current operation
+ * expected message without --sanitize: cannot be called from the current operation
  */
 #include "base.h"
 

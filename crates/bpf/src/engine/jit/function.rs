@@ -4,7 +4,7 @@
 //! The budget is the number of instructions that one call of a program may execute. A trap is an
 //! instruction that the linker inserted for a reference to something that the simulator does not
 //! have. It raises a fault when it is executed. The sanitizer is the set of run-time checks of
-//! `--check`.
+//! `--sanitize`.
 
 use std::mem::offset_of;
 

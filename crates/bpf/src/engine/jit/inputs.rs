@@ -6,8 +6,8 @@
 //! [cache](super::cache) keeps this code.
 //!
 //! The region is the memory that programs can access. The sanitizer is the set of run-time checks
-//! of `--check`. It tracks the provenance of each value: the object to which a pointer originally
-//! pointed.
+//! of `--sanitize`. It tracks the provenance of each value: the object to which a pointer
+//! originally pointed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;

@@ -11,7 +11,7 @@
 //! | `function` | translation of instructions |
 //! | `memory` | loads and stores |
 //! | `call` | calls |
-//! | `sanitizer` | the run-time checks of `--check` |
+//! | `sanitizer` | the run-time checks of `--sanitize` |
 //! | `flow` | basic blocks and their order |
 //! | `inputs` | all that the code depends on |
 //! | `symbol`, `runtime` | addresses that are known only when code is loaded, and the functions of this crate among them |

@@ -124,8 +124,8 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
         Some(place) => format!("{program}: {} in {place}", fault.message),
         None => format!("{program}: {}", fault.message),
     };
-    // If the sanitizer (`--check`) is on, faults are reported as its findings. The exceptions are
-    // calls of functions that are not modelled and programs that run for too long.
+    // If the sanitizer (`--sanitize`) is on, faults are reported as its findings. The exceptions
+    // are calls of functions that are not modelled and programs that run for too long.
     let kind = match fault.kind {
         FaultKind::Trap | FaultKind::Budget => Kind::Error,
         _ if m.sanitizer => Kind::ErrorCheck,

@@ -24,8 +24,8 @@ pub enum Kind {
     ErrorBpf = 1025,
     /// A runnable task waited for longer than the watchdog's timeout.
     ErrorStall = 1026,
-    /// The sanitizer (`--check`) found an error. Linux has no such kind, because its verifier would
-    /// reject the policy when it is loaded.
+    /// The sanitizer (`--sanitize`) found an error. Linux has no such kind, because its verifier
+    /// would reject the policy when it is loaded.
     ErrorCheck = 1152,
 }
 

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `simulation` | the event queue, the order of events, random numbers, numbers and sets of CPUs |
 //! | `layout` | the kernel types that a policy sees, and the differences between Linux releases |
-//! | `state` | the state of the machine as plain data; [`Machine`] owns all of it |
+//! | `machine` | [`Machine`], which owns all state; the state of each subject is in a file or directory `state` beside its functions |
 //! | `cost` | charges CPUs for the time of kernel and policy work |
 //! | `hardware` | CPU frequencies, idle states, hardware threads, memory |
 //! | `sched` | the scheduler (kernel/sched): the core and the classes `rt`, `ext`, `fair`, `idle` |
@@ -29,31 +29,35 @@
 mod cost;
 mod hardware;
 pub mod layout;
+pub mod machine;
 mod policy;
 mod programs;
 mod run;
 mod sched;
 mod simulation;
-mod state;
 #[cfg(test)]
 mod testbed;
 mod watch;
 
 pub use layout::release;
+pub use machine::{Ended, Machine};
 pub use policy::{kfuncs, load, target, user_space};
+pub use sched::cgroup::state as cgroup;
+pub use sched::class::state as class;
+pub use sched::fair::state as fair;
+pub use sched::rt::state as rt;
+pub use sched::state::{rq, task};
 pub use sched::tracepoint;
 pub use simulation::table::Table;
 pub use simulation::{chance, cpuset, event, id, rng, timeline};
-pub use state::machine::{Ended, Machine};
-pub use state::watch::{check, decision, violation, waiting};
-pub use state::{cgroup, class, fair, machine, rq, rt, task};
+pub use watch::state::{check, decision, violation, waiting};
 
 /// sched_ext: its state and its functions.
 pub mod ext {
     pub use crate::layout::callbacks::Op;
+    pub use crate::sched::ext::state::core::EnableState;
+    pub use crate::sched::ext::state::exit_info::{Exit, Kind};
+    pub use crate::sched::ext::state::ops_table::{OpsTable, Policy};
+    pub use crate::sched::ext::state::*;
     pub use crate::sched::ext::*;
-    pub use crate::state::ext::core::EnableState;
-    pub use crate::state::ext::exit_info::{Exit, Kind};
-    pub use crate::state::ext::ops_table::{OpsTable, Policy};
-    pub use crate::state::ext::*;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The event loop, which takes events from the queue in order and executes their handlers.
 
+use crate::machine::*;
 use crate::policy::bpf_world;
+use crate::sched::state::rq::Entry;
+use crate::sched::state::task::State;
 use crate::sched::{deadline, ext, fair};
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
-use crate::state::machine::*;
-use crate::state::observed::Transition;
-use crate::state::rq::Entry;
-use crate::state::task::State;
+use crate::watch::state::observed::Transition;
 use bpf::memory::Use;
 use trace::Sink;
 use workload::Action;

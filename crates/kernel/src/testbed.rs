@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Small machines, workloads and measurements for the unit tests of this crate.
 
+use crate::machine::Machine;
+use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
-use crate::state::machine::Machine;
-use crate::state::task::State;
 use machine::MachineSpec;
 use trace::{Event, Record};
 use workload::{Action, Dist, Disturbance, Op, Policy, Program, TaskSpec, Workload};

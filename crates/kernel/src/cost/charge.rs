@@ -13,9 +13,9 @@
 //! ([`Machine::update_rq_clock`]). The rest of schedule() and the switch are charged to the next
 //! task.
 
+use crate::machine::Machine;
 use crate::simulation::event::Event as Arrival;
 use crate::simulation::id::{CpuId, IDLE};
-use crate::state::machine::Machine;
 use machine::Distance;
 use trace::Event;
 

@@ -3,9 +3,9 @@
 //! locks are in `simulation::timeline`. The local time of a CPU is the current time plus the work
 //! (debt) that was charged to the CPU.
 
+use crate::machine::Machine;
 use crate::simulation::table::Id;
 use crate::simulation::timeline::*;
-use crate::state::machine::Machine;
 use trace::Event;
 
 impl Machine {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State of the simulated hardware: sets of CPUs, caches, CPU frequencies and idle states.
+//! The simulated hardware: caches, memory, CPU frequencies, idle states and hardware threads.
 
 pub mod cpufreq;
 pub mod cpuidle;

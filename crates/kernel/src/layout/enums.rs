@@ -215,9 +215,9 @@ mod tests {
     fn dsq_ids_and_flags_are_consistent() {
         assert_eq!(SCX_DSQ_LOCAL, SCX_DSQ_FLAG_BUILTIN | 2);
         assert_eq!(SCX_DSQ_LOCAL_ON, SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON);
-        assert_eq!(SCX_ENQ_WAKEUP, u64::from(crate::state::class::flags::WAKEUP));
-        assert_eq!(SCX_WAKE_SYNC, u64::from(crate::state::class::flags::WF_SYNC));
-        assert_eq!(SCX_DEQ_SLEEP, u64::from(crate::state::class::flags::SLEEP));
+        assert_eq!(SCX_ENQ_WAKEUP, u64::from(crate::sched::class::state::flags::WAKEUP));
+        assert_eq!(SCX_WAKE_SYNC, u64::from(crate::sched::class::state::flags::WF_SYNC));
+        assert_eq!(SCX_DEQ_SLEEP, u64::from(crate::sched::class::state::flags::SLEEP));
         assert_eq!(SCX_TASK_STATE_MASK, 7 << SCX_TASK_STATE_SHIFT);
     }
 }

@@ -2,7 +2,7 @@
 //! Tests of the kernel objects that policies can access: addresses, the cgroup tree and references.
 
 use crate::layout::*;
-use crate::state::machine::Machine;
+use crate::machine::Machine;
 use crate::testbed::{self, cpu_id, nth};
 use workload::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
 

@@ -3,14 +3,14 @@
 //! locks, timers, random numbers and the log.
 
 use crate::layout::callbacks::{Op, kf};
+use crate::machine::Machine;
 use crate::policy::kfuncs;
 use crate::sched::ext::ops;
+use crate::sched::ext::state::loaded::Timer;
 use crate::sched::ext::{self, dump, exit};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
-use crate::state::ext::loaded::Timer;
-use crate::state::machine::Machine;
 use bpf::engine::{Vm, World};
 use bpf::fault::Fault;
 use bpf::map::kind;
@@ -230,7 +230,7 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.enter_timer_irq(cpu);
     m.run_soft_timers(cpu);
     m.charge(cpu, u64::from(m.spec.costs.softirq_ns + m.spec.costs.callback_ns));
-    let outer = std::mem::replace(&mut m.ext.frame, crate::state::ext::ops_table::Frame::NONE);
+    let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::state::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;
     // The callback may call the same kfuncs as the program that set this callback. That program is
     // nearly always ops.init(), which may call the kfuncs in UNLOCKED.

@@ -9,9 +9,9 @@
 //! iterators are not modelled.
 
 use crate::layout::callbacks::kf;
+use crate::machine::Machine;
 use crate::sched::ext::ops;
 use crate::simulation::id::IDLE;
-use crate::state::machine::Machine;
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 

@@ -10,7 +10,7 @@
 //! stack.
 
 use crate::layout::callbacks::OPS;
-use crate::state::ext::ops_table::OpsTable;
+use crate::sched::ext::state::ops_table::OpsTable;
 use bpf::image::{CALL, Code, Insn, LD_IMM64, TRAP};
 use std::collections::{BTreeMap, BTreeSet};
 

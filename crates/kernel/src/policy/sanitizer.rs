@@ -7,8 +7,8 @@ use crate::layout::{
     Mask, WRITABLE, bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, scx_bpf_dsq_insert_vtime_args,
     scx_bpf_select_cpu_and_args, task_struct,
 };
+use crate::machine::Machine;
 use crate::simulation::id::CpuId;
-use crate::state::machine::Machine;
 use bpf::link::Image;
 use bpf::sanitizer::{KernelObject, Rules};
 use std::mem::offset_of;

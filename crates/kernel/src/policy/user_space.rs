@@ -3,11 +3,11 @@
 //! called profile: setting map entries and running programs of type syscall. This takes no
 //! simulated time.
 
+use crate::machine::Machine;
 use crate::policy::iterator;
 use crate::sched::ext::enable::{run_as_user, run_as_user_on};
 use crate::sched::tracepoint;
 use crate::simulation::id::CpuId;
-use crate::state::machine::Machine;
 use bpf::link::Image;
 use bpf::map::kind;
 use bpf::object::{Program, ProgramKind};

@@ -6,11 +6,11 @@
 //! task blocks in a step, it remains at this step. The field `stage` records how far the step has
 //! been executed.
 
+use crate::machine::Machine;
+use crate::programs::state::cursor::*;
+use crate::sched::state::task::{Next, State};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::machine::Machine;
-use crate::state::programs::cursor::*;
-use crate::state::task::{Next, State};
 use std::rc::Rc;
 use workload::Op;
 

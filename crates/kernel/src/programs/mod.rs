@@ -3,4 +3,5 @@
 
 pub mod execute;
 pub mod noise;
+pub mod state;
 pub mod sync;

@@ -6,10 +6,10 @@
 //! on the seed of the run. Runs of two policies with the same seed therefore have the same
 //! background work at the same times.
 
+use crate::machine::Machine;
 use crate::simulation::chance::draw;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
-use crate::state::machine::Machine;
 
 impl Machine {
     /// Schedules the first interrupt of each source.

@@ -7,11 +7,11 @@
 //! is handed directly to the waiter with the highest priority. Boosting the priority of its owner
 //! is not modelled.
 
+use crate::machine::Machine;
+use crate::programs::state::resource::*;
+use crate::sched::class::state::flags::WF_SYNC;
 use crate::sched::tracepoint;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::class::flags::WF_SYNC;
-use crate::state::machine::Machine;
-use crate::state::programs::resource::*;
 use machine::MessageCosts;
 use workload::Channel;
 

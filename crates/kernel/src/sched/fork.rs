@@ -2,18 +2,20 @@
 //! Creation and exit of tasks: fork(), exec() and exit() (sched_fork, wake_up_new_task, sched_exec,
 //! do_exit).
 
+use crate::hardware::footprint::state::Footprint;
 use crate::layout;
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
+use crate::sched::ext::state::entity::Entity as ExtEntity;
+use crate::sched::fair::state::entity::Entity as FairEntity;
+use crate::sched::rt::state::queue::Entity as RtEntity;
+use crate::sched::state::task::{State, Task};
 use crate::sched::{ext, fair, tracepoint};
 use crate::simulation::cpuset::{ALL_CPUS, CpuSet};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Id;
 use crate::simulation::timeline::LockId;
-use crate::state;
-use crate::state::class::{Class, flags};
-use crate::state::hardware::caches::Footprint;
-use crate::state::machine::Machine;
-use crate::state::task::{State, Task};
 use bpf::errno::EAGAIN;
 use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
@@ -172,14 +174,14 @@ impl Machine {
             cache_process: 0,
             preferred_llc: None,
             on_preferred_llc: false,
-            program: crate::state::programs::cursor::Cursor::new(
+            program: crate::programs::state::cursor::Cursor::new(
                 spec.program,
                 self.workload.programs[spec.program as usize].counters,
                 self.now,
             ),
-            rt: state::rt::queue::Entity::default(),
-            fair: state::fair::entity::Entity::for_task(spec.cgroup),
-            ext: state::ext::entity::Entity::default(),
+            rt: RtEntity::default(),
+            fair: FairEntity::for_task(spec.cgroup),
+            ext: ExtEntity::default(),
         };
         if let Some(rng) = self.noise.rng(index) {
             task.program.set_rng(rng);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPU hotplug: CPUs that go offline and come back (sched_cpu_deactivate, sched_cpu_activate).
 
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
 use crate::sched::{deadline, ext, fair, mirror};
 use crate::simulation::id::{CpuId, IDLE, Server};
-use crate::state::class::Class;
-use crate::state::machine::Machine;
-use crate::state::observed::Transition;
+use crate::watch::state::observed::Transition;
 use trace::MigrateReason;
 
 impl Machine {

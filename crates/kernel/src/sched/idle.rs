@@ -2,9 +2,9 @@
 //! The idle class. Its only task on each CPU is the idle task, which runs when no other class has a
 //! runnable task.
 
+use crate::machine::Machine;
 use crate::sched::{ext, fair};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::machine::Machine;
 
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     fair::update_idle_core(m, cpu);

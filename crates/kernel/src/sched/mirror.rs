@@ -3,9 +3,9 @@
 //! `mirror_*` copy changes of the machine's state to `rq` and to masks.
 
 use crate::layout::*;
+use crate::machine::Machine;
+use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::machine::Machine;
-use crate::state::task::State;
 
 impl Machine {
     /// Returns `p->scx` of a task.

@@ -2,7 +2,8 @@
 //! The simulated scheduler (kernel/sched). It consists of the core, which handles wake-ups,
 //! schedule(), fork, policy changes and hotplug, and of the scheduling classes.
 
-pub mod cgroup_change;
+pub mod cgroup;
+pub mod class;
 pub(crate) mod deadline;
 pub mod ext;
 pub mod fair;
@@ -13,10 +14,10 @@ pub mod mirror;
 pub(crate) mod nohz_full;
 pub mod prefetch;
 pub mod rt;
-pub mod sched_class;
 pub mod schedule;
 pub(crate) mod schedutil;
 pub mod setscheduler;
+pub mod state;
 pub mod tracepoint;
 pub mod ttwu_queue;
 pub mod wakeup;

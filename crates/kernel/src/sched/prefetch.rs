@@ -2,10 +2,10 @@
 //! Prefetches memory of the host (the computer that runs the simulation) that the next events will
 //! probably access.
 
+use crate::machine::Machine;
+use crate::sched::state::task::Task;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::machine::Machine;
-use crate::state::task::Task;
 
 impl Machine {
     /// Prefetches host memory that the next events will probably access. This does not affect the

@@ -2,15 +2,15 @@
 //! The function schedule() and the events that lead to it: reschedule requests, IPIs and ticks
 //! (kernel/sched/core.c).
 
+use crate::machine::Machine;
 use crate::programs::execute;
+use crate::sched::class::state::{Class, flags};
+use crate::sched::state::task::{Next, State};
 use crate::sched::{deadline, ext, fair, idle, rt};
 use crate::simulation::event::{Event, NEVER};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::state::class::{Class, flags};
-use crate::state::machine::Machine;
-use crate::state::observed::{Handler, Transition};
-use crate::state::task::{Next, State};
+use crate::watch::state::observed::{Handler, Transition};
 use trace::TaskState;
 
 impl Machine {
@@ -370,8 +370,8 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use crate::machine::Machine;
     use crate::simulation::event::Event;
-    use crate::state::machine::Machine;
     use crate::testbed::{Bed, MS, cpu_id, spec};
     use trace::Record;
     use workload::{Dist, Op, Workload};

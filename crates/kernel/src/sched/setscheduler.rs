@@ -2,13 +2,13 @@
 //! Changes of a task's affinity, scheduling policy and nice value (kernel/sched/syscalls.c).
 
 use crate::layout::cpumask;
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
+use crate::sched::state::task::State;
 use crate::sched::{ext, fair};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::class::{Class, flags};
-use crate::state::machine::Machine;
-use crate::state::observed::Transition;
-use crate::state::task::State;
+use crate::watch::state::observed::Transition;
 use trace::MigrateReason;
 use workload::Policy;
 

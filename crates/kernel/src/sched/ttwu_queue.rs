@@ -11,14 +11,14 @@
 //! consider a CPU idle while the wake list of this CPU has tasks (`rq->ttwu_pending`).
 
 use crate::layout::enums::SCX_OPS_ALLOW_QUEUED_WAKEUP;
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
+use crate::sched::state::rq::Waking;
+use crate::sched::state::task::State;
 use crate::sched::{ext, tracepoint};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::state::class::{Class, flags};
-use crate::state::machine::Machine;
-use crate::state::rq::Waking;
-use crate::state::task::State;
 
 impl Machine {
     /// Puts a woken task on the wake list of `cpu` and returns true, or returns false if the waker

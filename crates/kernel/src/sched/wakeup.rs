@@ -2,15 +2,15 @@
 //! Wake-ups, queueing and migration of tasks (kernel/sched/core.c).
 
 use crate::layout::callbacks::Op;
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
+use crate::sched::state::task::{SoftTimer, State};
 use crate::sched::{ext, tracepoint};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::state::class::{Class, flags};
-use crate::state::machine::Machine;
-use crate::state::observed::{DecisionKind, Handler, Transition};
-use crate::state::task::{SoftTimer, State};
+use crate::watch::state::observed::{DecisionKind, Handler, Transition};
 use trace::MigrateReason;
 
 impl Machine {
@@ -307,8 +307,8 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use crate::state::class::flags::{MIGRATED, NOCLOCK, WF_TTWU};
-    use crate::state::machine::Machine;
+    use crate::machine::Machine;
+    use crate::sched::class::state::flags::{MIGRATED, NOCLOCK, WF_TTWU};
     use crate::testbed::*;
 
     #[test]

@@ -2,12 +2,12 @@
 //! Takes a [`Snapshot`] of the state of the machine.
 
 use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL};
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
+use crate::sched::ext::state::entity::OpsState;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::class::Class;
-use crate::state::ext::entity::OpsState;
-use crate::state::machine::Machine;
-use crate::state::watch::decision::{CpuState, Queue, Snapshot, TaskState};
+use crate::watch::state::decision::{CpuState, Queue, Snapshot, TaskState};
 
 impl Machine {
     /// Returns a snapshot of the current state. It contains the task `about` even if this task is

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Functions that record scheduling decisions when they are made (see
-//! [`decision`](crate::state::watch::decision)).
+//! [`decision`](crate::watch::state::decision)).
 
 use crate::layout::callbacks::Op;
+use crate::machine::Machine;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::state::machine::Machine;
-use crate::state::watch::decision::*;
+use crate::watch::state::decision::*;
 
 impl Machine {
     /// Called at the start of a handler that may make a decision. Takes a snapshot of the machine

@@ -10,9 +10,9 @@
 //! (BPF scheduler) and for the latency of an IPI, because an episode includes both. The invariants
 //! apply to tasks of all classes.
 
+use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::machine::Machine;
-use crate::state::watch::violation::*;
+use crate::watch::state::violation::*;
 
 impl Invariants {
     /// Returns the initial state, for a machine that has not run yet and whose CPUs are all idle.

@@ -3,12 +3,12 @@
 //! whether a policy (BPF scheduler) has lost tasks.
 
 use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
+use crate::sched::ext::state::dsq::NO_DSQ;
+use crate::sched::ext::state::entity::OpsState;
 use crate::simulation::id::TaskId;
-use crate::state::class::Class;
-use crate::state::ext::dsq::NO_DSQ;
-use crate::state::ext::entity::OpsState;
-use crate::state::machine::Machine;
-use crate::state::watch::waiting::*;
+use crate::watch::state::waiting::*;
 
 impl Machine {
     /// Returns the tasks that wait for a CPU, longest wait first. Throttled tasks are left out.

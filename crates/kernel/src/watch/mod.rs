@@ -7,4 +7,5 @@ pub mod decide;
 pub mod invariant;
 pub mod left_waiting;
 pub mod observe;
+pub mod state;
 pub mod verify;

@@ -5,9 +5,9 @@
 //! record of a switch are updated. Therefore the code in `sched` cannot update one of them and
 //! forget another.
 
+use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::machine::Machine;
-use crate::state::observed::{DecisionKind, Transition};
+use crate::watch::state::observed::{DecisionKind, Transition};
 use trace::{Event, TaskState};
 
 impl Machine {

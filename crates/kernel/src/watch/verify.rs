@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Verification that the data structures of the machine are consistent.
 
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
+use crate::sched::ext::state::dsq::NO_DSQ;
+use crate::sched::ext::state::entity::OpsState;
+use crate::sched::state::task::State;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::state::class::Class;
-use crate::state::ext::dsq::NO_DSQ;
-use crate::state::ext::entity::OpsState;
-use crate::state::machine::Machine;
-use crate::state::task::State;
 
 impl Machine {
     /// Verifies that task states, queues, counters and accounted times are consistent.

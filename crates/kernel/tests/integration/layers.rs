@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The modules of the crate are layers: a file imports only from its own layer and from lower ones.
+//!
+//! The state of a subject stands beside the functions that change it, in a file or directory named
+//! `state`. All of these files are one layer, together with `machine.rs`, which owns the state.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +11,7 @@ use std::path::Path;
 const LAYERS: [&[&str]; 6] = [
     &["simulation"],
     &["layout"],
-    &["state"],
+    &["machine"],
     &["cost", "hardware", "watch"],
     &["sched"],
     &["programs", "policy"],
@@ -18,22 +21,43 @@ const LAYERS: [&[&str]; 6] = [
 /// program of the task, and the program of a task wakes other tasks.
 const EXCEPTIONS: [(&str, &str); 1] = [("sched/schedule.rs", "programs")];
 
+/// Returns the top-level module of a path such as `sched::fair::queue`, or `machine` if the path
+/// leads to state.
+fn module<'p>(path: &[&'p str]) -> &'p str {
+    match path.contains(&"state") {
+        true => "machine",
+        false => path.first().copied().unwrap_or_default(),
+    }
+}
+
 fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|modules| modules.contains(&module))
 }
 
-/// Returns the top-level modules that the text of a file names after `crate::`, without its tests.
-fn imports(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the modules (see [`module`]) that the text of a file names after `crate::`, without its
+/// tests.
+fn imports(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.flat_map(|line| {
-        line.split("crate::").skip(1).map(|rest| {
-            let end = rest
-                .find(|c: char| !c.is_alphanumeric() && c != '_')
-                .unwrap_or(rest.len());
-            &rest[..end]
-        })
-    })
+    let code = lines.collect::<Vec<_>>().join(" ");
+    let named = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let mut found = Vec::new();
+    for rest in code.split("crate::").skip(1) {
+        let path = &rest[..rest.find(|c| !named(c)).unwrap_or(rest.len())];
+        let path: Vec<&str> = path.split("::").filter(|part| !part.is_empty()).collect();
+        let group = rest.split_once('{').filter(|(before, _)| before.ends_with("::"));
+        let group = group.map(|(_, names)| names.split('}').next().unwrap_or(names));
+        match group {
+            // `crate::sched::{ext, state}` names several modules.
+            Some(names) => found.extend(names.split(',').map(|name| {
+                let name = name.split_whitespace().next().unwrap_or_default();
+                let name = name.split("::").filter(|part| *part != "self");
+                module(&path.iter().copied().chain(name).collect::<Vec<_>>()).to_owned()
+            })),
+            None => found.push(module(&path).to_owned()),
+        }
+    }
+    found
 }
 
 /// Adds the imports to higher layers, and to other modules of the same layer, to `wrong`.
@@ -46,21 +70,28 @@ fn visit(src: &Path, dir: &Path, wrong: &mut Vec<String>) -> usize {
             continue;
         }
         let name = path.strip_prefix(src).unwrap().to_str().unwrap();
-        let test = name.split('/').any(|part| part == "tests" || part == "tests.rs");
-        let Some((module, _)) = name.split_once('/') else {
-            continue;
-        };
-        if test || !name.ends_with(".rs") {
+        let parts: Vec<&str> = name.trim_end_matches(".rs").split('/').collect();
+        let outside = ["lib", "run", "testbed"].contains(&parts[0]);
+        if outside || parts.contains(&"tests") || !name.ends_with(".rs") {
             continue;
         }
         nr += 1;
-        let own = layer(module).unwrap_or_else(|| panic!("{name}: add the module {module} to a layer in this test"));
-        for import in imports(&fs::read_to_string(&path).unwrap()) {
-            let Some(other) = layer(import) else { continue };
-            let upward = other > own || (other == own && import != module);
-            if upward && !EXCEPTIONS.contains(&(name, import)) {
+        let own = module(&parts);
+        let rank = layer(own).unwrap_or_else(|| panic!("{name}: add the module {own} to a layer in this test"));
+        let text = fs::read_to_string(&path).unwrap();
+        for import in imports(&text) {
+            let Some(other) = layer(&import) else { continue };
+            let upward = other > rank || (other == rank && import != own);
+            if upward && !EXCEPTIONS.contains(&(name, import.as_str())) {
                 wrong.push(format!("{name} imports from {import}, which is not in a lower layer"));
             }
+        }
+        let out_of_state = match name {
+            _ if name.ends_with("/state.rs") || name.ends_with("/state/mod.rs") => "use super::",
+            _ => "super::super::",
+        };
+        if own == "machine" && text.contains(out_of_state) {
+            wrong.push(format!("{name} imports from outside of state with `{out_of_state}`"));
         }
     }
     nr
@@ -74,13 +105,15 @@ fn a_file_imports_only_from_lower_layers() {
     assert!(nr > 100, "only {nr} files were read");
     assert!(
         wrong.is_empty(),
-        "{}\nMove the data to state/, or move the function (ARCHITECTURE.md describes the layers).",
+        "{}\nMove the data to `state`, or move the function (ARCHITECTURE.md describes the layers).",
         wrong.join("\n")
     );
 }
 
 #[test]
 fn imports_are_found() {
-    let text = "use crate::sched::ext;\n// crate::policy\nfn f() { crate::state::x(); }\n#[cfg(test)]\nmod tests { use crate::run; }\n";
-    assert_eq!(imports(text).collect::<Vec<_>>(), ["sched", "state"]);
+    let text = "use crate::sched::ext;\n// crate::policy\nfn f() { crate::sched::fair::state::x(); }\n\
+                use crate::hardware::{smt, memory::state as memory};\nuse crate::machine::Machine;\n\
+                #[cfg(test)]\nmod tests { use crate::run; }\n";
+    assert_eq!(imports(text), ["sched", "machine", "hardware", "machine", "machine"]);
 }

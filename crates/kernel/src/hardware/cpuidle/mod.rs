@@ -23,11 +23,13 @@
 //! - the influence of polling on the other threads of a core
 //! - interrupts of the timer wheel
 
+pub mod state;
+
+use crate::hardware::cpuidle::state::menu::{Choice, Menu, Next};
+use crate::hardware::cpuidle::state::{IdleTime, Phase};
+use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE};
-use crate::state::hardware::cpuidle::menu::{Choice, Menu, Next};
-use crate::state::hardware::cpuidle::{IdleTime, Phase};
-use crate::state::machine::Machine;
 use machine::IdleState;
 
 mod timers;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the idle states of CPUs and of the latencies that they cause.
 
-use crate::state::machine::Machine;
+use crate::machine::Machine;
 use crate::testbed::*;
 use machine::{CpuIdle, Governor, IdleState, MachineSpec};
 use trace::{Event, Record};

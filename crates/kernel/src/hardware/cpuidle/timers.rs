@@ -4,10 +4,10 @@
 //! A cancelled timer remains in the heap until it is the earliest timer. A machine without a
 //! governor keeps no timers.
 
+use crate::hardware::cpuidle::state::Timer;
+use crate::machine::Machine;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
-use crate::state::hardware::cpuidle::Timer;
-use crate::state::machine::Machine;
 
 impl Machine {
     /// Records that `cpu` has armed a timer that expires at the time `at`, ns.

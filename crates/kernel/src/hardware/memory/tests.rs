@@ -2,8 +2,8 @@
 //! Tests of the slowdown by caches and memory. The kernel's work takes no time, so times are exact.
 
 use super::*;
+use crate::hardware::memory::state::Memory;
 use crate::simulation::rng::Rng;
-use crate::state::hardware::memory::Memory;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::{Event, Record};

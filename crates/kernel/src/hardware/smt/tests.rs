@@ -2,8 +2,8 @@
 //! Tests of the contention between hardware threads. The kernel's work takes no time, so times are
 //! exact.
 
+use crate::machine::Machine;
 use crate::simulation::rng::Rng;
-use crate::state::machine::Machine;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::{Event, Record};

@@ -3,9 +3,9 @@
 //! the cgroup even after its removal.
 
 use super::{Kfunc, any_task};
+use crate::machine::Machine;
 use crate::sched::ext::{self as ext, insert};
 use crate::simulation::id::{IDLE, TaskId};
-use crate::state::machine::Machine;
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
 use bpf::rows::*;

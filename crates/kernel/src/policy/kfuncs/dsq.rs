@@ -6,9 +6,9 @@ use super::{Kfunc, any_task};
 use crate::layout::callbacks::kf;
 use crate::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::layout::scx_bpf_dsq_insert_vtime_args;
+use crate::machine::Machine;
 use crate::sched::ext::insert as dsq;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::state::machine::Machine;
 use bpf::fault::Fault;
 use bpf::rows::*;
 

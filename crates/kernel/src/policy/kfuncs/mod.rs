@@ -19,8 +19,8 @@ mod report;
 mod task;
 
 use crate::layout::callbacks::kf;
+use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::machine::Machine;
 use bpf::engine::Func;
 use bpf::fault::Fault;
 use bpf::rows::ANY;

@@ -4,10 +4,10 @@
 
 use super::Kfunc;
 use crate::layout::enums::SCX_EXIT_MSG_LEN;
+use crate::machine::Machine;
 use crate::sched::ext::dump;
 use crate::sched::ext::exit;
-use crate::state::ext::exit_info::Kind;
-use crate::state::machine::Machine;
+use crate::sched::ext::state::exit_info::Kind;
 use bpf::errno::long::{EFAULT, EINVAL};
 use bpf::fault::Fault;
 use bpf::helper::print;

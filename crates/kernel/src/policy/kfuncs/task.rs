@@ -4,10 +4,10 @@
 use super::{Kfunc, any_task};
 use crate::layout::callbacks::kf;
 use crate::layout::enums::SCX_OPS_TID_TO_TASK;
+use crate::machine::Machine;
 use crate::sched::ext::exit;
+use crate::sched::ext::state::entity::TaskState;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::ext::entity::TaskState;
-use crate::state::machine::Machine;
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
 use bpf::rows::*;

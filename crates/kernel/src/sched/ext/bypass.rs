@@ -7,7 +7,7 @@
 //! lasts less than 500 ms in the simulator.
 
 use crate::layout::enums::{SCX_SLICE_BYPASS, SCX_SLICE_DFL};
-use crate::state::machine::Machine;
+use crate::machine::Machine;
 
 /// Enters or leaves bypass mode. Calls can be nested: bypass mode ends when it has been left as
 /// often as it was entered.

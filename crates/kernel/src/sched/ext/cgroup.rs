@@ -6,9 +6,9 @@ use super::ops::{self};
 use super::{exit, lifecycle};
 use crate::layout::callbacks::Op;
 use crate::layout::scx_cgroup_init_args;
+use crate::machine::Machine;
+use crate::sched::ext::state::ops_table::Frame;
 use crate::simulation::id::TaskId;
-use crate::state::ext::ops_table::Frame;
-use crate::state::machine::Machine;
 use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
 

@@ -10,9 +10,9 @@
 
 use super::exit;
 use crate::layout::scx_cmask;
+use crate::machine::Machine;
+use crate::sched::ext::state::cids::*;
 use crate::simulation::id::TaskId;
-use crate::state::ext::cids::*;
-use crate::state::machine::Machine;
 use bpf::errno::{EINVAL, ENOMEM};
 use bpf::map::kind;
 

@@ -12,11 +12,11 @@ use super::enqueue::{
 use super::insert::lock_dsq;
 use super::{exit, kick, ops};
 use crate::layout::enums::*;
+use crate::machine::Machine;
+use crate::sched::ext::state::dsq::DsqRef;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::state::ext::dsq::DsqRef;
-use crate::state::machine::Machine;
 
 /// Schedules run_deferred() for `cpu` while the runqueue of `cpu` is locked
 /// (schedule_deferred_locked).

@@ -14,16 +14,16 @@ use crate::layout::SCHED_DEADLINE;
 use crate::layout::callbacks::Op;
 use crate::layout::enums::*;
 use crate::layout::scx_cpu_release_args;
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
 use crate::sched::deadline;
+use crate::sched::ext::state::core::{DirectDispatch, Pending};
+use crate::sched::ext::state::dsq::{DsqRef, NO_DSQ};
+use crate::sched::ext::state::entity::OpsState;
+use crate::sched::ext::state::ops_table::Frame;
 use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::state::class::{Class, flags};
-use crate::state::ext::core::{DirectDispatch, Pending};
-use crate::state::ext::dsq::{DsqRef, NO_DSQ};
-use crate::state::ext::entity::OpsState;
-use crate::state::ext::ops_table::Frame;
-use crate::state::machine::Machine;
-use crate::state::observed::DecisionKind;
+use crate::watch::state::observed::DecisionKind;
 use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
 
@@ -310,7 +310,7 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
 }
 
 /// Describes the consumption of a task from a DSQ for the log of decisions
-/// (`state::watch::decision`).
+/// (`watch::state::decision`).
 #[cold]
 fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> DecisionKind {
     DecisionKind::Take {

@@ -7,15 +7,15 @@ use super::ops::{self};
 use crate::layout::callbacks::Op;
 use crate::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
 use crate::layout::scx_dump_ctx;
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
+use crate::sched::ext::state::dump_text::*;
+use crate::sched::ext::state::entity::OpsState;
+use crate::sched::ext::state::exit_info;
+use crate::sched::ext::state::exit_info::Exit;
+use crate::sched::ext::state::ops_table::Frame;
+use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::class::Class;
-use crate::state::ext::dump_text::*;
-use crate::state::ext::entity::OpsState;
-use crate::state::ext::exit_info;
-use crate::state::ext::exit_info::Exit;
-use crate::state::ext::ops_table::Frame;
-use crate::state::machine::Machine;
-use crate::state::task::State;
 use std::fmt::Write;
 
 /// Returns whether an ops.dump*() callback is running.
@@ -167,7 +167,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
 /// Writes the state of a task (scx_dump_task).
 fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let dsq = m.ext.dsqs.current(task);
-    let dsq_id = if dsq == crate::state::ext::dsq::NO_DSQ {
+    let dsq_id = if dsq == crate::sched::ext::state::dsq::NO_DSQ {
         "(n/a)".to_string()
     } else {
         format!("0x{:x}", m.ext.dsqs.id(dsq))

@@ -8,14 +8,14 @@ use super::{cid, deferred, exit};
 use crate::layout::PF_EXITING;
 use crate::layout::callbacks::Op;
 use crate::layout::enums::*;
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
 use crate::sched::deadline;
+use crate::sched::ext::state::core::DirectDispatch;
+use crate::sched::ext::state::dsq::{DsqRef, NO_DSQ, Position};
+use crate::sched::ext::state::entity::OpsState;
 use crate::simulation::id::{CpuId, Server, TaskId};
-use crate::state::class::{Class, flags};
-use crate::state::ext::core::DirectDispatch;
-use crate::state::ext::dsq::{DsqRef, NO_DSQ, Position};
-use crate::state::ext::entity::OpsState;
-use crate::state::machine::Machine;
-use crate::state::observed::Handler;
+use crate::watch::state::observed::Handler;
 
 /// Queues a task that became runnable on `cpu` (enqueue_task_scx).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
@@ -232,7 +232,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
         ops::call_framed(
             m,
             Op::Dequeue,
-            crate::state::ext::ops_table::Frame::about(task, Some(cpu)),
+            crate::sched::ext::state::ops_table::Frame::about(task, Some(cpu)),
             &[addr, 0],
         );
     }

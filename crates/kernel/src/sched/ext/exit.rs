@@ -4,11 +4,11 @@
 
 use crate::layout::callbacks::Op;
 use crate::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
+use crate::machine::Machine;
+use crate::sched::ext::state::core::{EnableState, Ending};
+use crate::sched::ext::state::exit_info::*;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::ext::core::{EnableState, Ending};
-use crate::state::ext::exit_info::*;
-use crate::state::machine::Machine;
 use bpf::errno::EPROTO;
 use bpf::fault::{Fault, FaultKind};
 

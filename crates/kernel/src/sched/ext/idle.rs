@@ -8,10 +8,10 @@ use crate::layout::enums::{
     SCX_OPS_BUILTIN_IDLE_PER_NODE, SCX_OPS_KEEP_BUILTIN_IDLE, SCX_PICK_IDLE_CORE, SCX_PICK_IDLE_IN_NODE, SCX_WAKE_SYNC,
 };
 use crate::layout::{Mask, PF_EXITING};
+use crate::machine::Machine;
+use crate::sched::ext::state::idle_masks::*;
 use crate::sched::mirror;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::ext::idle_masks::*;
-use crate::state::machine::Machine;
 
 /// Starts idle tracking for a policy (BPF scheduler) with these ops.flags (scx_idle_enable).
 pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {

@@ -15,13 +15,13 @@ use super::ops::{self};
 use super::{cid, deferred, dispatch, exit};
 use crate::layout::callbacks::Op;
 use crate::layout::enums::*;
+use crate::machine::Machine;
+use crate::sched::ext::state::core::{DirectDispatch, Pending};
+use crate::sched::ext::state::dsq::{DsqRef, NO_DSQ};
+use crate::sched::ext::state::entity::OpsState;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::{HeldLock, LockId};
-use crate::state::ext::core::{DirectDispatch, Pending};
-use crate::state::ext::dsq::{DsqRef, NO_DSQ};
-use crate::state::ext::entity::OpsState;
-use crate::state::machine::Machine;
-use crate::state::observed::DecisionKind;
+use crate::watch::state::observed::DecisionKind;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::fault::Fault;
 use bpf::memory::Use;
@@ -79,7 +79,7 @@ pub(crate) fn insert_vtime(
     true
 }
 
-/// Describes an insertion for the log of decisions (`state::watch::decision`).
+/// Describes an insertion for the log of decisions (`watch::state::decision`).
 #[cold]
 fn insert_decision(
     m: &Machine,

@@ -9,11 +9,11 @@
 
 use super::{deferred, exit};
 use crate::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
-use crate::state::class::Class;
-use crate::state::machine::Machine;
-use crate::state::observed::DecisionKind;
+use crate::watch::state::observed::DecisionKind;
 
 /// Requests a kick of `cpu` by the current CPU (scx_kick_cpu).
 pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {

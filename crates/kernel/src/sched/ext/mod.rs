@@ -30,6 +30,7 @@ pub mod insert;
 pub mod kick;
 mod lifecycle;
 pub mod ops;
+pub mod state;
 pub mod task_state;
 pub mod watchdog;
 
@@ -41,13 +42,13 @@ pub(crate) use enqueue::{dequeue_task, enqueue_task};
 
 use crate::layout;
 use crate::layout::callbacks::Op;
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
+use crate::sched::ext::state::core::EnableState;
+use crate::sched::ext::state::exit_info::Kind;
+use crate::sched::state::task::Task;
 use crate::sched::{mirror, tracepoint};
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::class::Class;
-use crate::state::ext::core::EnableState;
-use crate::state::ext::exit_info::Kind;
-use crate::state::machine::Machine;
-use crate::state::task::Task;
 use layout::enums::*;
 use workload::Policy as TaskPolicy;
 

@@ -9,9 +9,9 @@
 
 use super::exit;
 pub use crate::layout::callbacks::{NAMES, NR_OPS, Op, kf};
+use crate::machine::Machine;
+use crate::sched::ext::state::ops_table::*;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::ext::ops_table::*;
-use crate::state::machine::Machine;
 use bpf::engine::Vm;
 use bpf::fault::Fault;
 

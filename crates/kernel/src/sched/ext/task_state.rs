@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Functions to read and change a task's sched_ext state (`state::ext::entity`).
+//! Functions to read and change a task's sched_ext state (`sched::ext::state::entity`).
 
 use crate::layout::enums::*;
+use crate::machine::Machine;
+use crate::sched::ext::state::entity::*;
 use crate::simulation::id::TaskId;
-use crate::state::ext::entity::*;
-use crate::state::machine::Machine;
 
 impl Machine {
     /// Returns whether any of these SCX_TASK_* flags is set.

@@ -3,10 +3,10 @@
 //! long.
 
 use super::exit::{self};
+use crate::machine::Machine;
+use crate::sched::ext::state::core::EnableState;
+use crate::sched::ext::state::exit_info::Kind;
 use crate::simulation::event::Event;
-use crate::state::ext::core::EnableState;
-use crate::state::ext::exit_info::Kind;
-use crate::state::machine::Machine;
 
 /// Starts the watchdog. Its interval is half of the policy's timeout.
 pub(super) fn start(m: &mut Machine) {

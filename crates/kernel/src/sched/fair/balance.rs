@@ -6,8 +6,8 @@ use super::detach::{self, Detach};
 use super::idle_scan::{available_idle_cpu, is_core_idle};
 use super::lb_env::{Env, IdleType, Migrate, Preference};
 use super::sched_cache;
+use crate::machine::Machine;
 use crate::simulation::id::CpuId;
-use crate::state::machine::Machine;
 
 /// Limit of the balancing interval while no task can be moved because of the tasks' affinities, ms.
 const MAX_PINNED_INTERVAL_MS: u64 = 512;

@@ -25,14 +25,14 @@
 //! - The first period begins when the limit is set.
 
 use super::{dequeue_throttled_entities, enqueue_task};
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
+use crate::sched::fair::state::entity::{CfsRqId, GROUP, NONE};
+use crate::sched::fair::state::quota::*;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::state::class::{Class, flags};
-use crate::state::fair::entity::{CfsRqId, GROUP, NONE};
-use crate::state::fair::quota::*;
-use crate::state::machine::Machine;
-use crate::state::observed::Transition;
+use crate::watch::state::observed::Transition;
 
 impl Machine {
     fn bandwidth(&mut self, id: CfsRqId) -> &mut Bandwidth {

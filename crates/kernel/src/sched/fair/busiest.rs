@@ -8,10 +8,10 @@ use super::lb_env::{Env, IdleType, Migrate, Preference};
 use super::load::capacity_greater;
 use super::numa;
 use super::sched_cache;
+use crate::machine::Machine;
+use crate::sched::fair::state::domains::{Group, Span};
+use crate::sched::fair::state::group::{GroupType, Stats, adjust_numa_imbalance};
 use crate::simulation::id::CpuId;
-use crate::state::fair::domains::{Group, Span};
-use crate::state::fair::group::{GroupType, Stats, adjust_numa_imbalance};
-use crate::state::machine::Machine;
 
 /// Statistics of a whole domain (struct sd_lb_stats).
 struct SpanStats {

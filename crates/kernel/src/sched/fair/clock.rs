@@ -16,10 +16,10 @@
 //! could catch up. The clock therefore stays behind (`lost`).
 
 use crate::layout::SCHED_CAPACITY_SCALE;
+use crate::machine::Machine;
+use crate::sched::fair::state::pelt::LOAD_AVG_MAX;
+use crate::sched::state::rq::Rq;
 use crate::simulation::id::{CpuId, IDLE};
-use crate::state::fair::pelt::LOAD_AVG_MAX;
-use crate::state::machine::Machine;
-use crate::state::rq::Rq;
 
 /// Returns how fast the clock of a CPU advances; 1024 is as fast as time.
 fn pace(rq: &Rq) -> u64 {

@@ -4,12 +4,12 @@
 
 use super::lb_env::{Env, IdleType, Migrate};
 use super::{is_idle_policy, numa, queue, sched_cache};
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
+use crate::sched::fair::state::entity::MIGRATION_COST;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::state::class::{Class, flags};
-use crate::state::fair::entity::MIGRATION_COST;
-use crate::state::machine::Machine;
 use std::cmp::Ordering;
 use trace::MigrateReason;
 

@@ -12,10 +12,10 @@
 //!
 //! The eligible entity with the earliest deadline runs next.
 
-use crate::state::class::flags;
-use crate::state::fair::entity::{CfsRq, CfsRqId, EntityId, NONE, scale_load_down};
-use crate::state::fair::task_group::Entities;
-use crate::state::machine::Machine;
+use crate::machine::Machine;
+use crate::sched::class::state::flags;
+use crate::sched::fair::state::entity::{CfsRq, CfsRqId, EntityId, NONE, scale_load_down};
+use crate::sched::fair::state::task_group::Entities;
 
 impl CfsRq {
     /// Returns the key (vruntime - `zero_vruntime`) and the weight of the current entity. Returns

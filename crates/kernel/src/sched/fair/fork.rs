@@ -6,9 +6,9 @@
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
 use super::snapshot::{self, charge_lines};
 use crate::layout::SCHED_IDLE;
+use crate::machine::Machine;
+use crate::sched::fair::state::group::{GroupType, Stats, adjust_numa_imbalance};
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::fair::group::{GroupType, Stats, adjust_numa_imbalance};
-use crate::state::machine::Machine;
 
 /// Returns the CPU on which `task` should run. The search starts in the current CPU's domain of
 /// level `level`.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Access to the queues and entities of the fair class, including those of task groups
-//! ([`task_group`](crate::state::fair::task_group)).
+//! ([`task_group`](crate::sched::fair::state::task_group)).
 
+use crate::machine::Machine;
+use crate::sched::fair::state::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE};
+use crate::sched::fair::state::task_group::*;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::fair::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE};
-use crate::state::fair::task_group::*;
-use crate::state::machine::Machine;
 
 impl Machine {
     #[inline]

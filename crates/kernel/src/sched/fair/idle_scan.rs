@@ -8,9 +8,9 @@
 
 use super::load::fits_capacity;
 use crate::layout::SCHED_IDLE;
+use crate::machine::Machine;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::machine::Machine;
 use machine::Distance;
 
 /// Records in the LLC that a core has become idle, if all other threads of the core are idle while

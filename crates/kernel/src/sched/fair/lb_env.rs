@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! State of one run of the load balancer (struct lb_env).
 
+use crate::machine::Machine;
+use crate::sched::fair::state::domains::{Group, Level, Span};
 use crate::simulation::id::CpuId;
-use crate::state::fair::domains::{Group, Level, Span};
-use crate::state::machine::Machine;
 
 /// State of the CPU that wants to pull tasks (cpu_idle_type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,10 @@
 //! while they sleep. A contribution leaves the queue when its entity migrates. The averages are
 //! updated whenever they are read, so the load of an idle CPU also decays.
 
+use crate::machine::Machine;
+use crate::sched::fair::state::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load_down};
+use crate::sched::fair::state::pelt::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::fair::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load_down};
-use crate::state::fair::pelt::State;
-use crate::state::machine::Machine;
 
 /// About 1 % of a CPU (UTIL_EST_MARGIN).
 const UTIL_EST_MARGIN: u64 = 1024 / 100;

@@ -41,6 +41,7 @@ pub(crate) mod queue;
 pub(crate) mod sched_cache;
 mod shares;
 mod snapshot;
+pub mod state;
 mod verify;
 mod wake;
 
@@ -56,15 +57,15 @@ pub(crate) use shares::{set_idle, set_weight};
 pub(crate) use wake::select_task_rq;
 
 use crate::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL};
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
+use crate::sched::fair::state::domains::Domains;
+use crate::sched::fair::state::entity::FairRq;
+use crate::sched::fair::state::entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE};
+use crate::sched::state::task::Task;
 use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
-use crate::state::class::{Class, flags};
-use crate::state::fair::domains::Domains;
-use crate::state::fair::entity::FairRq;
-use crate::state::fair::entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE};
-use crate::state::machine::Machine;
-use crate::state::task::Task;
 use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
 
 /// Minimum delay of a high-resolution tick, ns (hrtick_start).

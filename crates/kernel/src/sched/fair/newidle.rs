@@ -7,12 +7,12 @@
 
 use super::balance::balance_rq;
 use super::lb_env::IdleType;
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
+use crate::sched::fair::state::domains::Level;
+use crate::sched::fair::state::entity::MIGRATION_COST;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
-use crate::state::class::Class;
-use crate::state::fair::domains::Level;
-use crate::state::fair::entity::MIGRATION_COST;
-use crate::state::machine::Machine;
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -7,11 +7,11 @@ use super::busiest::sched_asym;
 use super::detach;
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
 use super::lb_env::IdleType;
+use crate::machine::Machine;
+use crate::sched::fair::state::domains::Level;
+use crate::sched::fair::state::entity::MIGRATION_COST;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
-use crate::state::fair::domains::Level;
-use crate::state::fair::entity::MIGRATION_COST;
-use crate::state::machine::Machine;
 
 /// On a busy CPU, the balancing interval is multiplied by this factor.
 const BUSY_FACTOR: u64 = 16;

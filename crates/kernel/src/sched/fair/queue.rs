@@ -7,12 +7,12 @@
 //! first remains queued as "delayed" until its lag is no longer negative.
 
 use super::{hrtick_update, is_idle_policy, sched_cache};
+use crate::machine::Machine;
+use crate::sched::class::state::flags;
 use crate::sched::deadline;
+use crate::sched::fair::state::entity::{CfsRqId, EntityId, GROUP};
+use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, Server, TaskId};
-use crate::state::class::flags;
-use crate::state::fair::entity::{CfsRqId, EntityId, GROUP};
-use crate::state::machine::Machine;
-use crate::state::task::State;
 
 /// Amounts by which a task or group changes the counters of a queue.
 #[derive(Clone, Copy, Default)]

@@ -23,18 +23,18 @@
 //! nothing. The runtime of a process is counted only from the time at which it has a second thread.
 
 use super::lb_env::{Env, IdleType, Migrate};
+use crate::hardware::footprint::state::NOWHERE;
+use crate::hardware::memory::state::pages::PAGE_BYTES;
 use crate::layout::{PF_EXITING, PF_KTHREAD};
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
+use crate::sched::fair::state::domains::Group;
+use crate::sched::fair::state::entity::NICE_0_LOAD;
+use crate::sched::fair::state::group::Stats;
+use crate::sched::fair::state::sched_cache::{CacheProcess, LlcLoad};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Id;
-use crate::state::class::Class;
-use crate::state::fair::domains::Group;
-use crate::state::fair::entity::NICE_0_LOAD;
-use crate::state::fair::group::Stats;
-use crate::state::fair::sched_cache::{CacheProcess, LlcLoad};
-use crate::state::hardware::caches::NOWHERE;
-use crate::state::hardware::pages::PAGE_BYTES;
-use crate::state::machine::Machine;
 
 /// Number of epochs after which the preference of a process ends if no thread was running at a tick
 /// (llc_epoch_affinity_timeout).

@@ -11,11 +11,11 @@
 //! - Load leaves a queue immediately instead of at the queue's next update.
 //! - The part that a task contributes to its CPU's load (task_h_load) is not cached for a jiffy.
 
+use crate::machine::Machine;
+use crate::sched::fair::state::entity::{CfsRqId, EntityId, GROUP, scale_load, scale_load_down};
+use crate::sched::fair::state::task_group::shares;
+use crate::sched::state::task::WEIGHT_IDLEPRIO;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::fair::entity::{CfsRqId, EntityId, GROUP, scale_load, scale_load_down};
-use crate::state::fair::task_group::shares;
-use crate::state::machine::Machine;
-use crate::state::task::WEIGHT_IDLEPRIO;
 
 /// Minimum load of a group's entity, in scaled units.
 const MIN_SHARES: u64 = 2;

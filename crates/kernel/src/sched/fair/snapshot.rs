@@ -11,15 +11,15 @@
 //! event, the load of a CPU changes only if a task joins or leaves its queue or if the CPU
 //! schedules ([`Snapshot::note_change`]).
 //!
-//! [`Snapshot::note_change`]: crate::state::fair::snapshot::Snapshot::note_change
+//! [`Snapshot::note_change`]: crate::sched::fair::state::snapshot::Snapshot::note_change
 
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
+use crate::machine::Machine;
+use crate::sched::fair::state::domains::Unit;
+use crate::sched::fair::state::group::Stats;
+use crate::sched::fair::state::snapshot::{Near, State};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::fair::domains::Unit;
-use crate::state::fair::group::Stats;
-use crate::state::fair::snapshot::{Near, State};
-use crate::state::machine::Machine;
 
 /// Returns whether the placement of `task` may use the snapshot. The task must be new, so that no
 /// CPU's load includes it, and may use all CPUs.

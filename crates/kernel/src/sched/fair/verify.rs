@@ -2,9 +2,9 @@
 //! Consistency checks of the fair class: the counters of each queue must match the entities on it.
 //! The checks do not change any state.
 
+use crate::machine::Machine;
+use crate::sched::fair::state::entity::{CfsRqId, EntityId, GROUP};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::fair::entity::{CfsRqId, EntityId, GROUP};
-use crate::state::machine::Machine;
 
 /// Sums over the entities of a queue.
 #[derive(Debug, Default, PartialEq)]

@@ -3,11 +3,11 @@
 //! near the CPU on which the task ran last.
 
 use super::{fork, idle_scan};
+use crate::machine::Machine;
+use crate::sched::class::state::flags;
+use crate::sched::fair::state::entity::WakeHistory;
+use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::class::flags;
-use crate::state::fair::entity::WakeHistory;
-use crate::state::machine::Machine;
-use crate::state::task::State;
 
 /// Interval at which a waker's number of flips is halved, ns. A flip is a wake-up of a different
 /// task than in the waker's previous wake-up.

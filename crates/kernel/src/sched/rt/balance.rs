@@ -2,11 +2,11 @@
 //! Push and pull of real-time tasks between CPUs, so that the tasks with the highest priorities on
 //! the whole machine run (find_lowest_rq, push_rt_task, pull_rt_task).
 
+use crate::machine::Machine;
+use crate::sched::class::state::flags;
+use crate::sched::rt::state::queue::NO_RT;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::state::class::flags;
-use crate::state::machine::Machine;
-use crate::state::rt::queue::NO_RT;
 use trace::MigrateReason;
 
 /// Returns the priority index of a real-time task: 0 for SCHED_DEADLINE, 1 to 99 from the highest

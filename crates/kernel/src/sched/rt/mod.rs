@@ -19,16 +19,17 @@
 
 mod balance;
 
+pub mod state;
 #[cfg(test)]
 mod tests;
 
 use crate::layout::SCHED_RR;
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
 use crate::sched::fair;
+use crate::sched::fair::state::pelt::State;
 use crate::sched::nohz_full::is_round_robin;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::class::{Class, flags};
-use crate::state::fair::pelt::State;
-use crate::state::machine::Machine;
 use balance::{curr_prio, find_lowest_rq, movable, prio};
 
 /// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the real-time class: which task runs first, on which CPU it runs, and for how long.
 
-use crate::state::class::flags::WF_TTWU;
+use crate::sched::class::state::flags::WF_TTWU;
 use crate::testbed::*;
 use trace::{Event, Record};
 use workload::{Dist, Op, Policy};
@@ -265,7 +265,7 @@ fn placement_depends_on_the_running_tasks() {
     bed.pinned(0, hog()).policy = fifo(50);
     bed.task(0, sleeper(MS, 300 * MS)).policy = fifo(50);
     let (mut m, _) = bed.run(free(spec(1, 1, 2, 2)), 100 * MS);
-    let wake = |m: &mut crate::state::machine::Machine, prev| super::select_task_rq(m, nth(1), prev, WF_TTWU);
+    let wake = |m: &mut crate::machine::Machine, prev| super::select_task_rq(m, nth(1), prev, WF_TTWU);
     // A task avoids a CPU that runs a task of equal priority, and stays on a CPU that is idle.
     assert_ne!(wake(&mut m, cpu_id(0)), 0);
     assert_eq!(wake(&mut m, cpu_id(2)), 2);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
+use crate::machine::Machine;
+use crate::sched::state::task::State;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::TaskId;
-use crate::state::machine::Machine;
-use crate::state::task::State;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::{Event, Record};
@@ -153,7 +153,7 @@ fn a_run_whose_last_task_is_on_a_wake_list_goes_on() {
     bed.pinned(0, vec![Op::Run(Dist::Fixed(MS)), Op::SemPost(semaphore)]);
     bed.pinned(1, vec![Op::SemWait(semaphore), Op::Run(Dist::Fixed(MS))]);
     let mut m = bed.machine(spec(1, 1, 2, 1));
-    assert_eq!(m.run(SECOND, &mut records), crate::state::machine::Ended::AllExited);
+    assert_eq!(m.run(SECOND, &mut records), crate::machine::Ended::AllExited);
 }
 
 #[test]

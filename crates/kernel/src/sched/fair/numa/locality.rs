@@ -4,10 +4,10 @@
 
 use super::super::lb_env::{Env, IdleType, Preference};
 use super::node_of;
+use crate::hardware::footprint::state::NOWHERE;
+use crate::machine::Machine;
+use crate::sched::fair::state::numa::Connection;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::state::fair::numa::Connection;
-use crate::state::hardware::caches::NOWHERE;
-use crate::state::machine::Machine;
 use std::cmp::Ordering;
 
 /// Returns the preference of `nr` tasks, of which `nr_numa` have a preferred node and

@@ -5,13 +5,13 @@
 use super::super::detach::may_run_on;
 use super::super::idle_scan::{available_idle_cpu, is_core_idle};
 use super::{NS_PER_MS, node_of};
+use crate::hardware::footprint::state::NOWHERE;
 use crate::layout;
+use crate::machine::Machine;
+use crate::sched::class::state::{Class, flags};
+use crate::sched::fair::state::group::adjust_numa_imbalance;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use crate::state::class::{Class, flags};
-use crate::state::fair::group::adjust_numa_imbalance;
-use crate::state::hardware::caches::NOWHERE;
-use crate::state::machine::Machine;
 use trace::MigrateReason;
 
 /// Smallest improvement for which two tasks change places, in 1/1000 of the faults (SMALLIMP).

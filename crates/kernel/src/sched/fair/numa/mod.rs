@@ -9,7 +9,7 @@
 //! page is a hinting fault, which tells the kernel on which node the task uses the page. Three
 //! things follow from the faults:
 //!
-//! - The page may move to the node of the CPU (`state::hardware::pages`).
+//! - The page may move to the node of the CPU (`hardware::memory::state::pages`).
 //! - The node with the most faults becomes the task's preferred node ([`placement`]). The task moves
 //!   there, if necessary by changing places with another task ([`migrate`]).
 //! - Load balancing avoids moving the task away from its preferred node ([`locality`]).
@@ -34,12 +34,12 @@ mod tests;
 
 pub(super) use locality::{classify, count_preferences, degrades_locality};
 
+use crate::hardware::footprint::state::NOWHERE;
+use crate::hardware::memory::state::pages::{PAGE_BYTES, Pages};
+use crate::machine::Machine;
+use crate::sched::class::state::Class;
+use crate::sched::fair::state::numa::{NS_PER_MS, NumaTask, SCAN_DELAY_MS};
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::class::Class;
-use crate::state::fair::numa::{NS_PER_MS, NumaTask, SCAN_DELAY_MS};
-use crate::state::hardware::caches::NOWHERE;
-use crate::state::hardware::pages::{PAGE_BYTES, Pages};
-use crate::state::machine::Machine;
 
 /// Number of pages that a scan makes inaccessible: 256 MiB (sysctl_numa_balancing_scan_size).
 const SCAN_PAGES: u64 = (256 << 20) / PAGE_BYTES;

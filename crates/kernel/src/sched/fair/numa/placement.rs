@@ -2,13 +2,13 @@
 //! A task's preferred node and its scan period. Both follow from the hinting faults of the task
 //! (task_numa_placement, update_task_scan_period).
 
+use crate::hardware::footprint::state::NOWHERE;
+use crate::hardware::memory::state::pages::PAGE_BYTES;
+use crate::machine::Machine;
 use crate::sched::fair::numa::{NS_PER_MS, SCAN_PAGES};
 use crate::sched::fair::sched_cache;
+use crate::sched::fair::state::numa::NumaTask;
 use crate::simulation::id::{CpuId, TaskId};
-use crate::state::fair::numa::NumaTask;
-use crate::state::hardware::caches::NOWHERE;
-use crate::state::hardware::pages::PAGE_BYTES;
-use crate::state::machine::Machine;
 
 /// Shortest CPU time in which the whole footprint is scanned, ms
 /// (sysctl_numa_balancing_scan_period_min).

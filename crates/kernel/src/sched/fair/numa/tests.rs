@@ -2,8 +2,8 @@
 //! Tests of NUMA balancing.
 
 use super::*;
+use crate::sched::fair::state::numa::{Connection, connection};
 use crate::simulation::rng::Rng;
-use crate::state::fair::numa::{Connection, connection};
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::{Event, Record};
@@ -217,7 +217,7 @@ fn exec_on_another_node_goes_to_the_preferred_node() {
         m.advance(MS, &mut Vec::new());
         state(&mut m, nth(0)).preferred = preferred;
         m.enter(cpu_id(0));
-        m.select_task_rq(nth(0), cpu_id(0), crate::state::class::flags::WF_EXEC)
+        m.select_task_rq(nth(0), cpu_id(0), crate::sched::class::state::flags::WF_EXEC)
     };
     assert!(placed(NOWHERE) < cpu_id(4));
     assert!(placed(1) >= cpu_id(4));

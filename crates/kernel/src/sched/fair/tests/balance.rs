@@ -2,15 +2,15 @@
 //! Tests of load balancing: they check which tasks migrate and which do not. A "hog" is a task that
 //! never sleeps.
 
+use crate::machine::Machine;
 use crate::sched::fair::balance::should_we_balance;
 use crate::sched::fair::busiest::group_stats;
 use crate::sched::fair::detach;
 use crate::sched::fair::lb_env::{Env, IdleType, Migrate};
+use crate::sched::fair::state::domains::{Domains, Level};
+use crate::sched::fair::state::entity::EntityId;
+use crate::sched::fair::state::group::GroupType;
 use crate::simulation::id::TaskId;
-use crate::state::fair::domains::{Domains, Level};
-use crate::state::fair::entity::EntityId;
-use crate::state::fair::group::GroupType;
-use crate::state::machine::Machine;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::{Event, MigrateReason, Record};
@@ -155,7 +155,7 @@ fn one_cpu_of_a_group_balances_for_it() {
     bed.pinned(0, hog());
     bed.pinned(4, hog());
     let (mut m, _) = bed.run(free(spec(1, 2, 3, 2)), 20 * MS);
-    let balancers = |m: &crate::state::machine::Machine, cpus: std::ops::Range<u32>, level| {
+    let balancers = |m: &crate::machine::Machine, cpus: std::ops::Range<u32>, level| {
         let yes = |&cpu: &u32| should_we_balance(m, &env(cpu, 0, level, IdleType::Idle));
         cpus.filter(yes).collect::<Vec<_>>()
     };
@@ -192,7 +192,7 @@ fn a_core_with_two_busy_threads_is_detected() {
     bed.pinned(0, hog());
     bed.pinned(1, hog());
     let (mut m, _) = bed.run(spec(1, 1, 2, 2), 100 * MS);
-    let busiest = |m: &mut crate::state::machine::Machine, idle| {
+    let busiest = |m: &mut crate::machine::Machine, idle| {
         let own = m.domains.levels[2][1].local as usize;
         group_stats(m, &env(2, 0, 1, idle), 1 - own, false).kind
     };

@@ -2,8 +2,8 @@
 //! Tests of the EEVDF algorithm: shares of CPU time, latencies and slices. A "hog" is a task that
 //! never sleeps.
 
-use crate::state::fair::entity::EntityId;
-use crate::state::task::PRIO_TO_WEIGHT;
+use crate::sched::fair::state::entity::EntityId;
+use crate::sched::state::task::PRIO_TO_WEIGHT;
 use crate::testbed::*;
 use workload::{Dist, Op, Policy};
 
@@ -254,7 +254,7 @@ fn a_new_task_starts_with_half_a_slice() {
 
 /// Returns a machine with three hogs on CPU 0 and one on CPU 1. A fifth task, which is the first of
 /// the workload, has run on CPU 0 and sleeps.
-fn crowd() -> crate::state::machine::Machine {
+fn crowd() -> crate::machine::Machine {
     let mut bed = Bed::default();
     bed.task(
         0,

@@ -3,9 +3,9 @@
 //! of groups while the machine runs. A "hog" is a task that never sleeps.
 
 use crate::layout::SCHED_IDLE;
+use crate::machine::Machine;
+use crate::sched::state::task::State;
 use crate::simulation::rng::Rng;
-use crate::state::machine::Machine;
-use crate::state::task::State;
 use crate::testbed::*;
 use machine::MachineSpec;
 use workload::{Action, Dist, Op, Policy};

@@ -3,9 +3,9 @@
 //! groups that stop and start running.
 
 use super::super::{put_prev_task, set_next_task};
+use crate::machine::Machine;
+use crate::sched::fair::state::entity::NONE;
 use crate::simulation::cpuset::CpuSet;
-use crate::state::fair::entity::NONE;
-use crate::state::machine::Machine;
 use crate::testbed::*;
 use machine::MachineSpec;
 use workload::{Dist, Op};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of cpu.max: a group gets its quota but not more, and other groups get the remaining time.
 
-use crate::state::machine::Machine;
+use crate::machine::Machine;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::Event;

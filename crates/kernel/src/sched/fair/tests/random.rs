@@ -3,9 +3,9 @@
 //! on a CPU that it may not use.
 
 use crate::layout::SCHED_IDLE;
+use crate::sched::state::task::State;
 use crate::simulation::id::IDLE;
 use crate::simulation::rng::Rng;
-use crate::state::task::State;
 use crate::testbed::*;
 use trace::Event;
 use workload::{Dist, Op, Policy};

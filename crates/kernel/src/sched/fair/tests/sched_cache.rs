@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of cache-aware scheduling.
 
+use crate::machine::Machine;
 use crate::sched::fair::sched_cache::{LlcMig, can_migrate_llc};
-use crate::state::fair::sched_cache::LlcLoad;
-use crate::state::machine::Machine;
+use crate::sched::fair::state::sched_cache::LlcLoad;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::{Event, Record};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the choice of a CPU for woken and new tasks. A "hog" is a task that never sleeps.
 
+use crate::machine::Machine;
+use crate::sched::class::state::flags;
 use crate::sched::fair::{idle_scan, select_task_rq};
 use crate::simulation::id::TaskId;
-use crate::state::class::flags;
-use crate::state::machine::Machine;
 use crate::testbed::*;
 use workload::{Dist, Op, Policy};
 

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Speeds of CPUs. They depend on the frequency of the CPU and on the other hardware threads of its
+//! core. Tasks with footprints (working sets) can be slower than that, see `hardware::memory`.
+//!
+//! ```text
+//! thread 0  |== task, full speed ==|== 0.62 ==|== full speed ==|
+//! thread 1  |        idle          |== task ==|      idle      |
+//! ```
+//!
+//! A CPU is busy from the switch to a task until the switch to the idle task. The kernel work of a
+//! switch to a task is part of this time. The kernel work of the switch to the idle task is not. An
+//! idle CPU that handles an interrupt does not slow its siblings.
+//!
+//! Only the work of tasks is scaled. CPU time is measured as elapsed time and not as work, so
+//! sum_exec_runtime, vruntime, slices and ticks do not depend on the siblings. The capacity that
+//! policies and PELT see does not depend on them, either (arch_scale_cpu_capacity(),
+//! update_rq_clock_pelt()). Kernel and policy work costs the same whether the siblings are busy or
+//! not.
+//!
+//! CPUs of an emulated machine can share the threads of the computer that emulates it
+//! (`shared_speed`). Each busy CPU then slows all other CPUs of the machine. The kernel and the
+//! policy run on the same threads, so their costs become longer as well. The number of CPUs that
+//! are busy when a cost is charged determines how much longer it becomes.
+
+pub mod state;
+
+use crate::hardware::memory;
+use crate::machine::Machine;
+use crate::simulation::id::{CpuId, IDLE, TaskId};
+use machine::smt::FULL_SPEED;
+
+impl Machine {
+    /// Records that `cpu` has switched from the idle task (`busy`) or to it, and changes the speeds
+    /// of all CPUs in its part of the machine.
+    #[inline]
+    pub(crate) fn set_busy(&mut self, cpu: CpuId, busy: bool) {
+        if self.cpufreq.tracks_busy {
+            self.track_busy(cpu, busy);
+        }
+        if !self.smt.speeds.is_empty() {
+            self.set_busy_in_part(cpu, busy);
+        }
+    }
+
+    fn set_busy_in_part(&mut self, cpu: CpuId, busy: bool) {
+        let part = self.smt.part_of[cpu.index()];
+        let nr = &mut self.smt.busy[part];
+        *nr = if busy { *nr + 1 } else { *nr - 1 };
+        for index in 0..self.smt.parts[part].len() {
+            let sibling = self.smt.parts[part][index];
+            if self.rqs[sibling].curr != IDLE {
+                self.update_speed(sibling);
+            }
+        }
+    }
+
+    /// Returns the time that kernel or policy work of `ns` on a CPU takes while other CPUs are
+    /// busy.
+    #[inline]
+    pub(crate) fn stretched(&self, cpu: CpuId, ns: u64) -> u64 {
+        match self.smt.stretches_costs {
+            false => ns,
+            true => self.stretched_by_others(cpu, ns),
+        }
+    }
+
+    #[cold]
+    fn stretched_by_others(&self, cpu: CpuId, ns: u64) -> u64 {
+        // While `cpu` leaves idle, it is not counted in `busy` yet.
+        let others = self.smt.busy[0].saturating_sub(usize::from(self.rqs[cpu].curr != IDLE));
+        let speed = self.smt.speeds.get(others).or(self.smt.speeds.last());
+        speed.map_or(ns, |speed| ns * u64::from(FULL_SPEED) / speed)
+    }
+
+    /// Stretches the time that the kernel needs for a task's next step, for example for a system
+    /// call or a message.
+    #[inline]
+    pub(crate) fn stretch_task_time(&mut self, cpu: CpuId, task: TaskId) {
+        if self.smt.stretches_costs {
+            let ns = self.tasks[task].program.time();
+            let longer = self.stretched(cpu, ns) - ns;
+            self.tasks[task].program.add_time(longer);
+        }
+    }
+
+    /// Calculates the speed of a CPU again, after a change of its capacity or of the number of its
+    /// busy siblings. A task that loads more or less from memory also changes the speeds of others.
+    pub(crate) fn update_speed(&mut self, cpu: CpuId) {
+        match self.uses_memory(cpu) {
+            true => self.update_memory(cpu),
+            false => self.apply_speed(cpu),
+        }
+    }
+
+    /// Calculates the speed of a CPU again and stores it. Work that the running task has done until
+    /// now counts at the old speed.
+    pub(super) fn apply_speed(&mut self, cpu: CpuId) {
+        let speed = self.current_speed(cpu);
+        if speed == self.rqs[cpu].speed {
+            return;
+        }
+        self.progress(cpu);
+        let rq = &self.rqs[cpu];
+        if rq.curr == IDLE || rq.spinning || !rq.online {
+            self.rqs[cpu].speed = speed;
+            return;
+        }
+        let due = self.step_due(cpu);
+        self.rqs[cpu].speed = speed;
+        // If only kernel work is left until the step event, its time does not change. The event
+        // then keeps its place among the events at the same time.
+        if self.step_due(cpu) != due {
+            self.arm_step(cpu);
+        }
+    }
+
+    /// Returns the work that a task of `cpu` does per ns; 1024 on the fastest CPU if nothing slows
+    /// the task.
+    fn current_speed(&self, cpu: CpuId) -> u64 {
+        let base = self.base_speed(cpu);
+        match self.extra_ps(cpu) {
+            0 => base,
+            extra => memory::slowed(base, extra),
+        }
+    }
+
+    /// Returns the work that a task of `cpu` does per ns if caches and memory do not slow it.
+    pub(super) fn base_speed(&self, cpu: CpuId) -> u64 {
+        let capacity = self.rqs[cpu].capacity;
+        let part = self.smt.part_of[cpu.index()];
+        match self.smt.speeds.get(self.smt.busy[part].saturating_sub(1)) {
+            Some(&speed) => (capacity * speed).div_ceil(u64::from(FULL_SPEED)),
+            None => capacity,
+        }
+    }
+
+    /// Verifies the number of busy CPUs of each part, and the speeds of CPUs that run tasks.
+    ///
+    /// # Panics
+    /// If one of them is wrong.
+    pub(crate) fn verify_speeds(&self) {
+        let mut busy = vec![0; self.smt.busy.len()];
+        for rq in self.rqs.iter().filter(|rq| rq.curr != IDLE) {
+            busy[self.smt.part_of[rq.cpu.index()]] += 1;
+            self.verify_frequency(rq.cpu);
+            assert_eq!(
+                rq.speed,
+                self.current_speed(rq.cpu),
+                "the speed of CPU {} is wrong",
+                rq.cpu
+            );
+        }
+        assert!(
+            self.smt.speeds.is_empty() || busy == self.smt.busy,
+            "the numbers of busy CPUs are wrong"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

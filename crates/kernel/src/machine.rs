@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The simulated machine. It owns the clock, the event queue, the CPUs, the tasks, the policy (BPF
+//! scheduler) and the random generator.
+
+use crate::hardware::cpufreq::state::Cpufreq;
+use crate::hardware::cpuidle::state::CpuIdle;
+use crate::hardware::footprint::state::{Caches, line_caches, line_sets};
+use crate::hardware::memory::state::Memory;
+use crate::hardware::smt::state::Smt;
+use crate::layout::release::Release;
+use crate::layout::{Layout, MAX_TASKS};
+use crate::programs::state::noise::Noise;
+use crate::programs::state::resource::Sync;
+use crate::sched::cgroup::state::Cgroups;
+use crate::sched::ext::state::core::Core;
+use crate::sched::ext::state::idle_masks::Idle;
+use crate::sched::fair::state::domains::Domains;
+use crate::sched::fair::state::numa::Numa;
+use crate::sched::fair::state::sched_cache::SchedCache;
+use crate::sched::fair::state::task_group::TaskGroups;
+use crate::sched::nohz_full::state::NohzFull;
+use crate::sched::rt::state::cpupri::RootDomain;
+use crate::sched::schedutil::state::Schedutil;
+use crate::sched::state::rq::{Entry, Rq};
+use crate::sched::state::task::{SoftTimer, Task};
+use crate::simulation::cpuset::CpuSet;
+use crate::simulation::event::{Event, EventQueue};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::rng::Rng;
+use crate::simulation::table::Table;
+use crate::simulation::timeline::{LockId, LockStat, Locks};
+use crate::watch::state::check::Checks;
+use crate::watch::state::decision::Decisions;
+use crate::watch::state::violation::Invariants;
+use crate::watch::state::waiting::WaitingTask;
+use bpf::memory::Region;
+use machine::MachineSpec;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use trace::Record;
+use workload::{Op, Workload};
+
+/// Number of trace records that are collected before they are passed to the sink, the consumer of
+/// the trace. This many records fit into the L1 cache of the computer that runs the simulation.
+pub(crate) const BATCH: usize = 128;
+
+/// A simulated machine with the workload that it executes and the policy that schedules it.
+pub struct Machine {
+    pub spec: MachineSpec,
+    /// Linux release against which the policy is linked. It must be set before the policy is
+    /// loaded.
+    pub release: Release,
+    pub workload: Workload,
+    /// Programs of the workload's tasks. Several tasks can share one program.
+    pub(crate) programs: Vec<Rc<[Op]>>,
+    pub seed: u64,
+    /// Interval between two scheduler ticks, ns.
+    pub(crate) tick_ns: u64,
+    /// Simulated time, ns since the run's start.
+    pub now: u64,
+    pub(crate) events: EventQueue,
+    pub rqs: Table<CpuId, Rq>,
+    pub tasks: Table<TaskId, Task>,
+    /// Free task slots of exited tasks. The slot that was freed last is reused first.
+    pub(crate) free_tasks: Vec<TaskId>,
+    /// Slot of each pid's task, indexed by the pid. IDLE if the task has exited.
+    pub(crate) pids: Vec<TaskId>,
+    /// Sleeps with timer slack.
+    pub(crate) soft_timers: Vec<SoftTimer>,
+    /// Live tasks, ordered by [`Task::sort_key`].
+    pub(crate) threads: BTreeMap<u64, TaskId>,
+    pub nr_alive: u32,
+    /// Name and errno of each task that could not be created, because ops.init_task() failed or
+    /// because a limit of tasks or memory was reached.
+    pub failed_forks: Vec<(String, i32)>,
+    /// One sentence for each task that the machine ended because the task's program is an endless
+    /// loop.
+    pub ended_tasks: Vec<String>,
+    /// CPU that executes the current event handler (smp_processor_id()).
+    pub this_cpu: CpuId,
+    /// How `this_cpu` entered the kernel for the current handler.
+    pub(crate) entry: Entry,
+    pub online_cpus: CpuSet,
+    pub idle_cpus: CpuSet,
+    pub rng: Rng,
+    /// Memory that BPF programs can access, called the region. It contains all BPF memory, such as
+    /// maps, and the simulated kernel objects that a policy can access.
+    pub region: Rc<Region>,
+    /// Addresses of the kernel objects in the region.
+    pub layout: Layout,
+    pub(crate) idle: Idle,
+    pub(crate) locks: Locks,
+    pub(crate) sync: Sync,
+    pub(crate) noise: Noise,
+    pub(crate) caches: Caches,
+    pub(crate) memory: Memory,
+    pub numa: Numa,
+    pub(crate) sched_cache: SchedCache,
+    pub(crate) smt: Smt,
+    pub(crate) cpufreq: Cpufreq,
+    /// State of the frequency governor schedutil, if the machine uses it.
+    pub(crate) schedutil: Option<Box<Schedutil>>,
+    pub(crate) cpuidle: CpuIdle,
+    pub(crate) nohz_full: NohzFull,
+    pub(crate) domains: Domains,
+    pub(crate) task_groups: TaskGroups,
+    pub(crate) root_domain: RootDomain,
+    pub ext: Core,
+    pub cgroups: Cgroups,
+    pub checks: Checks,
+    /// Invariants that are checked during the run, or `None`.
+    pub invariants: Option<Box<Invariants>>,
+    /// Log of scheduling decisions. Decisions are recorded only if `Decisions::on` is set.
+    pub decisions: Decisions,
+    /// Whether the policy runs with the sanitizer (`bpf::sanitizer`, `--sanitize`), which enforces
+    /// the rules of the kernel's verifier at run time. It must be set before the policy is loaded.
+    pub sanitizer: bool,
+    /// Whether the run ends as soon as the policy ends. Otherwise the fair class schedules the
+    /// tasks afterwards.
+    pub stop_with_policy: bool,
+    /// Whether the policy has ended and [`Machine::stop_with_policy`] is set.
+    pub(crate) stopped: bool,
+    /// Tasks that waited for a CPU at the end of the run.
+    pub waiting_at_end: Vec<WaitingTask>,
+    /// Whether the trace also contains detail records, which exist only on request
+    /// (`trace::Event::is_detail`).
+    pub details: bool,
+    pub(crate) records: Vec<Record>,
+    /// Whether any of `records` owns a string, which must be freed by dropping the record.
+    pub(crate) texts: bool,
+    /// Number of bytes that were charged to the memory limit for the strings in `records`.
+    pub(crate) texts_bytes: u64,
+    /// Number of handled events. Counted only in builds with debug assertions.
+    pub(crate) nr_events: u64,
+}
+
+/// Reason why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The requested simulated time is over.
+    Time,
+    /// All tasks have exited.
+    AllExited,
+    /// The policy ended and [`Machine::stop_with_policy`] was set.
+    Policy,
+    /// All live tasks wait for each other, so no event can occur any more. Contains the pids of
+    /// these tasks.
+    Deadlock { waiting: Vec<u32> },
+}
+
+impl Machine {
+    /// Creates a machine on which no task exists yet and all CPUs are idle. The first tasks of the
+    /// workload are created by events at their start times.
+    ///
+    /// # Errors
+    /// Fails if the memory for the region cannot be reserved, if the workload starts too many
+    /// tasks, or if it names a CPU that the machine does not have.
+    pub fn new(spec: MachineSpec, mut workload: Workload, seed: u64) -> Result<Machine, String> {
+        let nr_cpus = spec.topology.nr_cpus();
+        let noise = Noise::new(&spec, &mut workload, seed);
+        check_cpus(&spec, &workload)?;
+        check_tasks(&workload)?;
+        let mut region = Region::new().map_err(|error| error.to_string())?;
+        region.lines_mut().set_caches(line_caches(&spec));
+        if let Some(sets) = line_sets(&spec) {
+            region.lines_mut().set_sets(sets);
+        }
+        let region = Rc::new(region);
+        let tick_ns = 1_000_000_000 / u64::from(spec.hz);
+        let layout = Layout::new(&region, &spec, &workload)?;
+        region.lines().add_competitors(layout.hot_lines());
+        let mut machine = Machine {
+            rqs: CpuSet::all(nr_cpus)
+                .iter()
+                .zip(&spec.topology.cpus)
+                .map(|(cpu, known)| Rq::new(cpu, spec.speed(cpu.nr()).into(), known.capacity.into()))
+                .collect(),
+            locks: Locks::new(nr_cpus),
+            sync: Sync::new(&workload.resources, &workload.tasks),
+            noise,
+            caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
+            memory: Memory::new(&spec, &workload),
+            numa: Numa::new(&spec, &workload),
+            sched_cache: SchedCache::new(&spec),
+            smt: Smt::new(&spec),
+            cpufreq: Cpufreq::new(&spec),
+            schedutil: Schedutil::new(&spec),
+            cpuidle: CpuIdle::new(&spec),
+            nohz_full: NohzFull::new(&spec),
+            domains: Domains::new(&spec.topology, &spec.priorities),
+            task_groups: task_groups(&layout, &workload, nr_cpus),
+            root_domain: RootDomain::new(nr_cpus),
+            online_cpus: CpuSet::all(nr_cpus),
+            idle_cpus: CpuSet::all(nr_cpus),
+            rng: Rng::new(seed),
+            ext: crate::sched::ext::state::core::Core::new(&spec.topology),
+            cgroups: Cgroups::new(&workload),
+            idle: crate::sched::ext::state::idle_masks::Idle::new(&region, &spec.topology)?,
+            checks: Checks::new(nr_cpus),
+            invariants: None,
+            decisions: Decisions::default(),
+            tasks: Table::with_capacity(workload.tasks.iter().filter(|task| task.spawn).count()),
+            programs: workload
+                .programs
+                .iter()
+                .map(|program| program.ops.as_slice().into())
+                .collect(),
+            spec,
+            release: Release::default(),
+            workload,
+            seed,
+            tick_ns,
+            now: 0,
+            events: EventQueue::new(nr_cpus),
+            free_tasks: Vec::new(),
+            pids: vec![IDLE],
+            soft_timers: Vec::new(),
+            threads: BTreeMap::new(),
+            nr_alive: 0,
+            failed_forks: Vec::new(),
+            ended_tasks: Vec::new(),
+            this_cpu: CpuId::BOOT,
+            entry: Entry::default(),
+            layout,
+            region,
+            sanitizer: false,
+            stop_with_policy: false,
+            stopped: false,
+            waiting_at_end: Vec::new(),
+            details: false,
+            records: Vec::with_capacity(2 * BATCH),
+            texts: false,
+            texts_bytes: 0,
+            nr_events: 0,
+        };
+        for (index, task) in machine.workload.tasks.iter().enumerate() {
+            if task.spawn {
+                machine.sync.pending_spawns += 1;
+                machine.events.push(
+                    task.start_ns,
+                    Event::Spawn {
+                        index: index as u32,
+                        parent: IDLE,
+                        thread: false,
+                    },
+                );
+            }
+        }
+        machine.start_remote_ticks();
+        machine.start_noise();
+        for (index, disturbance) in machine.workload.disturbances.iter().enumerate() {
+            let index = index as u32;
+            machine.events.push(disturbance.at_ns, Event::Disturb { index });
+        }
+        Ok(machine)
+    }
+
+    /// Sets the maximum amount of memory of the host that the run may use, in bytes. The default is
+    /// 2 GiB. A policy that needs more ends with an error. A task that needs more is not created.
+    pub fn set_memory_limit(&self, bytes: u64) {
+        // The upper bound prevents an overflow when the used memory is added to the limit.
+        self.region.memory().set_limit(bytes.min(1 << 62));
+    }
+
+    pub fn tick_ns(&self) -> u64 {
+        self.tick_ns
+    }
+
+    /// Returns an iterator over all CPUs of the machine, including offline CPUs.
+    pub fn cpus(&self) -> impl DoubleEndedIterator<Item = CpuId> + ExactSizeIterator + use<> {
+        self.rqs.ids()
+    }
+
+    /// Returns the CPU with the number `nr`, or `None` if the machine has no such CPU.
+    #[inline]
+    pub fn cpu_id(&self, nr: impl TryInto<usize>) -> Option<CpuId> {
+        self.rqs.id(nr.try_into().ok()?)
+    }
+
+    /// Returns the CPU with the number `nr`, which comes from the workload or from the user. Such
+    /// numbers are checked before, for example by [`Machine::new`], so the CPU exists.
+    pub(crate) fn named_cpu(&self, nr: u32) -> CpuId {
+        self.cpu_id(nr)
+            .expect("CPU numbers from the workload and the user are checked before")
+    }
+
+    /// Returns an iterator over the hardware threads of a CPU's core, including the CPU itself.
+    pub(crate) fn siblings(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + '_ {
+        let siblings = self.spec.topology.siblings(cpu.nr());
+        siblings.iter().filter_map(|&sibling| self.cpu_id(sibling))
+    }
+
+    pub fn nr_cpus(&self) -> u32 {
+        self.rqs.len() as u32
+    }
+
+    /// Adds a trace record whose event contains a text.
+    pub(crate) fn trace_text(&mut self, cpu: CpuId, event: trace::Event) {
+        self.trace(cpu, event);
+        self.texts = true;
+    }
+
+    /// Adds a trace record whose event contains no text.
+    #[inline(always)]
+    pub(crate) fn trace(&mut self, cpu: CpuId, event: trace::Event) {
+        let nr = self.records.len();
+        if nr == self.records.capacity() {
+            grow_records(&mut self.records);
+        }
+        let time = self.now;
+        let after = self.after(self.local_time(cpu));
+        // SAFETY: the capacity was checked above. `Vec::push` would be slower here. Because it
+        // could unwind, the compiler would first build the record elsewhere in small stores, and
+        // then copy it with wider loads that have to wait for those stores.
+        unsafe {
+            self.records.as_mut_ptr().add(nr).write(Record {
+                time,
+                cpu: cpu.nr(),
+                after,
+                event,
+            });
+            self.records.set_len(nr + 1);
+        }
+    }
+
+    /// Returns all locks with their statistics, in the order of the lock indexes in `LockWait`
+    /// records.
+    pub fn locks(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
+        self.locks.stats()
+    }
+
+    /// Schedules a hotplug event at the time `at` in ns. `cpu` comes online if `online` is set,
+    /// otherwise it goes offline.
+    pub fn plan_hotplug(&mut self, at: u64, cpu: u32, online: bool) {
+        let cpu = self.named_cpu(cpu);
+        self.events.push(at, Event::Hotplug { cpu, online });
+    }
+
+    pub fn task(&self, task: TaskId) -> &Task {
+        &self.tasks[task]
+    }
+
+    pub fn pid_of(&self, task: TaskId) -> u32 {
+        if task == IDLE { 0 } else { self.tasks[task].pid() }
+    }
+
+    /// Returns the live task with a pid (find_task_by_pid_ns()).
+    pub fn find_task(&self, pid: u32) -> Option<TaskId> {
+        self.pids.get(pid as usize).copied().filter(|&task| task != IDLE)
+    }
+}
+
+/// Enlarges the buffer of records. A function with the C calling convention cannot unwind, so its
+/// callers need no code for unwinding and are faster.
+#[cold]
+extern "C" fn grow_records(records: &mut Vec<Record>) {
+    records.reserve(BATCH);
+}
+
+/// Creates the task groups of the fair class, one for each cgroup of the workload.
+fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> TaskGroups {
+    let cgroup = |(number, known): (usize, &workload::Cgroup)| {
+        let above = layout.parent_of_cgroup(number as u32);
+        (above, known.weight)
+    };
+    let cgroups: Vec<_> = workload.cgroups.iter().enumerate().map(cgroup).collect();
+    TaskGroups::new(nr_cpus, &cgroups)
+}
+
+/// Checks that the workload does not start more tasks than a machine can have.
+fn check_tasks(workload: &Workload) -> Result<(), String> {
+    let nr_tasks = workload.tasks.iter().filter(|task| task.spawn).count() as u64;
+    match nr_tasks > MAX_TASKS {
+        true => Err(format!(
+            "the workload starts {nr_tasks} tasks, but Linux has at most {MAX_TASKS} (PID_MAX_LIMIT): start fewer tasks"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Checks that all CPUs that the workload names exist in the machine.
+fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
+    let nr_cpus = spec.topology.nr_cpus();
+    for task in &workload.tasks {
+        let program = workload.programs.get(task.program as usize);
+        let changes = program.into_iter().flat_map(|program| &program.ops);
+        let later = changes.filter_map(|op| match op {
+            Op::SetAffinity(cpus) => cpus.as_ref(),
+            _ => None,
+        });
+        let named = task.cpus.iter().chain(later).flatten().chain(&task.start_cpu);
+        if let Some(cpu) = named.into_iter().find(|&&cpu| cpu >= nr_cpus) {
+            return Err(format!(
+                "task '{}' uses CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the task",
+                task.comm,
+                spec.name,
+                nr_cpus - 1
+            ));
+        }
+    }
+    let disturbed = workload
+        .disturbances
+        .iter()
+        .flat_map(|disturbance| disturbance.action.cpus());
+    match disturbed.max().filter(|&&cpu| cpu >= nr_cpus) {
+        Some(cpu) => Err(format!(
+            "a disturbance uses CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the disturbance",
+            spec.name,
+            nr_cpus - 1
+        )),
+        None => Ok(()),
+    }
+}

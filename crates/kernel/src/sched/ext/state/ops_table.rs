@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The table of the callbacks of a policy (BPF scheduler), which is a struct sched_ext_ops, and
+//! information about the callback that is running.
+
+use crate::layout::callbacks::OPS;
+pub use crate::layout::callbacks::{NAMES, NR_OPS, Op, kf};
+use crate::machine::Machine;
+use crate::simulation::id::{CpuId, IDLE, TaskId};
+use bpf::engine::Vm;
+
+/// Value of `functions` for a callback that the policy does not define.
+pub(crate) const ABSENT: u32 = u32::MAX;
+
+/// The content of a policy's struct sched_ext_ops.
+#[derive(Clone, Debug)]
+pub struct OpsTable {
+    pub(crate) functions: [u32; NR_OPS],
+    pub flags: u64,
+    /// ops.timeout_ms; 0 stands for the maximum.
+    pub timeout_ms: u32,
+    /// ops.exit_dump_len, bytes; 0 stands for 32 KiB.
+    pub exit_dump_len: u32,
+    /// ops.hotplug_seq: number of CPU hotplug events at the time when user space opened the policy.
+    /// If there have been more events when the policy is enabled, enabling fails. 0 turns this
+    /// check off.
+    pub hotplug_seq: u64,
+    /// ops.dispatch_max_batch; 0 stands for 32.
+    pub dispatch_max_batch: u32,
+    /// Cgroup of a sub-scheduler; 0 stands for the whole machine.
+    pub sub_cgroup_id: u64,
+    pub(crate) name: String,
+}
+
+/// The table that is used while no policy is loaded. It contains no callbacks.
+pub(crate) static NO_OPS: OpsTable = OpsTable {
+    functions: [ABSENT; NR_OPS],
+    flags: 0,
+    timeout_ms: 0,
+    exit_dump_len: 0,
+    hotplug_seq: 0,
+    dispatch_max_batch: 0,
+    sub_cgroup_id: 0,
+    name: String::new(),
+};
+
+impl Default for OpsTable {
+    fn default() -> OpsTable {
+        NO_OPS.clone()
+    }
+}
+
+impl OpsTable {
+    /// Sets the function of a callback. `function` is an index into the policy's functions.
+    pub fn set(&mut self, op: Op, function: usize) {
+        self.functions[op as usize] = function as u32;
+    }
+
+    pub fn remove(&mut self, op: Op) {
+        self.functions[op as usize] = ABSENT;
+    }
+
+    pub fn set_name(&mut self, name: &str) {
+        self.name = name.to_owned();
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns whether the policy defines this callback.
+    pub fn defines(&self, op: Op) -> bool {
+        self.functions[op as usize] != ABSENT
+    }
+
+    /// Returns the function of a callback, or `None` if the policy does not define the callback.
+    pub(crate) fn function(&self, op: Op) -> Option<usize> {
+        self.defines(op).then(|| self.functions[op as usize] as usize)
+    }
+}
+
+/// Returns the callbacks that become allowed when ops.init() has succeeded.
+pub(crate) fn hotplug_ops() -> impl Iterator<Item = Op> {
+    [Op::CpuOnline, Op::CpuOffline].into_iter()
+}
+
+/// Returns the callbacks that become allowed just before the policy receives the existing tasks.
+pub(crate) fn normal_ops() -> impl Iterator<Item = Op> {
+    OPS.into_iter().filter(|&op| op < Op::CpuOnline)
+}
+
+/// A policy that is ready to be loaded: its code and its callbacks.
+pub struct Policy {
+    pub vm: Vm<Machine>,
+    pub ops: OpsTable,
+    /// Whether the policy is defined with a struct sched_ext_ops_cid.
+    pub cid: bool,
+}
+
+/// Number of calls of a callback, and number of instructions that these calls executed, without the
+/// instructions of nested callbacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Called {
+    pub count: u64,
+    pub insns_max: u64,
+    pub insns: u64,
+}
+
+impl Called {
+    pub(crate) fn add(&mut self, insns: u64) {
+        self.count += 1;
+        self.insns += insns;
+        self.insns_max = self.insns_max.max(insns);
+    }
+}
+
+/// The callback that is running, the task it operates on, and the runqueue lock that its caller
+/// holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// The callback; `None` outside of callbacks.
+    pub op: Option<Op>,
+    /// CPU whose runqueue the caller has locked, if any (scx_locked_rq).
+    pub locked_cpu: Option<CpuId>,
+    /// Task on which the callback operates (current->scx.kf_tasks), or IDLE.
+    pub task: TaskId,
+    /// Number of instructions executed by nested callbacks, which were called while this callback
+    /// was running.
+    pub(crate) nested: u64,
+}
+
+impl Frame {
+    /// The frame of a callback that is called without a locked runqueue and for no task.
+    pub const NONE: Frame = Frame {
+        op: None,
+        locked_cpu: None,
+        task: IDLE,
+        nested: 0,
+    };
+
+    /// Returns the frame of a callback that is called with the runqueue of `cpu` locked.
+    pub fn locked(cpu: CpuId) -> Frame {
+        Frame {
+            locked_cpu: Some(cpu),
+            ..Frame::NONE
+        }
+    }
+
+    /// Returns the frame of a callback that operates on `task`. `cpu` is the CPU whose runqueue the
+    /// caller has locked, if any.
+    pub fn about(task: TaskId, cpu: Option<CpuId>) -> Frame {
+        Frame {
+            locked_cpu: cpu,
+            task,
+            ..Frame::NONE
+        }
+    }
+}

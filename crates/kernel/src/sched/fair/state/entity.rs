@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Data types of the fair class: entities (struct sched_entity), queues of entities (struct
+//! cfs_rq), and the state of the class on one CPU. An entity is a task, or a task group on one CPU.
+
+use crate::sched::fair::state::clock::PeltClock;
+use crate::sched::fair::state::pelt::Avg;
+use crate::sched::fair::state::timeline::{Position, Timeline};
+use crate::simulation::event::NEVER;
+use crate::simulation::id::{CpuId, IDLE, TaskId};
+
+/// Load of a task with nice 0: its weight, 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
+/// additional bits make the share of a group on a CPU more precise.
+pub const NICE_0_LOAD: u32 = 1024 << LOAD_SHIFT;
+const LOAD_SHIFT: u32 = 10;
+
+/// Number of an entity. A number below [`GROUP`] is a task's index in the table of tasks. Other
+/// numbers denote a group on a CPU.
+pub type EntityId = u32;
+/// Value that means "no entity".
+pub const NONE: EntityId = EntityId::MAX;
+/// Number of a queue. The root queue of a CPU has the number of that CPU. The queue of a group has
+/// the number of the group's entity.
+pub type CfsRqId = u32;
+/// Lowest number of the entities and queues that belong to groups.
+pub const GROUP: u32 = 1 << 31;
+
+/// Returns the load that corresponds to a weight (scale_load).
+pub fn scale_load(weight: u32) -> u32 {
+    weight << LOAD_SHIFT
+}
+
+/// Returns the weight that corresponds to a load (scale_load_down). It is at least 2 unless the
+/// load is 0.
+#[inline]
+pub fn scale_load_down(load: u64) -> u64 {
+    if load == 0 { 0 } else { (load >> LOAD_SHIFT).max(2) }
+}
+
+/// A task in the fair class, or a task group on one CPU. Virtual times are in ns of CPU time of a
+/// nice 0 task.
+#[derive(Clone)]
+pub struct Entity {
+    pub vruntime: i64,
+    /// Virtual deadline. It is relative to vruntime while `rel_deadline` is set.
+    pub deadline: i64,
+    /// V - vruntime at the last dequeue, where V is the average vruntime of the queue.
+    pub vlag: i64,
+    /// Vruntime up to which the entity may run without being preempted, once it has been picked
+    /// (RUN_TO_PARITY).
+    pub vprot: i64,
+    pub rel_deadline: bool,
+    /// Whether the entity is queued, running or `delayed`.
+    pub on_rq: bool,
+    /// Whether the entity sleeps but remains queued until its negative lag is used up
+    /// (sched_delayed).
+    pub delayed: bool,
+    /// Whether the task is counted in `h_nr_idle`.
+    pub counted_idle: bool,
+    /// Whether the task has been dequeued because its cgroup has used up its CPU time (cpu.max).
+    pub throttled: bool,
+    /// Load weight of a task, or the share of a group on this CPU; see [`NICE_0_LOAD`].
+    pub load: u32,
+    /// Cgroup on whose queue the entity is queued; 0 is the root.
+    pub group: u32,
+    /// Time up to which the CPU time of the entity is accounted, ns. It is 0 after a migration.
+    pub exec_start: u64,
+    pub avg: Avg,
+    /// Smoothed average of the task's utilization at the times when it went to sleep.
+    pub util_est: u64,
+    pub(crate) position: Position,
+    /// Neighbours in the list of the CPU's tasks, ordered by when they last ran (cfs_tasks).
+    pub(crate) newer: TaskId,
+    pub(crate) older: TaskId,
+}
+
+impl Default for Entity {
+    fn default() -> Entity {
+        Entity {
+            vruntime: 0,
+            deadline: 0,
+            vlag: 0,
+            vprot: 0,
+            rel_deadline: false,
+            on_rq: false,
+            delayed: false,
+            counted_idle: false,
+            throttled: false,
+            load: NICE_0_LOAD,
+            group: 0,
+            exec_start: 0,
+            avg: Avg::default(),
+            util_est: 0,
+            position: (0, 0),
+            newer: IDLE,
+            older: IDLE,
+        }
+    }
+}
+
+impl Entity {
+    /// Returns the entity of a new task that belongs to a cgroup.
+    pub fn for_task(cgroup: u32) -> Entity {
+        Entity {
+            group: cgroup,
+            ..Entity::default()
+        }
+    }
+
+    /// Converts `ns` of CPU time to virtual time according to the entity's load (calc_delta_fair).
+    #[inline]
+    pub fn delta_fair(&self, ns: u64) -> i64 {
+        if self.load == NICE_0_LOAD {
+            ns as i64
+        } else {
+            ns as i64 * i64::from(NICE_0_LOAD) / i64::from(self.load)
+        }
+    }
+
+    /// Returns the weight of the entity (se_weight).
+    #[inline]
+    pub fn weight(&self) -> u64 {
+        u64::from((self.load >> LOAD_SHIFT).max(2))
+    }
+
+    /// Returns whether the entity, which is running, may not be preempted yet (RUN_TO_PARITY).
+    pub fn protected(&self) -> bool {
+        self.vruntime < self.vprot
+    }
+
+    /// Returns an estimate of the task's utilization (task_util_est). This is the current
+    /// utilization or `util_est`, whichever is greater.
+    pub fn util(&self) -> u64 {
+        self.avg.util_avg.max(self.util_est)
+    }
+}
+
+/// A queue of the entities on one CPU that belong to the root or to the same cgroup (struct
+/// cfs_rq).
+pub struct CfsRq {
+    /// Tree of all queued entities except `curr`.
+    pub(crate) timeline: Timeline,
+    pub curr: EntityId,
+    /// Number of queued entities, including the running entity and delayed ones.
+    pub nr_queued: u32,
+    /// Number of queued tasks in this queue and in the groups whose entities are on it, directly or
+    /// indirectly.
+    pub h_nr_queued: u32,
+    /// Number of the tasks in `h_nr_queued` that are not delayed.
+    pub h_nr_runnable: u32,
+    /// Number of the tasks in `h_nr_queued` that have the policy SCHED_IDLE or are in a group with
+    /// cpu.idle.
+    pub h_nr_idle: u32,
+    /// Sum of the loads of the `nr_queued` entities.
+    pub load: u64,
+    /// Sum of the weights of the entities in `timeline`.
+    pub(crate) sum_weight: i64,
+    /// Sum of weight * (vruntime - `zero_vruntime`) of the entities in `timeline`.
+    pub(crate) sum_w_vruntime: i64,
+    /// Origin of the vruntimes in `sum_w_vruntime`. It is regularly set to V, the average vruntime,
+    /// so that the sum stays small.
+    pub(crate) zero_vruntime: i64,
+    pub avg: Avg,
+}
+
+impl Default for CfsRq {
+    fn default() -> CfsRq {
+        CfsRq {
+            timeline: Timeline::default(),
+            curr: NONE,
+            nr_queued: 0,
+            h_nr_queued: 0,
+            h_nr_runnable: 0,
+            h_nr_idle: 0,
+            load: 0,
+            sum_weight: 0,
+            sum_w_vruntime: 0,
+            zero_vruntime: 0,
+            avg: Avg::default(),
+        }
+    }
+}
+
+/// State of the fair class on a CPU.
+pub struct FairRq {
+    /// The root queue of the CPU.
+    pub cfs: CfsRq,
+    /// List of the fair tasks queued on the CPU in all groups. `newest` is the task that ran most
+    /// recently (cfs_tasks).
+    pub(crate) newest: TaskId,
+    pub(crate) oldest: TaskId,
+    /// Time at which the high-resolution tick ends the current slice, ns; NEVER if it is not set.
+    pub(crate) hrtick_at: u64,
+    /// Time of the pending event for the high-resolution tick, ns; NEVER if there is none.
+    pub(crate) hrtick_event: u64,
+    /// Time at which the CPU became idle, for new-idle balancing, ns; 0 while the CPU is busy.
+    pub(crate) idle_stamp: u64,
+    /// Average length of the CPU's idle periods, ns.
+    pub(crate) avg_idle: u64,
+    /// Largest recent cost of new-idle balancing of all domains together, ns.
+    pub(crate) max_idle_balance_cost: u64,
+    /// Jiffy at which periodic balancing is due.
+    pub(crate) next_balance: u64,
+    /// Load of the current task if the task needs a faster CPU, otherwise 0.
+    pub(crate) misfit_task_load: u64,
+    /// CPU to which the stopper will move a task. `None` unless the stopper has been started
+    /// (active_balance, push_cpu).
+    pub(crate) push_cpu: Option<CpuId>,
+    /// Whether an IPI for nohz idle balancing has been sent and not handled yet.
+    pub(crate) nohz_kicked: bool,
+    /// Sum of the `util_est` of the tasks that are queued on the CPU and not delayed, in all groups
+    /// (cfs.avg.util_est).
+    pub(crate) util_est: u64,
+    /// History of the wake-ups by interrupt handlers that ran while the CPU was idle.
+    pub(crate) idle_wakes: WakeHistory,
+    /// Clock of the load averages.
+    pub(crate) clock: PeltClock,
+}
+
+/// History of the wake-ups that one task performs. It shows whether the task wakes many different
+/// tasks (last_wakee, wakee_flips).
+#[derive(Clone, Copy, Default)]
+pub struct WakeHistory {
+    pub last_wakee: TaskId,
+    /// Number of wake-ups in which the woken task was not `last_wakee`, with decay.
+    pub flips: u32,
+    /// Time at which `flips` was last halved, ns.
+    pub decayed_at: u64,
+}
+
+/// A task counts as cache-hot for this time after it last ran, ns (sysctl_sched_migration_cost).
+pub const MIGRATION_COST: u64 = 500_000;
+
+impl Default for FairRq {
+    fn default() -> FairRq {
+        FairRq {
+            cfs: CfsRq::default(),
+            newest: IDLE,
+            oldest: IDLE,
+            hrtick_at: NEVER,
+            hrtick_event: NEVER,
+            idle_stamp: 0,
+            avg_idle: 2 * MIGRATION_COST,
+            max_idle_balance_cost: MIGRATION_COST,
+            next_balance: 0,
+            misfit_task_load: 0,
+            push_cpu: None,
+            nohz_kicked: false,
+            util_est: 0,
+            idle_wakes: WakeHistory::default(),
+            clock: PeltClock::default(),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! State of the cgroup limit cpu.max: the pool of runtime of each group, and the runtime of the
+//! group's queue on each CPU.
+
+use crate::sched::fair::state::entity::CfsRqId;
+use crate::simulation::id::{CpuId, TaskId};
+
+/// Runtime that a CPU's queue takes from the group's pool in one step (sched_cfs_bandwidth_slice),
+/// ns.
+pub(crate) const SLICE_NS: u64 = 5_000_000;
+
+/// Runtime that a queue keeps when it becomes empty (min_cfs_rq_runtime), ns.
+pub(crate) const KEPT_NS: i64 = 1_000_000;
+
+/// Time from the return of runtime to the pool until it is distributed to throttled queues
+/// (cfs_bandwidth_slack_period), ns.
+pub(crate) const SLACK_PERIOD_NS: u64 = 5_000_000;
+
+/// Runtime that was returned to the pool is distributed only if the period continues for at least
+/// this time after the distribution (min_bandwidth_expiration), ns.
+pub(crate) const SLACK_MARGIN_NS: u64 = 2_000_000;
+
+/// The limit of a group and its pool of runtime (struct cfs_bandwidth).
+#[derive(Default)]
+pub(crate) struct Bandwidth {
+    /// CPU time per period, ns; `None` for no limit.
+    pub(crate) quota: Option<u64>,
+    pub(crate) period_ns: u64,
+    /// Unused time of earlier periods that may be used in addition to the quota, ns.
+    pub(crate) burst_ns: u64,
+    /// Runtime in the pool, ns.
+    pub(crate) runtime: u64,
+    /// Whether no runtime has been taken from the pool since the period began.
+    pub(crate) idle: bool,
+    /// Whether the period timer is running.
+    pub(crate) active: bool,
+    /// CPU on which the period timer fires.
+    pub(crate) cpu: CpuId,
+    /// Time at which the period timer fires, ns.
+    pub(crate) expires: u64,
+    /// Whether the event that distributes returned runtime is pending.
+    pub(crate) slack_pending: bool,
+    /// Generation number of the pending timer events of this group. Events with other numbers are
+    /// ignored.
+    pub generation: u32,
+    /// Throttled queues in the order in which they were throttled.
+    pub(crate) throttled: Vec<CfsRqId>,
+}
+
+/// The runtime of a queue.
+#[derive(Default)]
+pub(crate) struct Runtime {
+    /// Remaining runtime, ns. It is negative if the queue has used more than it had.
+    pub(crate) remaining: i64,
+    pub(crate) throttled: bool,
+    /// Tasks of this queue that wait for the end of throttling here or in the queue of an ancestor
+    /// (throttled_limbo_list).
+    pub(crate) limbo: Vec<TaskId>,
+}
+
+impl Bandwidth {
+    /// Returns the state of a group without a limit. `generation` is the generation number of the
+    /// group until now. The new state has the next number, so pending events become invalid.
+    pub fn after(generation: u32) -> Bandwidth {
+        Bandwidth {
+            generation: generation.wrapping_add(1),
+            ..Bandwidth::default()
+        }
+    }
+
+    /// Adds the quota to the pool. The pool holds at most the quota plus the burst
+    /// (__refill_cfs_bandwidth_runtime).
+    pub(crate) fn refill(&mut self) {
+        if let Some(quota) = self.quota {
+            self.runtime = (self.runtime + quota).min(quota + self.burst_ns);
+        }
+    }
+}
+
+impl Runtime {
+    pub fn limbo(&self) -> &[TaskId] {
+        &self.limbo
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! State of cache-aware scheduling, see `sched::fair::sched_cache`.
+
+use crate::simulation::id::CpuId;
+use crate::simulation::table::Table;
+use machine::{MachineSpec, Topology};
+use std::collections::BTreeMap;
+
+/// State of cache-aware scheduling that belongs to the whole machine.
+pub struct SchedCache {
+    /// Whether cache-aware scheduling is on (sched_cache_enabled).
+    pub(crate) active: bool,
+    /// Length of an epoch in jiffies: 10 ms, at least one jiffy (llc_epoch_period).
+    pub(crate) period: u64,
+    /// Number of hardware threads of a core (cpu_smt_num_threads).
+    pub(crate) smt_threads: u64,
+    pub(crate) cpus: Table<CpuId, CacheRq>,
+    /// Load of each LLC (struct sched_domain_shared).
+    pub(crate) llcs: Vec<LlcLoad>,
+    /// Processes with live threads, and free entries. [`Task::cache_process`] is the index.
+    ///
+    /// [`Task::cache_process`]: crate::sched::state::task::Task::cache_process
+    pub(crate) processes: Vec<CacheProcess>,
+    pub(crate) free: Vec<u32>,
+    /// Index of each process, by its number ([`Task::process`]).
+    ///
+    /// [`Task::process`]: crate::sched::state::task::Task::process
+    pub(crate) index: BTreeMap<u32, u32>,
+}
+
+/// State of a CPU.
+#[derive(Default)]
+pub(crate) struct CacheRq {
+    /// Runtime of fair tasks in the current epoch, and of earlier epochs with decay (cpu_runtime).
+    pub recent: RecentRuntime,
+    /// Jiffy after which the next epoch begins (cpu_epoch_next).
+    pub epoch_next: u64,
+    /// Time at which that is, ns.
+    pub epoch_ends: u64,
+    /// Number of runnable fair tasks for which this CPU's LLC is preferred (nr_pref_llc_running).
+    pub nr_preferred: u32,
+    /// For each LLC, the number of queued fair tasks that prefer it (llc_counts).
+    pub counts: Vec<u32>,
+}
+
+/// Runtime that is halved at the beginning of each epoch, ns.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RecentRuntime {
+    pub ns: u64,
+    pub epoch: u64,
+}
+
+impl RecentRuntime {
+    /// Advances to an epoch, which is not earlier than the present one.
+    pub fn advance(&mut self, epoch: u64) {
+        let epochs = epoch - self.epoch;
+        self.epoch = epoch;
+        self.ns = self.ns.checked_shr(epochs.min(64) as u32).unwrap_or(0);
+    }
+}
+
+/// Average utilization and capacity of an LLC at its last periodic balancing.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LlcLoad {
+    pub util: u64,
+    pub capacity: u64,
+}
+
+/// State of a process (struct sched_cache_stat of an address space).
+#[derive(Default)]
+pub(crate) struct CacheProcess {
+    /// Number of live threads (get_nr_threads).
+    pub nr_threads: u32,
+    /// Recent runtime of the threads on the CPUs that they have used. It is counted while the
+    /// process has several threads.
+    pub recent: Vec<(CpuId, RecentRuntime)>,
+    /// Epoch of the last search for the preferred LLC.
+    pub epoch: u64,
+    /// Jiffy before which there is no further search.
+    pub next_scan: u64,
+    /// A CPU of the preferred LLC. `None` if the process prefers none.
+    pub cpu: Option<CpuId>,
+    /// Average number of threads that run at the same time.
+    pub nr_running_avg: u64,
+    /// Size of the memory that the threads use, as NUMA balancing has measured it, in pages.
+    pub footprint: u64,
+}
+
+impl CacheProcess {
+    /// Returns the recent runtime on a CPU, which is 0 if the threads have not used the CPU.
+    pub fn recent_on(&mut self, cpu: CpuId) -> &mut RecentRuntime {
+        let at = self.recent.iter().position(|&(used, _)| used == cpu);
+        let at = at.unwrap_or_else(|| {
+            self.recent.push((cpu, RecentRuntime::default()));
+            self.recent.len() - 1
+        });
+        // The next search most likely asks for the same CPU.
+        self.recent.swap(0, at);
+        &mut self.recent[0].1
+    }
+}
+
+impl SchedCache {
+    /// Returns the state at the beginning of a run. Cache-aware scheduling is on if a node has
+    /// several LLCs (sched_cache_present).
+    pub(crate) fn new(spec: &MachineSpec) -> SchedCache {
+        let topology = &spec.topology;
+        let active = !spec.kernel.no_sched_cache && several_llcs(topology);
+        let counts = if active { topology.llcs.len() } else { 0 };
+        let cpu = |_| CacheRq {
+            counts: vec![0; counts],
+            ..CacheRq::default()
+        };
+        SchedCache {
+            active,
+            period: u64::from(spec.hz / 100).max(1),
+            smt_threads: topology.cores.iter().map(Vec::len).max().unwrap_or(1) as u64,
+            cpus: topology.cpus.iter().map(cpu).collect(),
+            llcs: vec![LlcLoad::default(); counts],
+            processes: Vec::new(),
+            free: Vec::new(),
+            index: BTreeMap::new(),
+        }
+    }
+}
+
+/// Returns whether a node has several LLCs.
+fn several_llcs(topology: &Topology) -> bool {
+    let llc = |cpu: u32| topology.cpus[cpu as usize].llc;
+    let several = |cpus: &Vec<u32>| cpus.windows(2).any(|two| llc(two[0]) != llc(two[1]));
+    topology.nodes.iter().any(several)
+}

@@ -25,6 +25,7 @@ def run(
     profile: str | os.PathLike[str] | None = None,
     kernel: str | None = None,
     noise: str | None = None,
+    phase: str = "fixed",
     sanitize: bool = False,
     after_failure: bool = False,
     memory: str | None = None,
@@ -42,6 +43,8 @@ def run(
     for_: simulated time, for example "500ms". By default the workload's own length.
     noise: level of the machine's background work: "off", "quiet", "server" or "desktop". By default,
         the machine determines it.
+    phase: with "random", the seed also determines the times of the ticks and of the tasks' starts, as
+        in `compare` and `sweep`.
     sanitize: check every memory access and call (the sanitizer).
     after_failure: after the policy has failed, let the fair class schedule the rest of the run.
     memory: memory that the run may use on this host, for example "512M". By default 2 GiB.
@@ -69,6 +72,7 @@ def run(
         profile=profile,
         kernel=kernel,
         noise=noise,
+        phase=phase,
         sanitize=sanitize,
         after_failure=after_failure,
         memory=memory,

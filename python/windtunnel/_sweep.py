@@ -26,6 +26,7 @@ def sweep(
     set: Mapping[str, Iterable[Value]] | None = None,
     kernels: Iterable[str] | None = None,
     noise: Iterable[str] | None = None,
+    phase: str | None = None,
     for_: str | None = None,
     memory: str | None = None,
     zip: Iterable[Iterable[str]] = (),
@@ -40,6 +41,8 @@ def sweep(
 
     policies, machines, workloads, set, kernels, noise, seeds: the values of each axis. `seeds=10` means 1
         to 10. A policy runs once for all values of a parameter that it does not have.
+    phase: with "random", as by default, the seed also determines the times of the ticks and of the
+        tasks' starts. "fixed" switches this off.
     zip: lists of axes that advance together, for example [["machines", "workloads"]].
     skip: combinations to leave out, for example [{"policy": "fifo", "machine": "smp4"}].
     only: if given, all combinations that match none of these filters are left out.
@@ -60,7 +63,8 @@ def sweep(
         "workloads": _names(workloads),
         "seeds": seeds if isinstance(seeds, int) else list(seeds),
     }
-    optional = {"kernels": kernels and list(kernels), "noise": noise and list(noise), "for": for_, "memory": memory}
+    optional = {"kernels": kernels and list(kernels), "noise": noise and list(noise)}
+    optional |= {"phase": phase, "for": for_, "memory": memory}
     axes |= {name: value for name, value in optional.items() if value is not None}
     axes["zip"] = [list(names) for names in zip]
     if set:

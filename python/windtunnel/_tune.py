@@ -154,7 +154,8 @@ class _Failed(Exception):
 class _Bench:
     """Runs settings, and computes their gains over the default settings."""
 
-    def __init__(self, policy: Argument, workloads: Sequence[Argument], for_ns: int | None, threads: int | None) -> None:
+    def __init__(self, policy: Argument, workloads: Sequence[Argument], for_ns: int | None, phase: str, threads: int | None) -> None:
+        self.phase = phase
         self.policy = policy
         self.workloads = workloads
         self.for_ns = for_ns
@@ -171,7 +172,7 @@ class _Bench:
 
         def pair(job: tuple[Argument, Argument, int]) -> tuple[Result, Result]:
             machine, load, seed = job
-            inputs: dict[str, Any] = {"machine": machine, "workload": load, "seed": seed, "for_": length}
+            inputs: dict[str, Any] = {"machine": machine, "workload": load, "seed": seed, "phase": self.phase, "for_": length}
             key = (os.fspath(machine), os.fspath(load), seed, length)
             if key not in self._defaults:
                 self._defaults[key] = run(self.policy, **inputs)
@@ -220,6 +221,7 @@ def tune(
     trials: int = 30,
     seeds: int = 4,
     for_: str | None = None,
+    phase: str = "random",
     held_out_machines: Sequence[Argument] = (),
     held_out_seeds: int = 8,
     validation_seeds: int = 8,
@@ -242,6 +244,7 @@ def tune(
     trials: number of settings to try. Every second trial ends after a short run with few seeds, and
         every second of the rest after a longer one (successive halving).
     seeds, for_: the seeds 1 to N, and the simulated time of the longest runs.
+    phase: with "random", the seed also determines the times of the ticks and of the tasks' starts.
     held_out_machines, held_out_seeds: machines and number of seeds that do not take part in the
         search. They measure the gain of the chosen settings at the end.
     validation_seeds: number of fresh seeds that validate the five best settings of the search. The
@@ -272,7 +275,7 @@ def tune(
     aims = Aims(objectives, goals, bounds, robust)
     metrics = aims.metrics
     space, defaults = _space(policy, params)
-    bench = _Bench(policy, workloads, None if for_ is None else _ns(for_), threads)
+    bench = _Bench(policy, workloads, None if for_ is None else _ns(for_), phase, threads)
     report = progress or (lambda text: None)
 
     backend = None
@@ -283,7 +286,7 @@ def tune(
     )
     definition = json.dumps(
         [os.fspath(policy), [*map(os.fspath, machines)], [*map(os.fspath, workloads)], space, list(objectives),
-         list(constraints), robust, seeds, for_, sampler, sampler_seed]
+         list(constraints), robust, seeds, for_, phase, sampler, sampler_seed]
     )  # fmt: skip
     if study.user_attrs.setdefault("definition", definition) != definition:
         raise ValueError(f"{storage}: the trials of this file are for other arguments of tune()")
@@ -580,6 +583,8 @@ def main(arguments: Sequence[str]) -> int:
     add("--trials", type=int, default=30)
     add("--seeds", type=int, default=4, help="number of seeds of the longest runs")
     add("--for", dest="for_", metavar="TIME", help="simulated time of the longest runs")
+    add("--phase", choices=["fixed", "random"], default="random",
+        help="whether the seed also determines the times of the ticks and of the tasks' starts")
     add("--held-out-machine", action="append", default=[], metavar="MACHINE", help="machine for the check at the end")
     add("--held-out-seeds", type=int, default=8, metavar="N")
     add("--validation-seeds", type=int, default=8, metavar="N", help="seeds that validate the best five settings")
@@ -593,7 +598,7 @@ def main(arguments: Sequence[str]) -> int:
         tuned = tune(
             args.policy, machines=args.machine, workloads=args.workload, params=_params(args.param),
             objectives=args.objective or ["score"], constraints=args.constraint, robust=args.robust,
-            trials=args.trials, seeds=args.seeds, for_=args.for_, held_out_machines=args.held_out_machine,
+            trials=args.trials, seeds=args.seeds, for_=args.for_, phase=args.phase, held_out_machines=args.held_out_machine,
             held_out_seeds=args.held_out_seeds, validation_seeds=args.validation_seeds, storage=args.storage, sampler=args.sampler, sampler_seed=args.sampler_seed,
             threads=args.threads, progress=lambda text: print(text, file=sys.stderr),
         )  # fmt: skip

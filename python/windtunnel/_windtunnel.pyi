@@ -38,6 +38,7 @@ def run(
     profile: str | os.PathLike[str] | None,
     kernel: str | None,
     noise: str | None,
+    phase: str,
     sanitize: bool,
     after_failure: bool,
     memory: str | None,

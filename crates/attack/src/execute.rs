@@ -5,9 +5,9 @@
 use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
-use kernel::Machine;
 use kernel::ext::{self, Exit, Kind};
 use kernel::load::{LoadError, attach, open_changed};
+use kernel::{Machine, Options};
 use machine::MachineSpec;
 use profile::Profile;
 use trace::{Hash, Record, Sink};
@@ -119,9 +119,13 @@ pub fn object(bytes: &[u8], mode: Mode, size: Size) -> (End, u64) {
 /// Lets `change` modify the linked code of a parsed object, and runs the object. Returns how the
 /// run ended, and the trace hash.
 pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut Image)) -> (End, u64) {
-    let mut m = Machine::new(MachineSpec::smp(size.cpus), workload(), 1).unwrap_or_else(|error| panic!("{error}"));
-    m.sanitizer = mode.checked;
-    m.set_memory_limit(MEMORY);
+    let options = Options {
+        sanitizer: mode.checked,
+        memory_limit: MEMORY,
+        ..Options::default()
+    };
+    let mut m =
+        Machine::new(MachineSpec::smp(size.cpus), workload(), options).unwrap_or_else(|error| panic!("{error}"));
     let profile = Profile::default();
     let (image, policy) = match open_changed(&m, object, &profile, mode.engine, change) {
         Ok(opened) => opened,

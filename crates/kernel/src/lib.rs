@@ -40,7 +40,7 @@ mod testbed;
 mod watch;
 
 pub use layout::release;
-pub use machine::{Ended, Machine};
+pub use machine::{Ended, Machine, Options};
 pub use policy::{kfuncs, load, target, user_space};
 pub use sched::cgroup::state as cgroup;
 pub use sched::class::state as class;

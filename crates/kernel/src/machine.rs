@@ -32,8 +32,8 @@ use crate::simulation::timeline::{LockId, LockStat, Locks};
 use crate::watch::state::check::Checks;
 use crate::watch::state::decision::Decisions;
 use crate::watch::state::violation::Invariants;
-use crate::watch::state::waiting::WaitingTask;
-use bpf::memory::Region;
+use crate::watch::state::waiting::{BlockedTask, WaitingTask};
+use bpf::memory::{DEFAULT_LIMIT, Region};
 use machine::MachineSpec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -47,15 +47,14 @@ pub(crate) const BATCH: usize = 128;
 /// A simulated machine with the workload that it executes and the policy that schedules it.
 pub struct Machine {
     pub spec: MachineSpec,
-    /// Linux release against which the policy is linked. It must be set before the policy is
-    /// loaded.
-    pub release: Release,
+    pub(crate) options: Options,
     pub workload: Workload,
     /// Programs of the workload's tasks. Several tasks can share one program.
     pub(crate) programs: Vec<Rc<[Op]>>,
-    pub seed: u64,
     /// Interval between two scheduler ticks, ns.
     pub(crate) tick_ns: u64,
+    /// Time from the last tick before the run to the start of the run, ns.
+    pub(crate) since_tick_ns: u64,
     /// Simulated time, ns since the run's start.
     pub now: u64,
     pub(crate) events: EventQueue,
@@ -112,13 +111,7 @@ pub struct Machine {
     pub invariants: Option<Box<Invariants>>,
     /// Log of scheduling decisions. Decisions are recorded only if `Decisions::on` is set.
     pub decisions: Decisions,
-    /// Whether the policy runs with the sanitizer (`bpf::sanitizer`, `--sanitize`), which enforces
-    /// the rules of the kernel's verifier at run time. It must be set before the policy is loaded.
-    pub sanitizer: bool,
-    /// Whether the run ends as soon as the policy ends. Otherwise the fair class schedules the
-    /// tasks afterwards.
-    pub stop_with_policy: bool,
-    /// Whether the policy has ended and [`Machine::stop_with_policy`] is set.
+    /// Whether the policy has ended and [`Options::stop_with_policy`] is set.
     pub(crate) stopped: bool,
     /// Tasks that waited for a CPU at the end of the run.
     pub waiting_at_end: Vec<WaitingTask>,
@@ -134,6 +127,50 @@ pub struct Machine {
     pub(crate) nr_events: u64,
 }
 
+/// Properties of a run that do not belong to the machine or the workload. A plain seed converts to
+/// options with this seed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub seed: u64,
+    /// Linux release against which policies are linked.
+    pub release: Release,
+    /// Whether policies run with the sanitizer (`bpf::sanitizer`, `--sanitize`), which enforces the
+    /// rules of the kernel's verifier at run time.
+    pub sanitizer: bool,
+    /// Whether the run ends as soon as the policy ends. Otherwise the fair class schedules the
+    /// tasks afterwards.
+    pub stop_with_policy: bool,
+    /// Time of the first tick, ns after the start of the run. It is shorter than the interval
+    /// between two ticks; a longer time is reduced by whole intervals. With 0, as by default, the
+    /// run starts at a tick.
+    pub first_tick_ns: u64,
+    /// Maximum amount of memory of the host that the run may use, in bytes. A policy that needs
+    /// more ends with an error. A task that needs more is not created.
+    pub memory_limit: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            seed: 1,
+            release: Release::default(),
+            sanitizer: false,
+            stop_with_policy: false,
+            first_tick_ns: 0,
+            memory_limit: DEFAULT_LIMIT,
+        }
+    }
+}
+
+impl From<u64> for Options {
+    fn from(seed: u64) -> Options {
+        Options {
+            seed,
+            ..Options::default()
+        }
+    }
+}
+
 /// Reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -141,11 +178,11 @@ pub enum Ended {
     Time,
     /// All tasks have exited.
     AllExited,
-    /// The policy ended and [`Machine::stop_with_policy`] was set.
+    /// The policy ended and [`Options::stop_with_policy`] was set.
     Policy,
-    /// All live tasks wait for each other, so no event can occur any more. Contains the pids of
-    /// these tasks.
-    Deadlock { waiting: Vec<u32> },
+    /// No task is runnable and no event is pending that could wake one, so the tasks that have not
+    /// exited wait forever.
+    Deadlock { blocked: Vec<BlockedTask> },
 }
 
 impl Machine {
@@ -155,7 +192,9 @@ impl Machine {
     /// # Errors
     /// Fails if the memory for the region cannot be reserved, if the workload starts too many
     /// tasks, or if it names a CPU that the machine does not have.
-    pub fn new(spec: MachineSpec, mut workload: Workload, seed: u64) -> Result<Machine, String> {
+    pub fn new(spec: MachineSpec, mut workload: Workload, options: impl Into<Options>) -> Result<Machine, String> {
+        let options = options.into();
+        let seed = options.seed;
         let nr_cpus = spec.topology.nr_cpus();
         let noise = Noise::new(&spec, &mut workload, seed);
         check_cpus(&spec, &workload)?;
@@ -166,6 +205,8 @@ impl Machine {
             region.lines_mut().set_sets(sets);
         }
         let region = Rc::new(region);
+        // The upper bound prevents an overflow when the used memory is added to the limit.
+        region.memory().set_limit(options.memory_limit.min(1 << 62));
         let tick_ns = 1_000_000_000 / u64::from(spec.hz);
         let layout = Layout::new(&region, &spec, &workload)?;
         region.lines().add_competitors(layout.hot_lines());
@@ -206,10 +247,10 @@ impl Machine {
                 .map(|program| program.ops.as_slice().into())
                 .collect(),
             spec,
-            release: Release::default(),
             workload,
-            seed,
             tick_ns,
+            since_tick_ns: (tick_ns - options.first_tick_ns % tick_ns) % tick_ns,
+            options,
             now: 0,
             events: EventQueue::new(nr_cpus),
             free_tasks: Vec::new(),
@@ -223,8 +264,6 @@ impl Machine {
             entry: Entry::default(),
             layout,
             region,
-            sanitizer: false,
-            stop_with_policy: false,
             stopped: false,
             waiting_at_end: Vec::new(),
             details: false,
@@ -255,15 +294,17 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Sets the maximum amount of memory of the host that the run may use, in bytes. The default is
-    /// 2 GiB. A policy that needs more ends with an error. A task that needs more is not created.
-    pub fn set_memory_limit(&self, bytes: u64) {
-        // The upper bound prevents an overflow when the used memory is added to the limit.
-        self.region.memory().set_limit(bytes.min(1 << 62));
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     pub fn tick_ns(&self) -> u64 {
         self.tick_ns
+    }
+
+    /// Returns the number of ticks since the start of the run. A tick at the start is not counted.
+    pub(crate) fn jiffies(&self) -> u64 {
+        (self.now + self.since_tick_ns) / self.tick_ns
     }
 
     /// Returns an iterator over all CPUs of the machine, including offline CPUs.

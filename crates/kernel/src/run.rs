@@ -4,7 +4,6 @@
 use crate::machine::*;
 use crate::policy::bpf_world;
 use crate::sched::state::rq::Entry;
-use crate::sched::state::task::State;
 use crate::sched::{deadline, ext, fair};
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
@@ -110,10 +109,10 @@ impl Machine {
         }
     }
 
-    /// Stops the run if [`Machine::stop_with_policy`] is set. Called when the policy has a reason
+    /// Stops the run if [`Options::stop_with_policy`] is set. Called when the policy has a reason
     /// to end, for example an error.
     pub(crate) fn policy_ended(&mut self) {
-        self.stopped = self.stop_with_policy;
+        self.stopped = self.options.stop_with_policy;
     }
 
     /// Passes the pending trace records to `sink`.
@@ -269,12 +268,8 @@ impl Machine {
         if self.nr_alive == self.noise.nr_tasks {
             return Ended::AllExited;
         }
-        let alive = self
-            .tasks
-            .iter()
-            .filter(|task| task.state() != State::Dead && !task.noise);
         Ended::Deadlock {
-            waiting: alive.map(|task| task.pid()).collect(),
+            blocked: self.blocked_tasks(),
         }
     }
 }

@@ -33,7 +33,7 @@ type Ran = (String, Py<PyDict>, Vec<String>, Option<Py<PyDict>>);
 /// # Errors
 /// `windtunnel.Error` if an input cannot be used. A failed policy is not an error.
 #[pyfunction]
-#[pyo3(signature = (policy, *, machine, workload, seed, settings, for_ns, profile, kernel, noise, sanitize, after_failure, memory, tables, trace))]
+#[pyo3(signature = (policy, *, machine, workload, seed, settings, for_ns, profile, kernel, noise, phase, sanitize, after_failure, memory, tables, trace))]
 #[expect(
     clippy::too_many_arguments,
     reason = "they are the keyword arguments of the Python function"
@@ -49,6 +49,7 @@ pub fn run(
     profile: Option<PathBuf>,
     kernel: Option<&str>,
     noise: Option<&str>,
+    phase: &str,
     sanitize: bool,
     after_failure: bool,
     memory: Option<&str>,
@@ -69,6 +70,7 @@ pub fn run(
             machine,
             workload: workload::load(workload, &paths(&search::folders("workloads")))?,
             seed,
+            phase: phase.parse().map_err(Error::new)?,
             for_ns: for_ns.map(duration::parse_some).transpose().map_err(Error::new)?,
             kernel: kernel.map_or(Ok(Release::default()), |release| {
                 release

@@ -27,8 +27,8 @@
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;
 use crate::result::{
-    self, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult, LockResult, LostTasks,
-    Migrations, NoiseResult, Percentiles, Status, TaskResult, Throughput,
+    self, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult, LockResult,
+    LostTasks, Migrations, NoiseResult, Percentiles, Status, TaskResult, Throughput,
 };
 use crate::score::Better;
 use crate::summary::Ended;
@@ -103,6 +103,9 @@ figures! {
         /// the best.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub lost_tasks: Option<LostTasks>,
+        /// Tasks of the deadlock in which the workload ended, and what they wait for.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub deadlock: Vec<Blocked>,
         /// Whether the user stopped the run at `simulated_ns`. The figures then cover only the time
         /// until then and are not the workload's final result.
         #[serde(skip_serializing_if = "std::ops::Not::not")]

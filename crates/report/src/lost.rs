@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Detects tasks that a policy has probably lost. A lost task still waits for a CPU when the run
-//! ends. Its wait is much longer than every wait after which a task got a CPU.
+//! ends. Its wait is much longer than every wait after which a task got a CPU, and it is either
+//! very long, or CPUs that could run a waiting task were idle during much of it.
 
 use crate::result::{LostTasks, Waiting};
 
-/// Waits up to this length are never suspicious. This is also the default limit of `windtunnel
-/// invariants --starvation`.
+/// Waits up to this length are not suspicious if no CPU was idle meanwhile. This is also the
+/// default limit of `windtunnel invariants --starvation`.
 pub const BOUND_NS: u64 = 500_000_000;
+/// CPUs that are idle for this time or less while a task waits are not suspicious. A policy may
+/// need a timer or an IPI to bring the task there.
+const IDLE_BOUND_NS: u64 = 1_000_000;
 /// On a loaded machine, every task has to wait long. A wait is therefore suspicious only if it is
 /// longer than this number times the longest wait that ended.
 const BEYOND_LONGEST: u64 = 2;
@@ -14,15 +18,21 @@ const BEYOND_LONGEST: u64 = 2;
 /// Returns the waiting tasks that are probably lost. `longest_ended_ns` is the longest wait after
 /// which a task got a CPU.
 pub fn lost_tasks(waiting: &[Waiting], end_ns: u64, longest_ended_ns: u64) -> Option<LostTasks> {
-    let bound = BOUND_NS.max(longest_ended_ns.saturating_mul(BEYOND_LONGEST));
-    let waited = |task: &&Waiting| end_ns.saturating_sub(task.since_ns);
-    let lost: Vec<&Waiting> = waiting.iter().filter(|task| waited(task) > bound).collect();
+    let waited = |task: &Waiting| end_ns.saturating_sub(task.since_ns);
+    let is_lost = |task: &&Waiting| {
+        let waited = waited(task);
+        let beside_idle = task.idle_ns > IDLE_BOUND_NS && task.idle_ns > waited / 2;
+        waited > longest_ended_ns.saturating_mul(BEYOND_LONGEST) && (waited > BOUND_NS || beside_idle)
+    };
+    let lost: Vec<&Waiting> = waiting.iter().filter(is_lost).collect();
     let longest = lost.iter().min_by_key(|task| task.since_ns)?;
     Some(LostTasks {
         count: lost.len() as u64,
+        never_ran: lost.iter().filter(|task| !task.has_run).count() as u64,
         longest_ns: waited(longest),
         pid: longest.pid,
         comm: longest.comm.clone(),
+        idle_ns: longest.idle_ns,
         kept: longest.kept.clone(),
     })
 }
@@ -37,6 +47,8 @@ mod tests {
         Waiting {
             pid,
             since_ns,
+            has_run: true,
+            idle_ns: 0,
             comm: "task".to_owned(),
             kept: "on DSQ 0x1".to_owned(),
         }
@@ -56,5 +68,30 @@ mod tests {
         assert_eq!(lost_tasks(&tasks, 3000 * MS, 2000 * MS), None);
         assert!(lost_tasks(&tasks, 3000 * MS, 1000 * MS).is_some());
         assert_eq!(lost_tasks(&tasks, 400 * MS, 0), None);
+    }
+
+    #[test]
+    fn in_a_short_run_a_task_is_lost_if_cpus_idle_meanwhile() {
+        let stuck = |idle_ns| Waiting {
+            has_run: false,
+            idle_ns,
+            ..waiting(7, 20 * MS)
+        };
+        let lost = lost_tasks(&[stuck(60 * MS), waiting(8, 10 * MS)], 100 * MS, 0).expect("a task is lost");
+        assert_eq!((lost.count, lost.never_ran, lost.pid), (1, 1, 7));
+        assert_eq!(
+            lost.sentence(),
+            "1 task waited for a CPU when the run ended and never ran; task[7] waited for 80.0 ms, on DSQ 0x1, \
+             while CPUs that could run waiting tasks were idle for 60.0 ms in total"
+        );
+        // The CPUs were busy for most of the wait, or tasks that ran have waited as long.
+        assert_eq!(lost_tasks(&[stuck(30 * MS)], 100 * MS, 0), None);
+        assert_eq!(lost_tasks(&[stuck(60 * MS)], 100 * MS, 40 * MS), None);
+        // A policy may need a millisecond to bring a task to an idle CPU.
+        let brief = Waiting {
+            since_ns: 99 * MS,
+            ..stuck(MS)
+        };
+        assert_eq!(lost_tasks(&[brief], 100 * MS, 0), None);
     }
 }

@@ -33,6 +33,8 @@ pub struct Run {
     pub failed_forks: u64,
     /// Tasks that waited for a CPU when the run ended. The task that waited longest is the first.
     pub waiting: Vec<Waiting>,
+    /// Tasks that had not exited when the run ended in a deadlock. Empty if it did not.
+    pub deadlock: Vec<Blocked>,
     /// Name of the workload's operations in the plural, for example `requests` or `loops`.
     pub unit: String,
     /// The kind of score that the workload has.
@@ -127,6 +129,9 @@ pub enum Status {
     Ejected,
     /// The policy could not be loaded. There was no run, so there are no figures.
     Refused,
+    /// The workload ended in a deadlock: the tasks that had not exited waited for each other, so
+    /// nothing could happen any more. The figures cover only the time until then.
+    Deadlock,
 }
 
 /// A task that waited for a CPU when the run ended.
@@ -136,20 +141,41 @@ pub struct Waiting {
     pub comm: String,
     /// Time in ns since the start of the run at which the wait began.
     pub since_ns: u64,
+    /// Whether the task has run since it was created.
+    pub has_run: bool,
+    /// Sum of the times during which an idle CPU could have run a waiting task since the wait
+    /// began, over all CPUs, ns.
+    pub idle_ns: u64,
     /// Description of the queue that contains the task, or an empty text if it is unknown.
     pub kept: String,
 }
 
-/// Tasks that have waited suspiciously long at the end of the run. The policy has probably lost
-/// them.
+/// A task of a workload that can make no progress any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    pub pid: u32,
+    pub comm: String,
+    /// What the task waits for, for example `mutex m, which b[2] holds`.
+    pub waits_for: String,
+}
+
+/// Tasks that have waited suspiciously long at the end of the run, or beside an idle CPU. The
+/// policy has probably lost them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostTasks {
     pub count: u64,
-    /// Length of the longest wait in ns. The next three fields describe the task that waited so
+    /// Number of these tasks that have never run.
+    #[serde(default)]
+    pub never_ran: u64,
+    /// Length of the longest wait in ns. The next four fields describe the task that waited so
     /// long.
     pub longest_ns: u64,
     pub pid: u32,
     pub comm: String,
+    /// Sum of the times during which an idle CPU could have run a waiting task since the wait
+    /// began, over all CPUs, ns.
+    #[serde(default)]
+    pub idle_ns: u64,
     /// Description of the queue that contains the task.
     pub kept: String,
 }
@@ -289,7 +315,8 @@ impl RunResult {
     /// Maximum number of tasks and of locks in a result.
     pub const TASKS: usize = 32;
 
-    /// Returns whether the policy was refused or ended before the run did.
+    /// Returns whether the policy was refused or ended before the run did, or the workload ended in
+    /// a deadlock.
     pub fn failed(&self) -> bool {
         self.status != Status::Ran
     }
@@ -301,11 +328,12 @@ impl RunResult {
         !self.failed() && !self.interrupted && self.lost_tasks.is_none() && self.failed_forks == 0
     }
 
-    /// Returns a short text about how a failed policy ended: `refused`, `failed at 1.20 s`, or
-    /// `ended at 1.20 s` if the policy exited on its own.
+    /// Returns a short text about how a failed run ended: `refused`, `failed at 1.20 s`, `ended at
+    /// 1.20 s` if the policy exited on its own, or `deadlock at 1.20 s`.
     pub fn fate(&self) -> Option<String> {
         match (self.status, &self.exit) {
             (Status::Ran, _) => None,
+            (Status::Deadlock, _) => Some(format!("deadlock at {}", units::time(self.simulated_ns).trim())),
             (Status::Refused, _) | (Status::Ejected, None) => Some("refused".to_owned()),
             (Status::Ejected, Some(exit)) => {
                 let verb = match exit.kind.starts_with("SCX_EXIT_ERROR") {
@@ -317,9 +345,17 @@ impl RunResult {
         }
     }
 
-    /// Returns how and why a failed policy ended, for example `refused: ops.name is empty (-22)`.
+    /// Returns how and why a failed run ended, for example `refused: ops.name is empty (-22)`.
     pub fn failure(&self) -> Option<String> {
-        let (fate, exit) = (self.fate()?, self.exit.as_ref()?);
+        let fate = self.fate()?;
+        if self.status == Status::Deadlock {
+            return Some(format!(
+                "ended at {} in a deadlock: {}",
+                units::time(self.simulated_ns).trim(),
+                blocked_sentence(&self.deadlock)
+            ));
+        }
+        let exit = self.exit.as_ref()?;
         Some(match exit.reason == fate {
             true => format!("{fate}: {}", exit.message),
             false => format!("{fate}: {}", exit.sentence()),
@@ -342,6 +378,22 @@ impl RunResult {
     }
 }
 
+/// Largest number of tasks that a sentence about a deadlock names.
+const BLOCKED_NAMED: usize = 4;
+
+/// Returns a sentence about the tasks of a deadlock, for example `a[1] waits for a resume of b;
+/// b[2] waits for mutex m, which a[1] holds`.
+fn blocked_sentence(blocked: &[Blocked]) -> String {
+    let named = blocked.iter().take(BLOCKED_NAMED);
+    let named = named.map(|task| format!("{}[{}] waits for {}", task.comm, task.pid, task.waits_for));
+    let left_out = match blocked.len().saturating_sub(BLOCKED_NAMED) {
+        0 => None,
+        1 => Some("and 1 more task waits".to_owned()),
+        n => Some(format!("and {n} more tasks wait")),
+    };
+    named.chain(left_out).collect::<Vec<_>>().join("; ")
+}
+
 impl LostTasks {
     /// Returns a sentence about the lost tasks, without the policy's name.
     pub fn sentence(&self) -> String {
@@ -349,12 +401,25 @@ impl LostTasks {
             1 => "1 task waited".to_owned(),
             n => format!("{n} tasks waited"),
         };
+        let never_ran = match self.never_ran {
+            0 => String::new(),
+            n if n == self.count => " and never ran".to_owned(),
+            1 => " and 1 of them never ran".to_owned(),
+            n => format!(" and {n} of them never ran"),
+        };
+        let idle = match self.idle_ns {
+            0 => String::new(),
+            ns => format!(
+                ", while CPUs that could run waiting tasks were idle for {} in total",
+                units::time(ns).trim()
+            ),
+        };
         let queue = match self.kept.as_str() {
             "" => String::new(),
             kept => format!(", {kept}"),
         };
         format!(
-            "{tasks} for a CPU when the run ended, {}[{}] for {}{queue}",
+            "{tasks} for a CPU when the run ended{never_ran}; {}[{}] waited for {}{queue}{idle}",
             self.comm,
             self.pid,
             units::time(self.longest_ns).trim()

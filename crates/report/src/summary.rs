@@ -337,8 +337,9 @@ impl Summary {
             // If the policy ended early, waiting tasks do not prove that it lost them.
             lost_tasks: match run.status {
                 Status::Ran => lost_tasks(&run.waiting, end, self.longest_wait_ns),
-                Status::Ejected | Status::Refused => None,
+                Status::Ejected | Status::Refused | Status::Deadlock => None,
             },
+            deadlock: run.deadlock,
             exit: run.exit,
             ..figures
         }

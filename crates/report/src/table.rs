@@ -81,7 +81,7 @@ impl Column {
         match result.status {
             Status::Refused => None,
             Status::Ejected if result.simulated_ns == 0 => None,
-            Status::Ran | Status::Ejected => (self.value)(result),
+            Status::Ran | Status::Ejected | Status::Deadlock => (self.value)(result),
         }
     }
 
@@ -179,6 +179,11 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
         }
         for note in &exit.notes {
             out += &format!("    {}\n", escape::text(note));
+        }
+    }
+    for (result, failure) in results.iter().filter_map(|r| Some((r, r.failure()?))) {
+        if result.status == Status::Deadlock {
+            out += &format!("{} {}\n", escape::line(&result.policy), escape::text(&failure));
         }
     }
     for (result, lost) in results.iter().filter_map(|r| Some((r, r.lost_tasks.as_ref()?))) {

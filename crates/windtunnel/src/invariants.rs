@@ -159,13 +159,16 @@ fn format_time(ns: u64) -> String {
 }
 
 /// Returns in words whether an invariant holds. If the policy failed, nothing is known about the
-/// time after the failure.
-fn verdict(violations: u64, result: &RunResult) -> String {
-    match (violations, result.status, &result.exit) {
-        (1.., ..) => "BROKEN".to_owned(),
-        (0, Status::Ran, _) => "holds".to_owned(),
-        (0, Status::Ejected, Some(exit)) => format!("holds up to {}", format_time(exit.at_ns)),
-        (0, ..) => "not known".to_owned(),
+/// time after the failure. If the run is not longer than the bound, no wait in it can violate the
+/// invariant.
+fn verdict(checked: &CheckedInvariant, result: &RunResult) -> String {
+    let ended = result.exit.as_ref().map_or(result.simulated_ns, |exit| exit.at_ns);
+    match (checked.tally.count, result.status) {
+        (1.., _) => "BROKEN".to_owned(),
+        (0, Status::Refused) => "not known".to_owned(),
+        (0, _) if checked.bound_ns.is_some_and(|bound| bound >= ended) => "not tested".to_owned(),
+        (0, Status::Ran) => "holds".to_owned(),
+        (0, Status::Ejected | Status::Deadlock) => format!("holds up to {}", format_time(ended)),
     }
 }
 
@@ -185,8 +188,8 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
         let at =
             |violation: Option<&Violation>, text: fn(&Violation) -> String| violation.map(text).unwrap_or_default();
         let verdict = match tally.count {
-            0 => Text::from(verdict(0, &report.result)),
-            count => Text::new(&verdict(count, &report.result), Mark::Failed),
+            0 => Text::from(verdict(checked, &report.result)),
+            _ => Text::new(&verdict(checked, &report.result), Mark::Failed),
         };
         grid.row([
             checked.name.into(),
@@ -220,6 +223,9 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
                 command(illustration.from, illustration.to)
             );
         }
+    }
+    if let Some(lost) = &r.lost_tasks {
+        let _ = writeln!(rest, "{} lost tasks: {}", names[0], lost.sentence());
     }
     if r.interrupted {
         let _ = writeln!(
@@ -290,7 +296,7 @@ pub fn json(report: &Report, command: &dyn Fn(u64, u64) -> String) -> Value {
             "invariant": checked.name,
             "about": checked.about,
             "bound_ns": checked.bound_ns,
-            "verdict": verdict(checked.tally.count, &report.result),
+            "verdict": verdict(checked, &report.result),
             "violations": checked.tally.count,
             "first": checked.tally.first.as_ref().map(violation),
             "longest": checked.tally.worst.as_ref().map(violation),

@@ -10,10 +10,10 @@ use crate::profiles;
 use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::{Object, Variable};
-use kernel::Machine;
 use kernel::ext::Exit;
 use kernel::load::LoadError;
 use kernel::release::Release;
+use kernel::{Machine, Options};
 use profile::{Profile, Properties};
 use std::fmt::Write;
 use std::path::Path;
@@ -205,8 +205,11 @@ pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
         return Ok(Vec::new());
     };
     let spec = machine::load("numa32", &[])?;
-    let mut machine = Machine::new(spec, workload::Workload::default(), 1).map_err(Error::new)?;
-    machine.release = release;
+    let options = Options {
+        release,
+        ..Options::default()
+    };
+    let machine = Machine::new(spec, workload::Workload::default(), options).map_err(Error::new)?;
     let mut object = read(path)?;
     let profile = profiles::find(name)?;
     profile

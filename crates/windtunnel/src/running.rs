@@ -13,9 +13,9 @@ use kernel::ext::ops::NAMES;
 use kernel::ext::{EnableState, Exit, Kind};
 use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
-use kernel::{Ended, Machine};
+use kernel::{Ended, Machine, Options};
 use profile::{Profile, Properties};
-use report::{CallbackResult, CheckedResult, ExitRecord, LockResult, Run, RunResult, Status};
+use report::{Blocked, CallbackResult, CheckedResult, ExitRecord, LockResult, Run, RunResult, Status};
 use std::path::Path;
 use std::time::Instant;
 use trace::{Sink, Tee};
@@ -56,9 +56,16 @@ impl Scenario {
     /// The errors of [`Scenario::run`].
     pub fn start(&self) -> Result<Running<'_>, Error> {
         let started = Instant::now();
-        let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;
-        machine.release = self.kernel;
-        machine.set_memory_limit(self.memory);
+        let (workload, first_tick_ns) = self.phased();
+        let options = Options {
+            seed: self.seed,
+            first_tick_ns,
+            release: self.kernel,
+            sanitizer: self.sanitizer,
+            stop_with_policy: !self.after_failure,
+            memory_limit: self.memory,
+        };
+        let mut machine = Machine::new(self.machine.clone(), workload, options).map_err(Error::new)?;
         for &(at, cpu, online) in &self.hotplug {
             if cpu >= machine.nr_cpus() {
                 return Err(Error::new(format!(
@@ -68,8 +75,6 @@ impl Scenario {
             }
             machine.plan_hotplug(at, cpu, online);
         }
-        machine.sanitizer = self.sanitizer;
-        machine.stop_with_policy = !self.after_failure;
         let mut sinks = Sinks::new(self, &machine)?;
         let mut at = 0;
         let mut ended = None;
@@ -171,7 +176,9 @@ impl Running<'_> {
     pub fn failure(&self) -> Option<String> {
         let result = RunResult {
             status: self.status(),
+            simulated_ns: self.machine.now,
             exit: self.exit().map(exit_record),
+            deadlock: self.deadlock(),
             ..RunResult::default()
         };
         result.failure()
@@ -250,11 +257,26 @@ impl Running<'_> {
     }
 
     fn status(&self) -> Status {
-        match (&self.refused, &self.machine.ext.exit) {
-            (Some(_), _) => Status::Refused,
-            (None, Some(_)) => Status::Ejected,
-            (None, None) => Status::Ran,
+        match (&self.refused, &self.machine.ext.exit, &self.ended) {
+            (Some(_), _, _) => Status::Refused,
+            (None, Some(_), _) => Status::Ejected,
+            (None, None, Some(Ended::Deadlock { .. })) => Status::Deadlock,
+            (None, None, _) => Status::Ran,
         }
+    }
+
+    /// Returns the tasks of the deadlock in which the run ended.
+    fn deadlock(&self) -> Vec<Blocked> {
+        let blocked = match &self.ended {
+            Some(Ended::Deadlock { blocked }) => blocked.as_slice(),
+            _ => &[],
+        };
+        let blocked = blocked.iter().map(|task| Blocked {
+            pid: task.pid,
+            comm: task.comm.clone(),
+            waits_for: task.waits_for.clone(),
+        });
+        blocked.collect()
     }
 
     /// Returns a warning if the policy was loaded but never scheduled a task.
@@ -279,10 +301,6 @@ impl Running<'_> {
     pub fn outcome(mut self) -> Result<Outcome, Error> {
         let (machine, scenario) = (&self.machine, self.scenario);
         let completed = self.ended == Some(Ended::AllExited);
-        let deadlock = match self.ended {
-            Some(Ended::Deadlock { ref waiting }) => waiting.clone(),
-            _ => Vec::new(),
-        };
         let run = Run {
             policy: scenario.policy.name().to_owned(),
             machine: scenario.machine.name.clone(),
@@ -305,6 +323,7 @@ impl Running<'_> {
             exit: self.exit().map(exit_record),
             failed_forks: machine.failed_forks.len() as u64,
             waiting: machine.waiting_at_end.iter().map(waiting).collect(),
+            deadlock: self.deadlock(),
             unit: scenario.workload.unit.clone(),
             score: scenario.workload.score,
             completed,
@@ -341,7 +360,7 @@ impl Running<'_> {
             ));
         }
         let checked = machine.ext.last_vm().and_then(|vm| vm.check_counts());
-        let mut outcome = self.sinks.finish(run, self.warnings, deadlock)?;
+        let mut outcome = self.sinks.finish(run, self.warnings)?;
         outcome.result.checked = checked.map(|checked| CheckedResult {
             accesses: checked.accesses,
             calls: checked.calls,
@@ -356,6 +375,8 @@ fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
         pid: task.pid,
         comm: task.comm.clone(),
         since_ns: task.since_ns,
+        has_run: task.has_run,
+        idle_ns: task.idle_ns,
         kept: task.kept.clone().unwrap_or_default(),
     }
 }

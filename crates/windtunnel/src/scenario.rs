@@ -8,13 +8,16 @@ use crate::interrupt;
 use crate::policy::Policy;
 use crate::traced;
 use bpf::link::Image;
+use clap::ValueEnum;
 use kernel::Machine;
 use kernel::ext::ops::NAMES;
 use kernel::release::Release;
+use kernel::rng::Rng;
 use machine::MachineSpec;
 use report::{Run, RunResult, Summary};
 use std::io::BufWriter;
 use std::path::PathBuf;
+use std::str::FromStr;
 use trace::{Draw, DrawOptions, Hash, Header, Record, Sink, Tee, Writer};
 use workload::Workload;
 
@@ -25,6 +28,39 @@ pub const DEFAULT_NS: u64 = 1_000_000_000;
 const PIECES: u64 = 200;
 /// Maximum simulated time of a step, in ns. It is short so that the run ends soon after Ctrl-C.
 pub(crate) const PIECE_MAX_NS: u64 = 5_000_000;
+
+/// Longest delay of a task's start with [`Phase::Random`], ns.
+const MAX_START_DELAY_NS: u64 = 100_000;
+
+/// Whether the seed also determines what no real run controls: the times of the ticks and of the
+/// tasks' starts. If these times are the same for all seeds, tasks that start together stay exactly
+/// in step, and the results of a workload without random numbers do not differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
+pub enum Phase {
+    /// The run starts at a tick, and tasks start at the times that the workload defines
+    #[default]
+    Fixed,
+    /// The seed determines when the first tick occurs, and delays the start of each task by up to
+    /// 100 us. Starts in a recording are not delayed
+    Random,
+}
+
+impl Phase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Fixed => "fixed",
+            Phase::Random => "random",
+        }
+    }
+}
+
+impl FromStr for Phase {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Phase, String> {
+        <Phase as ValueEnum>::from_str(text, false).map_err(|_| format!("phase {text}: expected fixed or random"))
+    }
+}
 
 /// Everything that one run depends on.
 #[derive(Clone, Debug)]
@@ -42,6 +78,7 @@ pub struct Scenario {
     pub machine: MachineSpec,
     pub workload: Workload,
     pub seed: u64,
+    pub phase: Phase,
     /// Simulated time in ns. `None` means the length that the workload defines.
     pub for_ns: Option<u64>,
     /// Linux release for which the policy is loaded. It determines which functions, callbacks and
@@ -68,9 +105,6 @@ pub struct Outcome {
     pub drawing: Option<String>,
     /// Warnings of the loader and the machine, for example about functions that are not modelled.
     pub warnings: Vec<String>,
-    /// Pids of the tasks that had not exited, if the run ended because all of them wait for each
-    /// other.
-    pub deadlock: Vec<u32>,
     /// The error, if the trace file could not be written. The result is valid nevertheless.
     pub unwritten: Option<Error>,
 }
@@ -127,6 +161,7 @@ impl Scenario {
             machine,
             workload,
             seed: 1,
+            phase: Phase::Fixed,
             for_ns: None,
             kernel: Release::default(),
             after_failure: false,
@@ -184,6 +219,25 @@ impl Scenario {
         running.outcome()
     }
 
+    /// Returns the workload and the time of the first tick in ns, which both depend on
+    /// [`Scenario::phase`].
+    pub(crate) fn phased(&self) -> (Workload, u64) {
+        let mut workload = self.workload.clone();
+        if self.phase == Phase::Fixed {
+            return (workload, 0);
+        }
+        // These random numbers are drawn apart from those of the run, so that a run with random
+        // phase draws the same random numbers as a run with fixed phase.
+        let mut rng = Rng::new(!self.seed);
+        let first_tick_ns = rng.below(1_000_000_000 / u64::from(self.machine.hz));
+        if !workload.is_replay {
+            for task in workload.tasks.iter_mut().filter(|task| task.spawn) {
+                task.start_ns += rng.below(MAX_START_DELAY_NS);
+            }
+        }
+        (workload, first_tick_ns)
+    }
+
     /// Returns the header of this run's trace.
     pub fn header(&self) -> Header {
         Header {
@@ -236,7 +290,7 @@ impl Sinks {
         self.writer = None;
     }
 
-    pub(crate) fn finish(self, run: Run, warnings: Vec<String>, deadlock: Vec<u32>) -> Result<Outcome, Error> {
+    pub(crate) fn finish(self, run: Run, warnings: Vec<String>) -> Result<Outcome, Error> {
         let drawing = self.draw.map(|draw| draw.finish(run.simulated_ns));
         let result = self.summary.result(run);
         let mut unwritten = None;
@@ -255,7 +309,6 @@ impl Sinks {
             result,
             drawing,
             warnings,
-            deadlock,
             unwritten,
         })
     }

@@ -371,4 +371,7 @@ pub struct Workload {
     pub score: Score,
     /// Simulated time of a run; `None` means until all tasks have exited.
     pub duration_ns: Option<u64>,
+    /// Whether the workload replays a recording. The times at which its tasks start are then
+    /// measured.
+    pub is_replay: bool,
 }

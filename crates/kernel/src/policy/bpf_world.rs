@@ -41,7 +41,7 @@ impl World for Machine {
     /// time for all of them.
     fn coarse_ns(&self) -> u64 {
         let now = World::now_ns(self);
-        now - now % self.tick_ns()
+        now.saturating_sub((now + self.since_tick_ns) % self.tick_ns())
     }
 
     fn jiffies(&self) -> u64 {

@@ -185,7 +185,7 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
         return Err(no_scheduler(m, image, named));
     };
     check_license(image).map_err(refused)?;
-    refuse_absent(image, table, m.release).map_err(refused)?;
+    refuse_absent(image, table, m.options.release).map_err(refused)?;
     let cid = table.type_name == "sched_ext_ops_cid";
     let mut ops = OpsTable::default();
     for (member, &function) in &table.programs {
@@ -194,7 +194,7 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
         } else {
             Op::by_name(member)
         };
-        let op = op.ok_or_else(|| refused(format!("Linux {} has no ops.{member}", m.release)))?;
+        let op = op.ok_or_else(|| refused(format!("Linux {} has no ops.{member}", m.options.release)))?;
         ops.set(op, function);
     }
     if cid && let Some(kfunc) = kfuncs::by_cpu(&image.code.kfuncs) {
@@ -210,13 +210,13 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
     ops.dispatch_max_batch = table.u64("dispatch_max_batch") as u32;
     ops.set_name(&table.text("name"));
     set_members(m, image, profile, cid, &mut ops)?;
-    check_members(&ops, m.release).map_err(refused)?;
+    check_members(&ops, m.options.release).map_err(refused)?;
     nullable::check(&image.code, &ops).map_err(refused)?;
     let maps = image.maps.iter().map(|def| Map::create(def, &m.region, m.nr_cpus()));
     let maps: Vec<Map> = maps.collect::<Result<_, String>>().map_err(refused)?;
     let funcs = kfuncs::table(&m.spec.costs);
     let (code, types, region) = (image.code.clone(), image.types.clone(), m.region.clone());
-    let vm = match m.sanitizer {
+    let vm = match m.options.sanitizer {
         true => Vm::with_sanitizer(code, maps, types, &funcs, region, engine, sanitizer::rules(m, image)),
         false => Vm::new(code, maps, types, &funcs, region, engine),
     }
@@ -227,7 +227,7 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
 /// Applies the changes to struct sched_ext_ops that the profile contains: sets members and removes
 /// callbacks.
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
-    let facts = Properties::new(&m.spec, &m.release).with_types(&image.btf);
+    let facts = Properties::new(&m.spec, &m.options.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
     // Values in the object's table of callbacks. Expressions in the profile can use them by these
     // names.
@@ -262,7 +262,7 @@ fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &m
 /// from programs of other subsystems. In this case, returns the kernel's error for these calls
 /// (scx_kfunc_context_filter()), because the kernel checks the calls first.
 fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
-    let release = m.release;
+    let release = m.options.release;
     let absent = |ops: &&StructOps| !release.has_type(&ops.type_name) && (named.is_empty() || ops.map_name == named);
     if let Some(ops) = image.struct_ops.iter().find(absent) {
         return LoadError::refused(
@@ -420,8 +420,8 @@ fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), Strin
 /// the inner maps that the profile names.
 fn link_object(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();
-    set_enum_constants(&mut object, m.release)?;
-    let target = target(&m.spec, &m.layout, m.release);
+    set_enum_constants(&mut object, m.options.release)?;
+    let target = target(&m.spec, &m.layout, m.options.release);
     let refused = |error: bpf::object::error::Error| {
         LoadError::Refused(Exit::refusal(file_stem(&object.file), error.to_string(), m.now))
     };

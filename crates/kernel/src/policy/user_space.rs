@@ -54,7 +54,7 @@ pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result
 /// If no policy is loaded, if an argument has no value, or if the program faults.
 pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
     let spec = m.spec.clone();
-    let mut context = run.context(Properties::new(&spec, &m.release))?;
+    let mut context = run.context(Properties::new(&spec, &m.options.release))?;
     if !m.ext.has_policy() {
         return Err("no policy is loaded".into());
     }
@@ -70,7 +70,7 @@ pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32,
 
 /// Sets the map entries that the profile lists.
 fn set_entries(m: &Machine, image: &Image, profile: &Profile) -> Result<(), String> {
-    let facts = Properties::new(&m.spec, &m.release).with_types(&image.btf);
+    let facts = Properties::new(&m.spec, &m.options.release).with_types(&image.btf);
     let names = profile.names(facts)?;
     let facts = facts.with_results(&names);
     for setting in &profile.map {
@@ -128,7 +128,7 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
 /// policy.
 fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) -> Result<(), String> {
     let spec = m.spec.clone();
-    let release = m.release;
+    let release = m.options.release;
     let facts = Properties::new(&spec, &release).with_types(&image.btf);
     let names = profile.names(facts)?;
     for run in profile.run.iter().filter(|run| run.after == after) {

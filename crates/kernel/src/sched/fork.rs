@@ -160,6 +160,7 @@ impl Machine {
             process,
             moving_from: None,
             waiting_since: self.now,
+            idle_before_wait: 0,
             last_wakee: IDLE,
             wakee_flips: 0,
             wakee_flip_decay: 0,

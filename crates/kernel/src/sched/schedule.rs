@@ -359,7 +359,8 @@ impl Machine {
             true => period / 2 * u64::from(cpu) / u64::from(self.nr_cpus()),
             false => 0,
         };
-        (self.now.saturating_sub(skew) / period + 1) * period + skew
+        let since_tick = self.now + self.since_tick_ns;
+        (since_tick.saturating_sub(skew) / period + 1) * period + skew - self.since_tick_ns
     }
 
     /// Returns the class of the task that `cpu` runs. This is [`Class::Idle`] if the CPU is idle.

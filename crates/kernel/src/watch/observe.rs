@@ -19,6 +19,7 @@ impl Machine {
         match transition {
             Transition::Queued { task } => {
                 self.checks.queued(now, self.tasks[task].affinity);
+                self.tasks[task].idle_before_wait = self.checks.idle_while_waiting_ns;
                 self.watch_queued(task);
             }
             Transition::Dequeued { task } => self.checks.dequeued(now, self.tasks[task].affinity),
@@ -63,6 +64,9 @@ impl Machine {
         let prev_waits = (prev != IDLE && self.is_waiting(prev)).then(|| group(prev));
         let next_group = (next != IDLE).then(|| group(next));
         self.checks.switched(self.now, cpu, prev_waits, next_group);
+        if prev_waits.is_some() {
+            self.tasks[prev].idle_before_wait = self.checks.idle_while_waiting_ns;
+        }
         self.watch_switch(cpu, prev, next);
         let (prev, next_pid) = (self.pid_of(prev), self.pid_of(next));
         self.trace(

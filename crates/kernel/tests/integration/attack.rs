@@ -16,8 +16,7 @@ use profile::Profile;
 fn attack(variant: &str, engine: Engine, checked: bool) -> (Vec<String>, String) {
     let object = Object::open(&policies::compile("attack", &[variant])).expect("a BPF object");
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
-    let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.sanitizer = checked;
+    let mut m = Machine::new(costly(2), tasks.workload, sanitizer(checked)).expect("a machine");
     match load(&mut m, &object, &Profile::default(), engine) {
         Ok(image) => (image.warnings, String::new()),
         Err(LoadError::Input(message)) => panic!("{message}"),

@@ -4,7 +4,7 @@
 
 use crate::policies::Run;
 use crate::support::*;
-use kernel::Machine;
+use kernel::{Machine, Options};
 use trace::{Event, Record};
 use workload::{Action, Cgroup, Disturbance, Op, Policy};
 
@@ -12,6 +12,10 @@ use workload::{Action, Cgroup, Disturbance, Op, Policy};
 /// and their cgroup ids are 2 and 3. `actions` contains the changes of cgroups, each with its time
 /// in ms.
 fn machine(cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
+    machine_with(Options::default(), cpus, tasks, actions)
+}
+
+fn machine_with(options: Options, cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
     let mut workload = tasks.workload;
     workload.cgroups = ["/", "/a", "/a/b"]
         .map(|path| Cgroup {
@@ -25,7 +29,7 @@ fn machine(cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
     };
     workload.disturbances = actions.iter().map(disturbance).collect();
     workload.check().expect("a valid workload");
-    Machine::new(free(cpus), workload, 1).expect("a machine")
+    Machine::new(free(cpus), workload, options).expect("a machine")
 }
 
 /// Returns one process with three threads.
@@ -312,8 +316,7 @@ fn a_policy_can_read_cpusets() {
         (60, cpus(1, &[0])),
     ];
     for checked in [false, true] {
-        let mut machine = machine(4, threads(), &actions);
-        machine.sanitizer = checked;
+        let machine = machine_with(sanitizer(checked), 4, threads(), &actions);
         let mut run = Run::new(machine, "cpusets", &[]);
         run.run(70 * MS).assert_alive();
         assert_eq!(

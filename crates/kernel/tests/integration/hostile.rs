@@ -40,8 +40,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let tasks = (0..4).fold(Tasks::default(), |tasks, i| {
         tasks.add(&format!("t{i}"), vec![run_ms(1), sleep_ms(1), run_ms(1)])
     });
-    let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.sanitizer = true;
+    let mut m = Machine::new(costly(2), tasks.workload, sanitizer(true)).expect("a machine");
     let table = kfuncs::table(&m.spec.costs);
     let profile = Profile::default();
     let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(seed, &[]));
@@ -196,7 +195,7 @@ fn hog(kind: &str, engine: Engine) -> String {
     let object = Object::parse(&bytes, "hog.bpf.o").expect("a BPF object");
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.set_memory_limit(8 << 20);
+    m.region.memory().set_limit(8 << 20);
     match kernel::load::load(&mut m, &object, &Profile::default(), engine) {
         Ok(_) => "the run continues".to_string(),
         Err(LoadError::Refused(exit)) => {
@@ -282,7 +281,7 @@ fn tasks_beyond_the_memory_limit_are_not_created() {
         .add("child", vec![sleep_ms(100_000)])
         .with(|task| task.spawn = false);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.set_memory_limit(m.region.memory().used() + 100_000);
+    m.region.memory().set_limit(m.region.memory().used() + 100_000);
     m.run(200 * MS, &mut Vec::<Record>::new());
     assert!((20..150).contains(&m.tasks.len()), "{}", m.tasks.len());
     assert!(m.failed_forks.len() > 50 && m.failed_forks.iter().all(|fork| *fork == ("child".to_owned(), -11)));

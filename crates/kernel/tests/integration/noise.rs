@@ -121,7 +121,7 @@ fn a_run_ends_with_its_last_task_and_reports_deadlocks() {
         .add("stuck", vec![run_ms(3), Op::Suspend(0)])
         .resources(vec![Resource::Suspend { name: "s".into() }]);
     let (machine, _, ended) = run_noisy(spec, stuck, 1, 10 * SECOND);
-    assert_eq!(ended, Ended::Deadlock { waiting: vec![1] });
+    assert_eq!(ended, crate::programs::deadlock(&[(1, "stuck", "a resume of s")]));
     assert!(machine.now < SECOND, "{}", machine.now);
 }
 

@@ -5,8 +5,22 @@
 
 use crate::support::*;
 use kernel::Ended;
+use kernel::waiting::BlockedTask;
 use trace::{Event, Record, TaskState};
-use workload::{Dist, Op, Policy, Resource};
+use workload::{Channel, Dist, Op, Policy, Resource};
+
+/// Returns the end of a run in which these tasks wait forever: their pids, names and what they wait
+/// for.
+pub fn deadlock(blocked: &[(u32, &str, &str)]) -> Ended {
+    let blocked = blocked.iter().map(|&(pid, comm, waits_for)| BlockedTask {
+        pid,
+        comm: comm.to_owned(),
+        waits_for: waits_for.to_owned(),
+    });
+    Ended::Deadlock {
+        blocked: blocked.collect(),
+    }
+}
 
 fn mutex() -> Resource {
     Resource::Mutex {
@@ -145,7 +159,10 @@ fn a_broadcast_wakes_all_and_a_signal_one() {
         ((1..=2).filter(|&pid| starts(&records, pid).len() > 1).count(), ended)
     };
     assert_eq!(woken(Op::Broadcast(1)), (2, Ended::AllExited));
-    assert_eq!(woken(Op::Signal(1)), (1, Ended::Deadlock { waiting: vec![2] }));
+    assert_eq!(
+        woken(Op::Signal(1)),
+        (1, deadlock(&[(2, "b", "a signal of condition variable c")]))
+    );
 }
 
 #[test]
@@ -481,12 +498,67 @@ fn affinity_changed_while_running_moves_the_task() {
 }
 
 #[test]
-fn a_deadlock_lists_the_pids_of_the_waiting_tasks() {
+fn a_deadlock_lists_the_waiting_tasks_and_what_they_wait_for() {
     let tasks = Tasks::default()
         .resources(vec![mutex(), mutex()])
         .add("a", vec![Op::Lock(0), run_ms(1), Op::Lock(1)])
         .add("b", vec![Op::Lock(1), run_ms(1), Op::Lock(0)]);
-    assert_eq!(run(2, tasks).1, Ended::Deadlock { waiting: vec![1, 2] });
+    let expected = [
+        (1, "a", "mutex m, which b[2] holds"),
+        (2, "b", "mutex m, which a[1] holds"),
+    ];
+    assert_eq!(run(2, tasks).1, deadlock(&expected));
+}
+
+#[test]
+fn a_deadlock_names_each_kind_of_object() {
+    let channel = |name: &str, kind| Resource::Channel {
+        name: name.into(),
+        capacity: 100,
+        kind,
+    };
+    let resources = vec![
+        Resource::Barrier {
+            name: "b".into(),
+            participants: 3,
+        },
+        Resource::Semaphore {
+            name: "s".into(),
+            value: 0,
+        },
+        Resource::Suspend { name: "r".into() },
+        channel("p", Channel::Pipe),
+        channel("q", Channel::Socket),
+        Resource::Cond { name: "c".into() },
+        mutex(),
+    ];
+    let send = || Op::Send { channel: 4, bytes: 80 };
+    let tasks = Tasks::default()
+        .resources(resources)
+        .add("at-barrier", vec![Op::Barrier(0)])
+        .add("on-semaphore", vec![Op::SemWait(1)])
+        .add("suspended", vec![Op::Suspend(2)])
+        .add("reader", vec![Op::Recv(3)])
+        .add("poller", vec![Op::Poll(3)])
+        .add("writer", vec![send(), send()])
+        .add("owner", vec![run_ms(1), Op::Lock(6), Op::Signal(5), Op::Suspend(2)])
+        .add("signalled", vec![Op::Lock(6), Op::CondWait { cond: 5, mutex: 6 }])
+        .add("parent", vec![Op::Fork { task: 9, thread: false }, Op::WaitChildren])
+        .add("child", vec![Op::Suspend(2)])
+        .with(|task| task.spawn = false);
+    let expected = [
+        (1, "at-barrier", "barrier b, where 1 of 3 tasks have arrived"),
+        (2, "on-semaphore", "a post of semaphore s"),
+        (3, "suspended", "a resume of r"),
+        (4, "reader", "a message in pipe p"),
+        (5, "poller", "a message in pipe p"),
+        (6, "writer", "room in socket q"),
+        (7, "owner", "a resume of r"),
+        (8, "signalled", "mutex m, which owner[7] holds"),
+        (9, "parent", "the exit of a child (1 left)"),
+        (10, "child", "a resume of r"),
+    ];
+    assert_eq!(run(16, tasks).1, deadlock(&expected));
 }
 
 #[test]

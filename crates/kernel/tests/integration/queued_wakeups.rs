@@ -3,8 +3,8 @@
 
 use crate::policies::Run;
 use crate::support::*;
-use kernel::Machine;
 use kernel::ext::ops::NAMES;
+use kernel::{Machine, Options};
 use machine::MachineSpec;
 use std::fmt::Write;
 use trace::{Event, Record};
@@ -29,8 +29,7 @@ fn pairs(nr: u64) -> Tasks {
 }
 
 fn start(spec: MachineSpec, tasks: Tasks, defines: &[&str]) -> Run {
-    let mut machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
-    machine.sanitizer = true;
+    let mut machine = Machine::new(spec, tasks.workload, sanitizer(true)).expect("a machine");
     machine.details = true;
     let mut run = Run::new(machine, "queued", defines);
     run.run(100 * MS);
@@ -141,8 +140,16 @@ fn hotplug_and_unloading_lose_no_task_on_a_wake_list() {
             let action = Action::Hotplug { cpu, online };
             tasks.workload.disturbances.push(Disturbance { at_ns, action });
         }
-        let mut machine = Machine::new(MachineSpec::regular(1, 2, 2, 1), tasks.workload, seed).expect("a machine");
-        machine.sanitizer = true;
+        let machine = Machine::new(
+            MachineSpec::regular(1, 2, 2, 1),
+            tasks.workload,
+            Options {
+                seed,
+                sanitizer: true,
+                ..Options::default()
+            },
+        )
+        .expect("a machine");
         let mut run = Run::new(machine, "queued", &["ALLOW", "ONLINE"]);
         run.machine.advance(20 * MS + seed * 1_001, &mut run.records);
         run.assert_alive();

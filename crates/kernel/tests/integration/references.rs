@@ -18,8 +18,7 @@ fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, 
             vec![run_ms(1), sleep_ms(1), run_ms(1), sleep_ms(1000)],
         )
     });
-    let mut machine = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    machine.sanitizer = checked;
+    let machine = Machine::new(costly(2), tasks.workload, sanitizer(checked)).expect("a machine");
     let cgroup_define = cgroup.then_some("CGROUP");
     let defines: Vec<&str> = defines.split(' ').chain(cgroup_define).collect();
     let mut run = Run::new(machine, "kptrs", &defines);
@@ -119,8 +118,7 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
         };
         workload.disturbances = actions.map(disturbance).into();
         workload.check().expect("a valid workload");
-        let mut machine = Machine::new(costly(1), workload, 1).expect("a machine");
-        machine.sanitizer = checked;
+        let machine = Machine::new(costly(1), workload, sanitizer(checked)).expect("a machine");
         let mut run = Run::new(machine, "held_cgroup", &["RELEASE_AT=15000000"]);
         let first = run.machine.layout.cgroup_addr(1);
         assert_eq!(run.machine.layout.cgroup_refs(first), 1);

@@ -6,9 +6,9 @@ use crate::policies::{Run, compile};
 use crate::support::*;
 use bpf::engine::Engine;
 use bpf::object::Object;
-use kernel::Machine;
 use kernel::load::{LoadError, load};
 use kernel::release::{RELEASES, Release};
+use kernel::{Machine, Options};
 use profile::Profile;
 use std::path::Path;
 
@@ -18,9 +18,15 @@ fn machine(release: &str) -> Machine {
     for task in 0..6 {
         tasks = tasks.add(&format!("task{task}"), vec![run_ms(3 + task), sleep_ms(2), run_ms(20)]);
     }
-    let mut machine = Machine::new(free(2), tasks.workload, 1).expect("a machine");
-    machine.release = release.parse().expect("the text is a release");
-    machine
+    Machine::new(
+        free(2),
+        tasks.workload,
+        Options {
+            release: release.parse().expect("the text is a release"),
+            ..Options::default()
+        },
+    )
+    .expect("a machine")
 }
 
 /// Loads an object. Returns the warnings or the error message.

@@ -21,8 +21,7 @@ use std::path::Path;
 /// memory.
 fn end(object: &Object, name: &str, engine: Engine) -> String {
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
-    let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.sanitizer = true;
+    let mut m = Machine::new(costly(2), tasks.workload, sanitizer(true)).expect("a machine");
     let profile = Profile::default();
     let (image, policy) = open(&m, object, &profile, engine).expect("the policy loads");
     attach(&mut m, &image, policy, &profile).expect("the policy is enabled");
@@ -134,8 +133,7 @@ fn unexpected_end_within(define: &str, expected: &str) -> Option<String> {
 fn end_within(define: &str, engine: Engine) -> String {
     let task = || vec![run_ms(1), sleep_ms(1), run_ms(1)];
     let tasks = (0..3).fold(Tasks::default(), |tasks, n| tasks.add(&format!("t{n}"), task()));
-    let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.sanitizer = true;
+    let mut m = Machine::new(costly(2), tasks.workload, sanitizer(true)).expect("a machine");
     let bytes = std::fs::read(policies::compile("rules_within", &[define])).expect("an object");
     let object = Object::parse(&bytes, "within.bpf.o").expect("a BPF object");
     let profile = Profile::default();

@@ -11,7 +11,6 @@ use crate::journal::Journal;
 use crate::kernel;
 use crate::load::setting;
 use crate::policy::{Failure, Source};
-use bpf::engine::Engine;
 use live::Live;
 use report::why::{Scan, Why};
 use std::path::{Path, PathBuf};
@@ -98,21 +97,10 @@ impl Args {
             return Ok(ExitStatus::SUCCESS);
         }
         let scenario = Scenario {
-            profile: None,
-            policy,
             settings,
-            engine: Engine::default(),
-            sanitizer: false,
-            machine,
-            workload,
             seed: self.seed,
             for_ns: Some(limit),
-            kernel: ::kernel::release::Release::default(),
-            after_failure: false,
-            hotplug: Vec::new(),
-            memory: bpf::memory::DEFAULT_LIMIT,
-            trace: None,
-            draw: None,
+            ..Scenario::new(policy, machine, workload)
         };
         for note in &live.notes {
             errln!("windtunnel live: {note}");

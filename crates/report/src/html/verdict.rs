@@ -94,6 +94,7 @@ fn describe_single_run(result: &RunResult, score: &Column, label: &str) -> Strin
         units::time(result.simulated_ns)
     );
     match (result.failed(), score_text(score, result)) {
+        _ if result.status == Status::Deadlock => format!("{ran}, then deadlocked"),
         (true, _) => format!("{ran}, then failed"),
         (false, Some(value)) => format!("{ran}: {value}"),
         (false, None) => ran,
@@ -214,18 +215,15 @@ fn failures(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
                 text: format!("refused {} tasks", result.failed_forks),
             });
         }
-        let (Some(exit), Some(fate), Some(failure)) = (&result.exit, result.fate(), result.failure()) else {
+        let (Some(fate), Some(failure)) = (result.fate(), result.failure()) else {
             continue;
         };
         verdict.tags[i].push(Tag {
             kind: Kind::Bad,
             text: fate.clone(),
         });
-        let sources: Vec<&str> = [&exit.callback, &exit.source]
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-            .collect();
+        let sources = result.exit.iter().flat_map(|exit| [&exit.callback, &exit.source]);
+        let sources: Vec<&str> = sources.flatten().map(String::as_str).collect();
         let source = match sources.as_slice() {
             [] => String::new(),
             sources => format!(", in {}", sources.join(", ")),

@@ -170,6 +170,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
         status: Status::Ran,
         failed_forks: 0,
         waiting: vec![],
+        deadlock: vec![],
         exit: None,
         unit: "requests".into(),
         score: workload::Score::OperationsPerSecond,
@@ -236,6 +237,8 @@ fn the_comparison_matches_golden() {
     let loses = RunResult {
         lost_tasks: Some(LostTasks {
             count: 3,
+            never_ran: 1,
+            idle_ns: 0,
             longest_ns: 1_900_000_000,
             pid: 17,
             comm: "worker-17".into(),

@@ -8,6 +8,7 @@ use crate::console;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::interrupt;
+use crate::scenario::Phase;
 use crate::{out, outln};
 use clap::Args as ClapArgs;
 use report::Surface;
@@ -83,7 +84,10 @@ impl Args {
             .hint("give --max-runs a larger number, or --runs a smaller one"));
         }
         let specs = [self.a.clone(), self.b.clone()];
-        let scenarios = self.inputs.scenarios(&find(&specs)?, &SIDES)?;
+        let mut scenarios = self.inputs.scenarios(&find(&specs)?, &SIDES)?;
+        for scenario in &mut scenarios {
+            scenario.phase = self.inputs.phase.unwrap_or(Phase::Random);
+        }
         let Ok(sides) = <[_; 2]>::try_from(scenarios) else {
             unreachable!("scenarios() returns one scenario for each policy");
         };

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::load;
 use crate::policy::Policy;
 use crate::quote::quote;
-use crate::scenario::Scenario;
+use crate::scenario::{Phase, Scenario};
 use crate::search;
 use crate::size;
 use bpf::engine::Engine;
@@ -37,6 +37,10 @@ pub struct Inputs {
     /// Seed of the random generator
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Whether the seed also determines the times of the ticks and of the tasks' starts [default:
+    /// fixed, but random in `compare`]
+    #[arg(long, value_enum)]
+    pub phase: Option<Phase>,
     /// Set a parameter (`policy show`): NAME=VALUE sets it in every policy that has it,
     /// POLICY:NAME=VALUE in one. `compare` and `diff` also accept A:NAME=VALUE and B:NAME=VALUE
     #[arg(long, value_name = "NAME=VALUE")]
@@ -136,6 +140,7 @@ impl Inputs {
             machine: machine.clone(),
             workload: workload.clone(),
             seed: self.seed,
+            phase: self.phase.unwrap_or_default(),
             for_ns: self.for_ns,
             kernel: self.kernel,
             after_failure: self.after_failure,
@@ -161,6 +166,7 @@ impl Inputs {
             words.push(format!("--for {}", duration::format(ns)));
         }
         words.push(format!("--seed {}", self.seed));
+        words.extend(self.phase.map(|phase| format!("--phase {}", phase.name())));
         words.extend(self.set.iter().map(|setting| format!("--set {}", quote(setting))));
         words.extend(
             self.profile

@@ -13,11 +13,12 @@ use crate::{errln, outln};
 use clap::Args as ClapArgs;
 
 const AFTER: &str = "\
-Prints for each invariant whether it holds. For the first violation of each, draws the schedule
-around it and prints the command that repeats the drawing.
+Prints for each invariant whether it holds. A bound that is longer than the run is not tested. For
+the first violation of each invariant, draws the schedule around it and prints the command that
+repeats the drawing.
 
-Exit status: 0 if all invariants hold, 1 if one is violated or a policy failed, 2 if the usage or an
-input is wrong.
+Exit status: 0 if no invariant is violated, 1 if one is violated, a policy failed or lost tasks, or
+the workload ended in a deadlock, 2 if the usage or an input is wrong.
 
   windtunnel invariants pmqs fifo -m numa16 -w chat --for 1s --idle 2ms";
 
@@ -56,7 +57,7 @@ impl Args {
             }
             let name = scenario.policy.name();
             let report = with_progress(name, |progress| invariants::check(scenario, bounds, progress))?;
-            failed |= report.has_violation() || report.result.failed();
+            failed |= report.has_violation() || report.result.failed() || report.result.lost_tasks.is_some();
             let command = |from, to| {
                 self.inputs
                     .window_command(&self.policies[index], &scenario.settings, from, to)

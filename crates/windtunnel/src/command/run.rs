@@ -84,7 +84,10 @@ impl Args {
         let left_out = names.get(done.outcomes.len()..).unwrap_or_default();
         self.print(&mut done, left_out);
         done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
-        let failed = done.outcomes.iter().any(|outcome| outcome.result.failed());
+        let failed = done.outcomes.iter().any(|outcome| {
+            let result = &outcome.result;
+            result.failed() || result.lost_tasks.is_some()
+        });
         Ok(ExitStatus::from(match done.errors.is_empty() {
             true => u8::from(failed),
             false => 2,
@@ -286,14 +289,10 @@ fn print_notes(policy: &str, outcome: &Outcome, dump: bool) {
     for warning in &outcome.warnings {
         errln!("{policy}: warning: {warning}");
     }
-    if !outcome.deadlock.is_empty() {
-        let shown: Vec<String> = outcome.deadlock.iter().take(8).map(u32::to_string).collect();
-        errln!(
-            "{policy}: the run ended early in a deadlock: all {} remaining tasks wait for each other (pids {}{})",
-            outcome.deadlock.len(),
-            shown.join(", "),
-            if outcome.deadlock.len() > 8 { ", ..." } else { "" }
-        );
+    if outcome.result.status == Status::Deadlock
+        && let Some(failure) = outcome.result.failure()
+    {
+        errln!("{policy} {failure}");
     }
     if let Some(exit) = &outcome.result.exit {
         let failure = outcome.result.failure().unwrap_or_else(|| exit.sentence());

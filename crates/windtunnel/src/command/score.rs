@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::policy::Policy;
 use crate::quote::quote;
+use crate::scenario::Phase;
 use crate::score::{self, Options, ScoreSuite};
 use crate::{console, errln, interrupt, outln, search, size};
 use clap::Args as ClapArgs;
@@ -32,6 +33,9 @@ pub struct Args {
     /// Linux release for which the policy is loaded, 6.12 to 7.2
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kernel: Release,
+    /// Whether the seed also determines the times of the ticks and of the tasks' starts
+    #[arg(long, value_enum, default_value = "random")]
+    phase: Phase,
     /// Memory that one run may use on this host. A policy that needs more has no score
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size::parse)]
     memory: u64,
@@ -56,6 +60,7 @@ impl Args {
             settings: self.set.clone(),
             profile: self.profile.clone(),
             kernel: self.kernel,
+            phase: self.phase,
             memory: self.memory,
             threads: self.threads,
         };
@@ -113,6 +118,9 @@ impl Args {
         );
         if self.kernel != Release::default() {
             words.push(format!("--kernel {}", self.kernel));
+        }
+        if self.phase != Phase::Random {
+            words.push(format!("--phase {}", self.phase.name()));
         }
         if self.memory != bpf::memory::DEFAULT_LIMIT {
             words.push(format!("--memory {}", size::format(self.memory)));

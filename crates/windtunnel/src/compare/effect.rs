@@ -84,7 +84,8 @@ impl Effect {
             let base = mean(&a)?;
             difference.map(|difference| {
                 if base > 0.0 {
-                    1.0 + difference / base
+                    // No metric can fall below 0.
+                    (1.0 + difference / base).max(0.0)
                 } else {
                     infinite(difference)
                 }

@@ -374,7 +374,7 @@ mod tests {
         assert!(comparison.metrics[0].effect.is_none() && comparison.failed());
         let text = verdict(&comparison);
         assert!(
-            text.contains("new failed in 1 of 1 runs (seed 1: failed at 31.0 s: runnable task stall: loop[3]"),
+            text.contains("new did not complete 1 of 1 runs (seed 1: failed at 31.0 s: runnable task stall: loop[3]"),
             "{text}"
         );
     }

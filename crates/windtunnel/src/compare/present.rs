@@ -45,7 +45,6 @@ fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
     let text = |value| metric.text(value, &c.score_unit);
     let interval = match effect.ratio.bounds {
         _ if effect.conclusion() == Conclusion::Equal => String::new(),
-        Some((low, high)) if low == high => "no spread".to_owned(),
         Some((low, high)) if low.is_finite() && high.is_finite() => format!("{} to {}", change(low), change(high)),
         Some(_) => {
             let (low, high) = effect.difference.ends();

@@ -22,7 +22,10 @@ pub fn verdict(c: &Comparison) -> String {
     for side in [0, 1] {
         if let Some(first) = c.failures[side].first() {
             let (failed, runs) = (c.failures[side].len(), c.seeds.len());
-            lines.push(format!("{} failed in {failed} of {runs} runs ({first})", c.names[side]));
+            lines.push(format!(
+                "{} did not complete {failed} of {runs} runs ({first})",
+                c.names[side]
+            ));
         }
         if let Some(first) = c.lost[side].first() {
             let (lost, runs) = (c.lost[side].len(), c.seeds.len());
@@ -34,7 +37,7 @@ pub fn verdict(c: &Comparison) -> String {
     }
     if c.failed() {
         lines.push(format!(
-            "no verdict on {}: a policy failed before the end of a run",
+            "no verdict on {}: runs that ended early are not compared",
             c.workload
         ));
         return joined(&lines);
@@ -155,9 +158,6 @@ fn interval(effect: &Effect) -> String {
     let ratio = effect.ratio.value;
     if ratio >= FACTOR {
         return format!(" (95 % CI {low:.1} to {high:.1})");
-    }
-    if low == high {
-        return String::new();
     }
     // The interval is printed with the same sign as the percentage before it.
     let (low, high) = if ratio > 1.0 {

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::experiment::statistics::estimate;
 use crate::parallel::{self, Progress};
 use crate::policy::Policy;
-use crate::scenario::Scenario;
+use crate::scenario::{Phase, Scenario};
 use crate::search;
 use bpf::engine::Engine;
 use kernel::release::Release;
@@ -31,6 +31,7 @@ pub struct Options {
     pub settings: Vec<(String, String)>,
     pub profile: Option<PathBuf>,
     pub kernel: Release,
+    pub phase: Phase,
     /// Maximum host memory of a run, in bytes.
     pub memory: u64,
     pub threads: Option<NonZero<usize>>,
@@ -125,6 +126,7 @@ fn scenario(case: &Case, options: &Options) -> Result<Scenario, Error> {
         machine: machine::load(&case.machine, &machines)?,
         workload: workload::load(&case.workload, &workloads)?,
         seed: 0,
+        phase: options.phase,
         for_ns: Some(case.for_ns),
         kernel: options.kernel,
         after_failure: false,

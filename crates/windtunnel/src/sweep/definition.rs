@@ -8,6 +8,7 @@
 //! kernels = ["7.2"]                # by default the newest
 //! noise = ["off", "server"]        # background work; by default that of the machines
 //! seeds = 10                       # 1 to 10; or a list
+//! phase = "fixed"                  # by default random: the seed also shifts ticks and starts
 //! for = "500ms"                    # by default the workload's own length
 //! zip = [["machines", "workloads"]] # the first machine with the first workload, and so on
 //!
@@ -25,6 +26,7 @@
 //! ```
 
 use crate::duration;
+use crate::scenario::Phase;
 use bpf::memory::DEFAULT_LIMIT;
 use input::{Error, Source, size, suggest};
 use kernel::release::Release;
@@ -52,6 +54,7 @@ pub struct Sweep {
     /// Levels of background work, or "off". Empty if the machines determine it.
     pub noise: Vec<String>,
     pub seeds: Vec<u64>,
+    pub phase: Phase,
     /// Simulated time in ns. `None` means the length that the workload defines.
     pub for_ns: Option<u64>,
     /// Maximum host memory of a run, in bytes.
@@ -115,6 +118,7 @@ struct SweepFile {
     kernels: Option<Vec<Spanned<String>>>,
     noise: Option<Spanned<Vec<Spanned<String>>>>,
     seeds: Option<Spanned<Seeds>>,
+    phase: Option<Spanned<String>>,
     #[serde(rename = "for")]
     length: Option<Spanned<String>>,
     memory: Option<Spanned<String>>,
@@ -180,6 +184,13 @@ impl Sweep {
                 found
             }
         };
+        let phase = match &written.phase {
+            None => Phase::Random,
+            Some(phase) => {
+                let parsed = phase.get_ref().parse();
+                parsed.map_err(|error: String| source.error(phase.span().start, error))?
+            }
+        };
         let quantity = |text: Option<Spanned<String>>, parse: fn(&str) -> Result<u64, String>| {
             let text = text.as_ref();
             text.map(|text| parse(text.get_ref()).map_err(|error| source.error(text.span().start, error)))
@@ -199,6 +210,7 @@ impl Sweep {
             kernels,
             noise,
             seeds,
+            phase,
             for_ns: quantity(written.length, duration::parse_some)?,
             memory: quantity(written.memory, size::parse)?.unwrap_or(DEFAULT_LIMIT),
             set,
@@ -325,6 +337,10 @@ mod tests {
     fn errors_show_the_position() {
         for (more, error) in [
             ("seeds = 0", "sweep.toml:4:9: there must be at least one seed"),
+            (
+                "phase = 'randm'",
+                "sweep.toml:4:9: phase randm: expected fixed or random",
+            ),
             ("for = '3 parsecs'", "sweep.toml:4:7: "),
             ("kernels = ['5.4']", "sweep.toml:4:12: "),
             ("noise = []", "sweep.toml:4:9: noise is empty"),

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::load;
 use crate::policy::Policy;
 use crate::quote::quote;
-use crate::scenario::Scenario;
+use crate::scenario::{Phase, Scenario};
 use crate::{profiles, search};
 use bpf::engine::Engine;
 use kernel::release::Release;
@@ -30,6 +30,7 @@ pub struct Plan {
     policies: Vec<Input<Policy>>,
     machines: Vec<Input<MachineSpec>>,
     workloads: Vec<Input<Workload>>,
+    phase: Phase,
     for_ns: Option<u64>,
     memory: u64,
 }
@@ -116,6 +117,7 @@ impl Plan {
             policies,
             machines,
             workloads,
+            phase: sweep.phase,
             for_ns: sweep.for_ns,
             memory: sweep.memory,
         })
@@ -145,6 +147,7 @@ impl Plan {
             machine,
             workload: self.workloads[case.workload].value.clone(),
             seed: case.seed,
+            phase: self.phase,
             for_ns: self.for_ns,
             kernel: case.kernel,
             after_failure: false,
@@ -164,7 +167,7 @@ impl Plan {
             self.machines[case.machine].hash,
             self.workloads[case.workload].hash,
             (case.kernel.to_string(), &case.noise),
-            (case.seed, &case.set, self.for_ns, self.memory),
+            (case.seed, self.phase, &case.set, self.for_ns, self.memory),
         ))
     }
 
@@ -179,6 +182,9 @@ impl Plan {
         )];
         words.extend(self.for_ns.map(|ns| format!("--for {}", crate::duration::format(ns))));
         words.push(format!("--seed {}", case.seed));
+        if self.phase != Phase::default() {
+            words.push(format!("--phase {}", self.phase.name()));
+        }
         words.extend(
             case.set
                 .iter()

@@ -93,6 +93,7 @@ fn status(status: Status) -> &'static str {
         Status::Ran => "ran",
         Status::Ejected => "ejected",
         Status::Refused => "refused",
+        Status::Deadlock => "deadlock",
     }
 }
 

@@ -107,7 +107,7 @@ fn a_failed_policy_gives_status_1_and_an_invalid_condition_status_2() {
     assert_eq!(ran.status, 1, "{}", ran.stderr);
     assert!(
         ran.stdout
-            .contains("wild failed in 2 of 2 runs (seed 1: failed at 0 ns: runtime error:"),
+            .contains("wild did not complete 2 of 2 runs (seed 1: failed at "),
         "{}",
         ran.stdout
     );
@@ -145,13 +145,13 @@ fn the_number_of_pairs_doubles_while_a_condition_is_undecided() {
         let one = &json["fail_if"][0];
         (ran.status, pairs, one["holds"] == true, one["undecided"] == true)
     };
-    // A shorter slice increases the number of switches by 1 or 2 percent, which is less than the
+    // A shorter slice increases the number of switches by 3 to 5 percent, which is less than the
     // noise of ten pairs of runs.
     let shorter = [
         "--set",
         "A:slice_ns=5000000",
         "--set",
-        "B:slice_ns=3000000",
+        "B:slice_ns=2000000",
         "--fail-if",
         "switches > 0%",
     ];
@@ -240,4 +240,96 @@ fn worse_is_a_longer_time_or_a_lower_rate() {
     let closed = [&[&*fifo, &*fifo], &closed[..]].concat();
     assert_eq!(status(&[&closed[..], &["--set", "B:slice_ns=100000"]].concat()), 1);
     assert_eq!(status(&[&closed[..], &["--set", "A:slice_ns=100000"]].concat()), 0);
+}
+
+/// Two tasks that start together, work equally long and then resume each other.
+const HANDOVER: &str = r#"{ "tasks": {
+    "left":  { "loop": -1, "run": 3000, "resume": "right", "suspend": "left" },
+    "right": { "loop": -1, "run": 3000, "resume": "left", "suspend": "right" }
+  }, "global": { "duration": 1 } }"#;
+
+#[test]
+fn a_deadlock_is_not_compared_with_a_complete_run() {
+    let folder = tempfile::tempdir().expect("the folder can be created");
+    let file = folder.path().join("handover.json").display().to_string();
+    std::fs::write(&file, HANDOVER).expect("the file can be written");
+    let inputs = ["-m", "pack:1 core:2 pu:1", "-w", &file];
+    let fixed = [&inputs[..], &["--phase", "fixed"]].concat();
+
+    // Both tasks resume before either suspends.
+    let ran = windtunnel(&[&["run", "eevdf", "--json", "-"], &fixed[..]].concat());
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("the text is valid JSON");
+    assert_eq!(
+        (ran.status, &json[0]["status"]),
+        (1, &"deadlock".into()),
+        "{}",
+        ran.stderr
+    );
+    let waits = |index: usize| json[0]["deadlock"][index]["waits_for"].as_str().unwrap_or_default();
+    assert!(waits(0).ends_with(" left") && waits(1).ends_with(" right"), "{json:#}");
+
+    // Under fifo, they start one after the other.
+    let conditions = ["--runs", "2", "--fail-if", "p50_wakeup > +1%"];
+    let ran = windtunnel(&[&["compare", "fifo", "eevdf"], &fixed[..], &conditions].concat());
+    assert_eq!(ran.status, 1, "{}", ran.stdout);
+    let expected = "eevdf did not complete 2 of 2 runs (seed 1: ended at 3.01 ms in a deadlock: left[1] waits for";
+    assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+    assert!(ran.stdout.contains("no verdict on handover"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("fail if p50_wakeup > +1%: cannot be evaluated"),
+        "{}",
+        ran.stdout
+    );
+
+    // No real run starts both at the same instant, and a comparison does not by default either.
+    let ran = windtunnel(&[&["compare", "fifo", "eevdf"], &inputs[..], &conditions].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stdout);
+}
+
+#[test]
+fn seeds_of_a_workload_without_random_numbers_have_a_spread() {
+    let folder = tempfile::tempdir().expect("the folder can be created");
+    let file = folder.path().join("tasks.json").display().to_string();
+    let text = r#"{ "tasks": {
+        "even": { "instance": 3, "loop": -1, "run": 900, "sleep": 1100 },
+        "odd": { "instance": 3, "loop": -1, "run": 1700, "sleep": 300 }
+      }, "global": { "duration": 1 } }"#;
+    std::fs::write(&file, text).expect("the file can be written");
+    let inputs = ["-m", "pack:1 core:2 pu:1", "-w", &file, "--for", "200ms"];
+    let intervals = |phase: &[&str]| {
+        let words = [
+            &["compare", "fifo", "eevdf", "--json", "--runs", "4"],
+            &inputs[..],
+            phase,
+        ]
+        .concat();
+        let ran = windtunnel(&words);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("the text is valid JSON");
+        let metrics = json["metrics"].as_array().expect("a list of metrics").clone();
+        let p99 = metrics.iter().find(|metric| metric["name"] == "p99_wakeup");
+        let p99 = p99.expect("the runs have wake-ups").clone();
+        (p99["change_percent_low"].as_f64(), p99["change_percent_high"].as_f64())
+    };
+    let (low, high) = intervals(&["--phase", "fixed"]);
+    assert_eq!(low, high);
+    let (low, high) = intervals(&[]);
+    assert!(high > low.map(|low| low + 0.1), "{low:?} to {high:?}");
+
+    // A run of a comparison can be repeated alone.
+    let run = |seed: &str| {
+        let words = [
+            &["run", "fifo", "--phase", "random", "--seed", seed, "--json", "-"],
+            &inputs[..],
+        ]
+        .concat();
+        let ran = windtunnel(&words);
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("the text is valid JSON");
+        json[0]["wakeup_latency_ns"]["p99"].as_f64().expect("a number")
+    };
+    let words = [&["compare", "fifo", "eevdf", "--json", "--runs", "2"], &inputs[..]].concat();
+    let json: serde_json::Value = serde_json::from_str(&windtunnel(&words).stdout).expect("the text is valid JSON");
+    let metrics = json["metrics"].as_array().expect("a list of metrics");
+    let p99 = metrics.iter().find(|metric| metric["name"] == "p99_wakeup");
+    let mean = p99.and_then(|metric| metric["a"]["mean"].as_f64()).expect("a number");
+    assert_eq!(mean, (run("1") + run("2")) / 2.0);
 }

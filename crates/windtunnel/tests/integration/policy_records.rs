@@ -83,7 +83,10 @@ fn ops_lack(name: &str, object: &Object) -> Option<String> {
     let machine = Machine::new(free(1), Workload::default(), 1).expect("the machine can run the workload");
     let mut object = object.clone();
     let profile = profiles::find(name).expect("the profile can be read");
-    let applied = profile.apply(&mut object, profile::Properties::new(&machine.spec, &machine.release));
+    let applied = profile.apply(
+        &mut object,
+        profile::Properties::new(&machine.spec, &machine.options().release),
+    );
     applied.expect("the profile matches the object");
     let (image, _) =
         kernel::load::open(&machine, &object, &profile, Engine::default()).expect("the object can be linked");

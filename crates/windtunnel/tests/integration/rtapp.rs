@@ -46,6 +46,9 @@ fn all_run(folder: &Path, least: usize) {
             &file,
             "--for",
             "500ms",
+            // Threads that start at the same instant would hand over to each other too early.
+            "--phase",
+            "random",
         ]);
         assert_eq!(ran.status, 0, "{file}: {}{}", ran.stdout, ran.stderr);
     }

@@ -128,7 +128,7 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
     // are calls of functions that are not modelled and programs that run for too long.
     let kind = match fault.kind {
         FaultKind::Trap | FaultKind::Budget => Kind::Error,
-        _ if m.sanitizer => Kind::ErrorCheck,
+        _ if m.options.sanitizer => Kind::ErrorCheck,
         _ => Kind::Error,
     };
     let (notes, callers) = describe_finding(m, fault);

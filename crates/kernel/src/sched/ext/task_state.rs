@@ -65,11 +65,6 @@ impl Machine {
         scx.runnable_at = runnable_at;
     }
 
-    /// Returns the number of ticks since the start of the run.
-    pub(crate) fn jiffies(&self) -> u64 {
-        self.now / self.tick_ns()
-    }
-
     /// Adds a task to the end of its CPU's list of waiting tasks.
     #[inline]
     pub(super) fn set_task_runnable(&mut self, task: TaskId) {

@@ -491,7 +491,7 @@ pub(crate) fn rebuild_domains(m: &mut Machine) {
         &mut m.domains,
         Domains::for_online(&m.spec.topology, &m.spec.priorities, &m.online_cpus),
     );
-    let (now, jiffies) = (m.now, m.now / m.tick_ns());
+    let (now, jiffies) = (m.now, m.jiffies());
     for level in m.domains.levels.iter_mut().flatten() {
         level.last_balance = jiffies;
         level.last_decay = now;

@@ -28,7 +28,7 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     if m.domains.nr_queued == 0 || has_work || !m.online_cpus.contains(cpu) {
         return false;
     }
-    let jiffies = m.now / m.tick_ns();
+    let jiffies = m.jiffies();
     let mut next_balance = jiffies + SECOND_NS / m.tick_ns();
     let avg_idle = m.rqs[cpu].fair.avg_idle;
     let pulled = match m.domains.levels[cpu.index()].first() {

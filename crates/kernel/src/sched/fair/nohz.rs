@@ -36,7 +36,7 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
     if m.domains.nr_queued == 0 || m.domains.levels[cpu.index()].is_empty() {
         return;
     }
-    let jiffies = m.now / m.tick_ns();
+    let jiffies = m.jiffies();
     if jiffies >= m.rqs[cpu].fair.next_balance {
         // In Linux, the balancing runs in the softirq SCHED_SOFTIRQ.
         m.charge_here(u64::from(m.spec.costs.softirq_ns));
@@ -51,7 +51,7 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
 /// Balances those domains of `cpu` that are due (sched_balance_domains). The work is done and
 /// charged on `m.this_cpu`.
 fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
-    let (jiffies, tick_ns, nr_cpus) = (m.now / m.tick_ns(), m.tick_ns(), m.nr_cpus());
+    let (jiffies, tick_ns, nr_cpus) = (m.jiffies(), m.tick_ns(), m.nr_cpus());
     m.update_blocked_averages(cpu);
     let mut idle = idle;
     let mut busy = idle == IdleType::Busy && !sched_idle_cpu(m, cpu);
@@ -152,7 +152,7 @@ pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
     }
     m.domains.nohz_kicked = false;
     m.charge_here(u64::from(m.spec.costs.softirq_ns));
-    let jiffies = m.now / m.tick_ns();
+    let jiffies = m.jiffies();
     let mut next_balance = jiffies + 60 * 1_000_000_000 / m.tick_ns();
     if !available_idle_cpu(m, cpu) {
         return;

@@ -165,15 +165,15 @@ fn advance(m: &mut Machine, cpu: CpuId) -> u64 {
 }
 
 fn begin_epochs(m: &mut Machine, cpu: CpuId) {
-    let (jiffies, tick_ns) = (m.now / m.tick_ns(), m.tick_ns());
-    let period = m.sched_cache.period;
+    let (jiffies, tick_ns) = (m.jiffies(), m.tick_ns());
+    let (period, since_tick_ns) = (m.sched_cache.period, m.since_tick_ns);
     let rq = &mut m.sched_cache.cpus[cpu];
     if jiffies > rq.epoch_next {
         let epochs = (jiffies - rq.epoch_next).div_ceil(period);
         rq.recent.advance(rq.recent.epoch + epochs);
         rq.epoch_next += epochs * period;
     }
-    rq.epoch_ends = (rq.epoch_next + 1) * tick_ns;
+    rq.epoch_ends = (rq.epoch_next + 1) * tick_ns - since_tick_ns;
 }
 
 /// Returns the share of a CPU's recent runtime that belongs to a process. It is [`NICE_0_LOAD`] if
@@ -273,7 +273,7 @@ pub(super) fn tick(m: &mut Machine, cpu: CpuId, task: TaskId) {
 }
 
 fn search(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    let jiffies = m.now / m.tick_ns();
+    let jiffies = m.jiffies();
     let number = m.tasks[task].cache_process;
     let (epoch, period) = (m.sched_cache.cpus[cpu].recent.epoch, m.sched_cache.period);
     let process = process_of(m, task);

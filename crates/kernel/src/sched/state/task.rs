@@ -66,6 +66,8 @@ pub struct Task {
     /// Time at which the task's wait for a CPU began, ns. The task either became runnable or was
     /// switched out while it was still runnable.
     pub waiting_since: u64,
+    /// `Checks::idle_while_waiting_ns` at the time when the task last began to wait for a CPU.
+    pub idle_before_wait: u64,
     /// Number by which `watch::state::check` identifies the set `cpus`.
     pub affinity: AffinityGroup,
     /// Time at which the CPU that ran the task last finishes its switch to the next task, ns. In

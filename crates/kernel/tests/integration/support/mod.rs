@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Small machines and workloads for tests, and drawings of their schedules.
 
-use kernel::{Ended, Machine};
+use kernel::{Ended, Machine, Options};
 use machine::MachineSpec;
 use trace::{Draw, DrawOptions, Event, Record, TaskState};
 use workload::{Dist, Op};
@@ -21,6 +21,14 @@ pub fn costly(cpus: u32) -> MachineSpec {
 }
 
 pub use workload::Tasks;
+
+/// Returns the options of a run whose policy is checked by the sanitizer if `on` is set.
+pub fn sanitizer(on: bool) -> Options {
+    Options {
+        sanitizer: on,
+        ..Options::default()
+    }
+}
 
 /// Returns a step of a task's program that works for `ms` on a CPU of capacity 1024.
 pub fn run_ms(ms: u64) -> Op {

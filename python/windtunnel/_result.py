@@ -58,7 +58,8 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether the policy was refused, or ended before the end of the run."""
+        """Whether the policy was refused or ended before the end of the run, or the workload ended in
+        a deadlock."""
         return self.fields["status"] != "ran"
 
     def __repr__(self) -> str:
@@ -68,6 +69,8 @@ class Result:
         return f"<windtunnel.Result: {about}: score {self.score} {self.score_unit}, trace hash {self.trace_hash}>"
 
     def _reason(self) -> str:
+        if blocked := self.fields.get("deadlock"):
+            return "; ".join(f"{task['comm']}[{task['pid']}] waits for {task['waits_for']}" for task in blocked)
         record = self.fields.get("exit") or {}
         return record.get("message") or record.get("reason") or "no reason given"
 

@@ -97,10 +97,13 @@ def loads(policy):
 def sanitized(policy, inputs, seed):
     """Runs a policy in the sanitizer. Returns a dictionary, which is empty if the run succeeds. Else it
     has the kind of the failure, with its text and its position in the source."""
-    _, out, _ = command("run", policy, *inputs, "--seed", seed, "--sanitize", "--json", "-")
+    _, out, _ = command("run", policy, *inputs, "--seed", seed, "--phase", "random", "--sanitize", "--json", "-")
     [result] = json.loads(out)
     if result["status"] == "ran":
         return {}
+    if result["status"] == "deadlock":
+        waits = [f"{task['comm']}[{task['pid']}] waits for {task['waits_for']}" for task in result["deadlock"]]
+        return {("deadlock", None): ("deadlock: " + "; ".join(waits), None)}
     end = result.get("exit") or {}
     text = f"{result['status']}: {end.get('reason', '')}: {end.get('message', '')}"
     return {(result["status"], end.get("reason")): (text, end.get("source"))}
@@ -108,7 +111,7 @@ def sanitized(policy, inputs, seed):
 
 def violated(policy, inputs, seed, limits):
     """Returns the violated invariants, with the first violation of each."""
-    _, out, _ = command("invariants", policy, *inputs, "--seed", seed, *limits, "--json")
+    _, out, _ = command("invariants", policy, *inputs, "--seed", seed, "--phase", "random", *limits, "--json")
     [found] = json.loads(out)
     return {one["invariant"]: (f"{one['about']}\n{one['drawing'] or ''}\nrepeat: {one['command'] or ''}", None)
             for one in found["invariants"] if one["violations"]}  # fmt: skip

@@ -2,6 +2,7 @@
 //! Benchmark of the engines (`cargo bench -p bpf`). It runs functions that resemble a scheduler's
 //! callbacks in the JIT, in the interpreter, and as machine code that clang compiled for the host.
 //! It also measures the cost of a call into a program.
+#![expect(clippy::disallowed_types, reason = "a benchmark measures time")]
 
 #[path = "../tests/engine/world.rs"]
 #[allow(dead_code)]
@@ -35,20 +36,24 @@ struct Native(*mut libc::c_void);
 impl Native {
     fn load(path: &Path) -> Native {
         let path = CString::new(path.to_str().expect("the path is UTF-8")).unwrap();
+        // SAFETY: the library has no initializers.
         let native = Native(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) });
         assert!(!native.0.is_null(), "cannot load {path:?}");
+        // SAFETY: the library declares this variable as a pointer to such a function.
         unsafe { *(native.symbol("native_ktime") as *mut extern "C" fn() -> u64) = ktime };
         native
     }
 
     fn symbol(&self, name: &str) -> *mut libc::c_void {
         let name = CString::new(name).unwrap();
+        // SAFETY: the handle comes from dlopen(), and the name is a C string.
         let symbol = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         assert!(!symbol.is_null(), "no {name:?}");
         symbol
     }
 
     fn call(&self, name: &str, memory: u64) -> u64 {
+        // SAFETY: all functions of the library that this benchmark names have this type.
         let function: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(self.symbol(name)) };
         function(memory)
     }
@@ -152,6 +157,7 @@ fn main() {
     let mut ratios = [Vec::new(), Vec::new()];
     for name in FUNCTIONS {
         let native_args = native_memory.as_ptr() as u64;
+        // SAFETY: `native_memory` is larger, and no reference to it is in use.
         unsafe { std::ptr::write_bytes(native_args as *mut u8, 0, 64 << 10) };
         native.call("setup", native_args);
         let result = native.call(name, native_args);

@@ -55,6 +55,7 @@ pub mod helper;
 pub mod image;
 pub mod insn;
 pub mod loader;
+mod lookup;
 pub mod map;
 pub mod memory;
 pub mod rows;

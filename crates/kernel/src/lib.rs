@@ -42,14 +42,11 @@ mod watch;
 pub use layout::release;
 pub use machine::{Ended, Machine, Options};
 pub use policy::{kfuncs, load, target, user_space};
-pub use sched::cgroup::state as cgroup;
 pub use sched::class::state as class;
-pub use sched::fair::state as fair;
-pub use sched::rt::state as rt;
 pub use sched::state::{rq, task};
 pub use sched::tracepoint;
-pub use simulation::table::Table;
-pub use simulation::{chance, cpuset, event, id, rng, timeline};
+pub use simulation::id::CpuId;
+pub use simulation::{chance, cpuset, rng, timeline};
 pub use watch::state::{check, decision, violation, waiting};
 
 /// sched_ext: its state and its functions.
@@ -58,6 +55,5 @@ pub mod ext {
     pub use crate::sched::ext::state::core::EnableState;
     pub use crate::sched::ext::state::exit_info::{Exit, Kind};
     pub use crate::sched::ext::state::ops_table::{OpsTable, Policy};
-    pub use crate::sched::ext::state::*;
-    pub use crate::sched::ext::*;
+    pub use crate::sched::ext::{enable, ops, sysrq_reset, unload};
 }

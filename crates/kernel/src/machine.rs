@@ -8,7 +8,7 @@ use crate::hardware::footprint::state::{Caches, line_caches, line_sets};
 use crate::hardware::memory::state::Memory;
 use crate::hardware::smt::state::Smt;
 use crate::layout::release::Release;
-use crate::layout::{Layout, MAX_TASKS};
+use crate::layout::{Layout, MAX_TASKS, rq};
 use crate::programs::state::noise::Noise;
 use crate::programs::state::resource::Sync;
 use crate::sched::cgroup::state::Cgroups;
@@ -58,8 +58,8 @@ pub struct Machine {
     /// Simulated time, ns since the run's start.
     pub now: u64,
     pub(crate) events: EventQueue,
-    pub rqs: Table<CpuId, Rq>,
-    pub tasks: Table<TaskId, Task>,
+    pub(crate) rqs: Table<CpuId, Rq>,
+    pub(crate) tasks: Table<TaskId, Task>,
     /// Free task slots of exited tasks. The slot that was freed last is reused first.
     pub(crate) free_tasks: Vec<TaskId>,
     /// Slot of each pid's task, indexed by the pid. IDLE if the task has exited.
@@ -377,16 +377,36 @@ impl Machine {
         self.events.push(at, Event::Hotplug { cpu, online });
     }
 
-    pub fn task(&self, task: TaskId) -> &Task {
-        &self.tasks[task]
+    /// Returns the runqueues, in the order of the CPUs.
+    pub fn rqs(&self) -> &[Rq] {
+        &self.rqs
     }
 
-    pub fn pid_of(&self, task: TaskId) -> u32 {
+    /// Returns the `struct rq` of a CPU, as a policy sees it.
+    pub fn rq_struct(&self, cpu: u32) -> Option<&rq> {
+        self.cpu_id(cpu).map(|cpu| self.layout.rq_struct(cpu))
+    }
+
+    /// Returns all tasks, with those that have exited and whose slots have not been reused.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    pub fn tasks_mut(&mut self) -> &mut [Task] {
+        &mut self.tasks
+    }
+
+    pub(crate) fn pid_of(&self, task: TaskId) -> u32 {
         if task == IDLE { 0 } else { self.tasks[task].pid() }
     }
 
+    /// Returns the live task with a pid.
+    pub fn task(&self, pid: u32) -> Option<&Task> {
+        self.find_task(pid).map(|task| &self.tasks[task])
+    }
+
     /// Returns the live task with a pid (find_task_by_pid_ns()).
-    pub fn find_task(&self, pid: u32) -> Option<TaskId> {
+    pub(crate) fn find_task(&self, pid: u32) -> Option<TaskId> {
         self.pids.get(pid as usize).copied().filter(|&task| task != IDLE)
     }
 }

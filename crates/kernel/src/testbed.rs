@@ -21,7 +21,7 @@ impl PartialEq<u32> for CpuId {
 }
 
 /// Returns the CPU with the number `nr`.
-pub fn cpu_id(nr: u32) -> CpuId {
+pub(crate) fn cpu_id(nr: u32) -> CpuId {
     CpuId::new(nr as usize)
 }
 
@@ -142,7 +142,7 @@ impl Bed {
 
 /// Returns the slot of task number `n` of the workload, counted from 0. This is correct if all
 /// tasks start at the same time and none exits.
-pub fn nth(n: u32) -> TaskId {
+pub(crate) fn nth(n: u32) -> TaskId {
     TaskId::new(n as usize)
 }
 

@@ -139,8 +139,7 @@ fn illustrate(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Resu
     let mut running = scenario.start()?;
     let reached = (violation.from + bound_ns).min(violation.until);
     running.advance(reached, &mut Tee::new())?;
-    let task = running.machine.find_task(violation.pid);
-    let mut seen = running.machine.snapshot(task.unwrap_or(kernel::id::IDLE));
+    let mut seen = running.machine.snapshot(Some(violation.pid));
     // The machine's clock shows the time of its last event, which may be earlier than `reached`.
     seen.time = reached;
     running.advance(to, &mut Tee::new())?;

@@ -282,7 +282,7 @@ impl Running<'_> {
     /// Returns a warning if the policy was loaded but never scheduled a task.
     fn without_tasks(&self) -> Option<String> {
         let core = &self.machine.ext;
-        if self.image.is_none() || core.nr_enabled > 0 || self.machine.tasks.is_empty() {
+        if self.image.is_none() || core.nr_enabled > 0 || self.machine.tasks().is_empty() {
             return None;
         }
         let why = match core.ops().flags & SCX_OPS_SWITCH_PARTIAL {

@@ -5,7 +5,6 @@ use crate::error::Error;
 use crate::running::Running;
 use kernel::Machine;
 use kernel::decision::{Queue, Snapshot};
-use kernel::id::IDLE;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, escape};
 
@@ -123,7 +122,7 @@ impl Top {
         let share = |now: u64, then: u64| 100.0 * now.saturating_sub(then) as f64 / elapsed.max(1) as f64;
         let counter = |counts: &[u64], index: usize| counts.get(index).copied().unwrap_or(0);
         let rate = |count: u64| count as f64 * 1e9 / elapsed.max(1) as f64;
-        let seen = m.snapshot(IDLE);
+        let seen = m.snapshot(None);
         let mut cpus = Vec::new();
         for (index, state) in seen.cpus.iter().enumerate() {
             cpus.push(Cpu {
@@ -141,7 +140,7 @@ impl Top {
         let (busy_percent, overhead_percent) = (mean(|cpu| cpu.busy_percent), mean(|cpu| cpu.overhead_percent));
         let mut tasks: Vec<Task> = Vec::new();
         for (pid, &used) in &after.tasks {
-            let Some(task) = m.find_task(*pid).map(|id| m.task(id)) else {
+            let Some(task) = m.task(*pid) else {
                 continue;
             };
             tasks.push(Task {
@@ -182,18 +181,14 @@ impl Counters {
     fn read(m: &Machine, now: u64) -> Counters {
         // A running task has also used the time since its runqueue's clock was updated last.
         let since = |cpu: usize| {
-            let rq = &m.rqs[cpu];
-            if rq.curr == IDLE {
-                0
-            } else {
-                now.saturating_sub(rq.clock)
-            }
+            let rq = &m.rqs()[cpu];
+            if rq.idle() { 0 } else { now.saturating_sub(rq.clock) }
         };
         let cpus = 0..m.nr_cpus() as usize;
         let busy = cpus
             .clone()
-            .map(|cpu| m.rqs[cpu].time.tasks_ns + m.rqs[cpu].time.overhead_ns + since(cpu));
-        let alive = m.tasks.iter().filter(|task| m.find_task(task.pid()).is_some());
+            .map(|cpu| m.rqs()[cpu].time.tasks_ns + m.rqs()[cpu].time.overhead_ns + since(cpu));
+        let alive = m.tasks().iter().filter(|task| m.task(task.pid()).is_some());
         let used = alive.map(|task| {
             let running = if task.on_cpu() { since(task.cpu().index()) } else { 0 };
             (task.pid(), task.sum_exec_runtime() + running)
@@ -201,8 +196,8 @@ impl Counters {
         Counters {
             at: now,
             busy: busy.collect(),
-            overhead: cpus.map(|cpu| m.rqs[cpu].time.overhead_ns).collect(),
-            switches: m.rqs.iter().map(|rq| rq.nr_switches).sum(),
+            overhead: cpus.map(|cpu| m.rqs()[cpu].time.overhead_ns).collect(),
+            switches: m.rqs().iter().map(|rq| rq.nr_switches).sum(),
             tasks: used.collect(),
         }
     }

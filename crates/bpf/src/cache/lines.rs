@@ -140,6 +140,7 @@ pub struct Lines {
 impl Lines {
     /// Allocates the words for the region at `base`. Their host address is `at` if it is free.
     pub(crate) fn new(base: u64, at: u64) -> Result<Lines, String> {
+        // SAFETY: this creates a new mapping, which replaces none.
         let start = unsafe {
             libc::mmap(
                 at as *mut libc::c_void,
@@ -157,6 +158,7 @@ impl Lines {
             );
         }
         // Huge pages would waste memory, because only a few words of each page are used.
+        // SAFETY: the mapping was created above.
         unsafe { libc::madvise(start, RESERVED, libc::MADV_NOHUGEPAGE) };
         Ok(Lines {
             start,
@@ -341,6 +343,7 @@ impl Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
+        // SAFETY: the mapping belongs to this value, and nothing uses it after the drop.
         unsafe { libc::munmap(self.start, RESERVED) };
     }
 }

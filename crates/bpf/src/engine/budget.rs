@@ -37,6 +37,7 @@ impl<W: World> Vm<W> {
     /// Sets how many instructions one outermost call may execute. Panics while the program runs.
     pub fn set_budget(&self, instructions: u64) {
         let cx = self.cx.as_ptr();
+        // SAFETY: the VM is alive, and there is no other reference to its context.
         unsafe {
             assert!((*cx).depth == 0, "set_budget() is not called while the program runs");
             let executed = (*cx).until - (*cx).left;

@@ -20,6 +20,7 @@ const CALL: i64 = 4;
 /// Sets the simulated CPU on which code runs in all later calls.
 #[inline(always)]
 pub(super) unsafe fn set_cpu(cx: *mut Context, cpu: u32) {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         if (*cx).cpu != cpu {
             (*cx).cpu = cpu;
@@ -41,6 +42,7 @@ impl Args for &[u64; 5] {
 
     #[inline(always)]
     unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome {
+        // SAFETY: the caller meets the conditions of `enter`.
         unsafe { enter::enter(cx, entry, self) }
     }
 }
@@ -52,6 +54,7 @@ impl Args for u64 {
 
     #[inline(always)]
     unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome {
+        // SAFETY: the caller meets the conditions of `enter_with`.
         unsafe { enter::enter_with(cx, entry, self) }
     }
 }
@@ -59,6 +62,7 @@ impl Args for u64 {
 /// Calls a function. Returns `None` if the function faulted; [`take_fault`] then returns the fault.
 #[inline(always)]
 pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: usize, args: A) -> Option<u64> {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).world = world;
         (*cx).function = function;
@@ -85,6 +89,7 @@ pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: u
 /// `None`. In the kernel, too, this argument becomes the return value of the program.
 #[cold]
 pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         match (*cx).fault.as_ref()?.kind {
             FaultKind::Throw(cookie) => {
@@ -100,6 +105,7 @@ pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
 /// still running.
 #[inline(never)]
 unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option<u64> {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).charge(CALL);
         if (*cx).left < 0 {

@@ -33,6 +33,11 @@ use crate::sanitizer::state::Sanitizer;
 pub const ANY: u32 = u32::MAX;
 
 /// Entry point of a function in machine code. Its arguments are the context and r1 to r5.
+///
+/// # Safety
+/// The context belongs to a live program, and this program is running: the function is called by
+/// the program's code or by [`enter`](super::enter). No reference to the context is in use. Other
+/// unsafe functions of this crate whose first argument is a context have the same condition.
 pub type Entry = unsafe extern "C" fn(*mut Context, u64, u64, u64, u64, u64) -> u64;
 
 /// Location of a bad memory access that raised SIGSEGV or SIGBUS.
@@ -226,12 +231,14 @@ impl Context {
 /// fault unwinds the stack instead; see [`enter`](super::enter).
 #[inline(always)]
 pub(crate) unsafe fn pending(cx: *mut Context) -> bool {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     !cfg!(all(target_arch = "x86_64", target_os = "linux")) && unsafe { (*cx).fault.is_some() }
 }
 
 /// Charges a load from the cache line at `addr`. The load costs time if the line must first be
 /// fetched into this CPU's cache.
 pub(crate) unsafe extern "C" fn load_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe { (*cx).cost += (*cx).region.lines().load((*cx).cpu, addr) };
     0
 }
@@ -239,6 +246,7 @@ pub(crate) unsafe extern "C" fn load_line(cx: *mut Context, addr: u64, _: u64, _
 /// Charges a store to the cache line at `addr`. The store costs time if copies in other caches must
 /// first be invalidated.
 pub(crate) unsafe extern "C" fn store_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe { (*cx).cost += (*cx).region.lines().store((*cx).cpu, addr) };
     0
 }

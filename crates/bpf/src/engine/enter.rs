@@ -48,10 +48,14 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
             install();
         }
         // `outer` may also be the context of a call that has already ended.
+        // SAFETY: `CURRENT` is null or the context of a live program, because `forget` clears it
+        // before a context is dropped.
         nested = unsafe { !outer.is_null() && (*outer).is_running() };
         CURRENT.set(cx);
+        // SAFETY: the caller guarantees that the context is alive.
         unsafe { (*cx).native_limit = host_stack::limit((*cx).native_stack) };
     }
+    // SAFETY: the caller guarantees that the context is alive and that `target` belongs to it.
     let outcome = unsafe {
         if host_stack::pointer() < (*cx).native_limit {
             (*cx).fault = Some(host_stack::too_little((*cx).native_limit, (*cx).native_stack));
@@ -72,6 +76,7 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
 /// The caller must meet the conditions of [`enter`].
 #[inline(always)]
 pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
+    // SAFETY: the caller meets the conditions of `enter`, which are also those of the trampoline.
     unsafe {
         if CURRENT.get() != cx || host_stack::pointer() < (*cx).native_limit {
             return enter_first(cx, target, r1);
@@ -85,6 +90,7 @@ pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Out
 #[cold]
 #[inline(never)]
 unsafe fn enter_first(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
+    // SAFETY: the caller meets the conditions of `enter`.
     unsafe { enter(cx, target, &[r1, 0, 0, 0, 0]) }
 }
 
@@ -195,6 +201,8 @@ mod host {
     /// Must be called from the code of `cx`. No frame between the trampoline and this call may have
     /// destructors left to run.
     pub(crate) unsafe fn leave(cx: *mut Context) -> u64 {
+        // SAFETY: the trampoline of the running program has stored its stack pointer in `rsp`, and
+        // the caller guarantees that no skipped frame has destructors.
         unsafe { unwind((*cx).rsp) }
     }
 
@@ -205,6 +213,8 @@ mod host {
     /// Installs the signal handlers once per process and an alternate signal stack once per thread.
     #[cold]
     pub(super) fn install() {
+        // SAFETY: `call_once` runs this code in one thread, so nothing else uses `PREVIOUS`.
+        // `action` is a valid sigaction, because all of its bytes may be 0.
         INSTALL.call_once(|| unsafe {
             for (i, signal) in [libc::SIGSEGV, libc::SIGBUS].into_iter().enumerate() {
                 let mut action: libc::sigaction = std::mem::zeroed();
@@ -215,6 +225,8 @@ mod host {
                 assert!(libc::sigaction(signal, &action, previous) == 0, "sigaction() failed");
             }
         });
+        // SAFETY: `stack` is valid for writing, and the memory of a new alternate stack is never
+        // freed.
         unsafe {
             let mut stack: libc::stack_t = std::mem::zeroed();
             libc::sigaltstack(std::ptr::null(), &mut stack);
@@ -234,6 +246,8 @@ mod host {
     /// Handles SIGSEGV and SIGBUS. If BPF code made the access, its trampoline returns with
     /// `faulted` set. Otherwise the previous handler runs.
     unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
+        // SAFETY: the kernel passes valid pointers. `CURRENT` is null or the context of a live
+        // program, because `forget` clears it before a context is dropped.
         unsafe {
             let cx = CURRENT.get();
             let gregs = &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
@@ -280,6 +294,7 @@ mod host {
         target: Entry,
         _rsp: *mut u64,
     ) -> Outcome {
+        // SAFETY: `cx` is the context of the running program, see [`Entry`].
         unsafe {
             let [r1, r2, r3, r4, r5] = *args;
             let r0 = target(cx, r1, r2, r3, r4, r5);
@@ -291,6 +306,7 @@ mod host {
     }
 
     pub unsafe extern "C" fn short_trampoline(cx: *mut Context, r1: u64, target: Entry, rsp: *mut u64) -> Outcome {
+        // SAFETY: `cx` is the context of the running program, see [`Entry`].
         unsafe { trampoline(cx, &[r1, 0, 0, 0, 0], target, rsp) }
     }
 

@@ -22,6 +22,7 @@ use crate::sanitizer;
 
 /// Runs function `cx.function`. Has the signature of an [`Entry`].
 pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).interpreting = true;
         function::<false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
@@ -31,6 +32,7 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
 /// Like [`run`], with the sanitizer (the run-time checks of `--sanitize`). The provenances (the
 /// objects to which values point) of the arguments and of the result are in `cx.arg_prov`.
 pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).interpreting = true;
         function::<true>(cx, (*cx).function, [r1, r2, r3, r4, r5])
@@ -38,6 +40,7 @@ pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64
 }
 
 unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let code = &raw const (*cx).code;
         let insns: *const Insn = (*code).insns.as_ptr();
@@ -279,6 +282,7 @@ fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
 /// Returns the provenance of a constant that an instruction contains.
 #[inline(never)]
 unsafe fn constant(cx: *mut Context, value: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let cx = &*cx;
         let known = cx
@@ -292,18 +296,21 @@ unsafe fn constant(cx: *mut Context, value: u64) -> u64 {
 #[inline(never)]
 unsafe fn check_load(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64) -> u64 {
     let meta = sanitizer::meta(pc, i);
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe { sanitizer::load(cx, base, meta, prov, 0, 0) }
 }
 
 #[inline(never)]
 unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64, (value, value_prov): (u64, u64)) {
     let meta = sanitizer::meta(pc, i);
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe { sanitizer::store(cx, base, meta, prov, value, value_prov) };
 }
 
 /// Raises the fault `why` at `pc`. Instructions since the last call do not count as executed.
 #[cold]
 unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).pc = pc as u32;
         why(cx, 0, 0, 0, 0, 0)
@@ -313,6 +320,7 @@ unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
 /// Raises the fault `why` at `pc`. The instruction at `pc` counts as executed.
 #[cold]
 unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).left = left;
         stop(cx, pc, why)
@@ -323,6 +331,7 @@ unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
 /// raises a signal. A load through NULL reads zeros.
 #[inline(always)]
 unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Option<u64> {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).pc = pc as u32;
         let line = line_address(base, offset);
@@ -360,6 +369,7 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
 
 #[inline(always)]
 unsafe fn load(addr: u64, op: u8) -> u64 {
+    // SAFETY: `access` has checked the address, or the access raises a signal that `enter` handles.
     unsafe {
         match op & 0x18 {
             insn::W => u64::from((addr as *const u32).read_unaligned()),
@@ -372,6 +382,7 @@ unsafe fn load(addr: u64, op: u8) -> u64 {
 
 #[inline(always)]
 unsafe fn load_signed(addr: u64, op: u8) -> u64 {
+    // SAFETY: the caller meets the conditions of `load`.
     let value = unsafe { load(addr, op) };
     match op & 0x18 {
         insn::W => i64::from(value as i32) as u64,
@@ -382,6 +393,7 @@ unsafe fn load_signed(addr: u64, op: u8) -> u64 {
 
 #[inline(always)]
 unsafe fn store(addr: u64, op: u8, value: u64) {
+    // SAFETY: as in `load`.
     unsafe {
         match op & 0x18 {
             insn::W => (addr as *mut u32).write_unaligned(value as u32),
@@ -412,12 +424,14 @@ unsafe fn rmw(i: &Insn, addr: u64, old: u64, r: &mut [u64; 11]) {
         _ if i.imm == atomic::CMPXCHG => {
             let new = if truncate(r[0]) == old { operand } else { old };
             r[0] = old;
+            // SAFETY: the caller meets the conditions of `store`.
             unsafe { store(addr, i.op, new) };
             return;
         }
         // XCHG and STORE_RELEASE store the operand.
         _ => operand,
     };
+    // SAFETY: the caller meets the conditions of `store`.
     unsafe { store(addr, i.op, new) };
     if i.imm != atomic::STORE_RELEASE && i.imm & atomic::FETCH != 0 {
         r[src] = old;
@@ -489,6 +503,7 @@ unsafe fn alu64(cx: *mut Context, i: &Insn, a: u64, b: u64) -> Option<u64> {
             32 if i.op & insn::X != 0 => i64::from(b as i32) as u64,
             insn::CAST if i.op & insn::X != 0 => {
                 let low = u64::from(b as u32);
+                // SAFETY: `cx` is the context of the running program, see [`Entry`].
                 let base = unsafe {
                     if i.imm == insn::CAST_USER {
                         (*cx).arena_user

@@ -19,6 +19,7 @@ use crate::sanitizer::report::add_report;
 /// function makes the fault from the address.
 #[cold]
 pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     let cx = unsafe { &mut *cx };
     if let Some(fault) = cx.fault.take() {
         return fault;
@@ -86,6 +87,7 @@ impl Context {
 /// The caller must meet the conditions of [`enter::leave`].
 #[cold]
 pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let pc = (*cx).pc as usize;
         (*cx).fault = Some(add_report(&*cx, fault.at(pc)));
@@ -95,6 +97,7 @@ pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
 
 /// Returns the name of the function that the running instruction calls.
 unsafe fn called(cx: *mut Context) -> String {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe { (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]) }
 }
 
@@ -104,6 +107,7 @@ unsafe fn called(cx: *mut Context) -> String {
 
 /// Raises the fault of a call to a function that the simulator does not have.
 pub(crate) unsafe extern "C" fn missing(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let fault = Fault::new(FaultKind::Trap, format!("{} is not modelled", called(cx)));
         raise(cx, fault)
@@ -112,6 +116,7 @@ pub(crate) unsafe extern "C" fn missing(cx: *mut Context, _: u64, _: u64, _: u64
 
 /// Raises the fault of a call that the current context does not allow.
 pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let message = format!("{} cannot be called from the current operation", called(cx));
         raise(cx, Fault::new(FaultKind::NotAllowed, message))
@@ -122,6 +127,7 @@ pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _:
 /// linker inserted for a reference that it could not resolve, or an instruction that the simulator
 /// does not have.
 pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];
         let message = match insn.op {
@@ -134,11 +140,13 @@ pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _
 
 /// Raises the fault of a program that has used up its budget of instructions.
 pub(crate) unsafe extern "C" fn over_budget(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe { raise(cx, (*cx).over_budget()) }
 }
 
 /// Raises the fault of a call whose frame does not fit on the BPF stack.
 pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         raise(
             cx,
@@ -157,6 +165,7 @@ pub(crate) unsafe extern "C" fn field_store(
     _: u64,
     _: u64,
 ) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         match (*cx).region().may_store(base.wrapping_add(offset), size) {
             true => 0,
@@ -169,6 +178,7 @@ pub(crate) unsafe extern "C" fn field_store(
 /// the store goes to a field of a kernel object and programs may write this field. Otherwise raises
 /// a fault.
 pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];
         let (offset, size) = (i64::from(insn.off), insn::size(insn.op));
@@ -189,6 +199,7 @@ pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u6
 /// Raises the fault of a load or store outside of the region (the memory that programs may access).
 /// The address is `base` (first argument) plus `offset` (second argument).
 pub(crate) unsafe extern "C" fn bad_access(cx: *mut Context, base: u64, offset: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let fault = access_fault(&*cx, (*cx).pc as usize, base.wrapping_add(offset));
         raise(cx, fault)

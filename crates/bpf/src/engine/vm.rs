@@ -236,6 +236,8 @@ impl<W: World> Vm<W> {
         // SAFETY: the world owns the VM, which is alive. Code that the VM calls must not drop the
         // VM. `Drop` checks that.
         unsafe { set_cpu(cx, world.cpu()) };
+        // SAFETY: as above, and `function` is an index of a function, which the indexing above has
+        // checked.
         unsafe { call(cx, (&raw mut *world).cast(), function, &args).ok_or_else(|| take_fault(cx)) }
     }
 
@@ -302,6 +304,8 @@ impl<W: World> Vm<W> {
         f: impl FnOnce(&mut W, u64) -> Result<R, Fault>,
     ) -> Result<R, Fault> {
         let cx = world.vm().cx.as_ptr();
+        // SAFETY: the VM is alive. The bytes between `stack_limit` and `fp` belong to the unused
+        // part of its stack.
         unsafe {
             let fp = (*cx).fp;
             let addr = (fp - bytes.len() as u64) & !15;
@@ -365,6 +369,7 @@ impl<W: World> Vm<W> {
     /// is also set in [`Func::contexts`]. Returns the previous bits.
     #[inline]
     pub fn set_contexts(&self, contexts: u32) -> u32 {
+        // SAFETY: the VM is alive, and there is no other reference to its context.
         unsafe { std::mem::replace(&mut (*self.cx.as_ptr()).contexts, contexts) }
     }
 
@@ -381,6 +386,7 @@ impl<W: World> Vm<W> {
 
     /// Sets the current instruction. The next call that the code makes overwrites it.
     pub fn set_pc(&self, pc: usize) {
+        // SAFETY: the VM is alive, and there is no other reference to its context.
         unsafe { (*self.cx.as_ptr()).pc = pc as u32 }
     }
 
@@ -426,6 +432,7 @@ impl<W: World> Vm<W> {
 /// Records the fault of a call whose arguments do not fit on the BPF stack.
 #[cold]
 unsafe fn stack_overflow(cx: *mut Context) -> Option<u64> {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe { (*cx).fault = Some(Fault::new(FaultKind::Stack, "BPF stack overflow")) };
     None
 }

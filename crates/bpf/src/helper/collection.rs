@@ -166,7 +166,7 @@ fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i6
         }
     }
     let mut state = w.vm().state().borrow_mut();
-    let tree = state.trees.entry(root).or_default();
+    let tree = state.trees.get_or_default(root);
     let at = low.min(tree.len());
     tree.insert(at, node);
     Ok(0)
@@ -192,7 +192,7 @@ fn rbtree_remove<W: World>(w: &mut W, root: u64, node: u64) -> Result<u64, Fault
     else {
         return Ok(0);
     };
-    state.trees.entry(root).or_default().remove(at);
+    state.trees.get_or_default(root).remove(at);
     remove_member(w, &mut state, node);
     Ok(node)
 }
@@ -234,7 +234,7 @@ fn list_push<W: World>(w: &mut W, head: u64, node: u64, front: bool) -> Result<i
         return Ok(reject_node(w, node));
     }
     let mut state = w.vm().state().borrow_mut();
-    let list = state.lists.entry(head).or_default();
+    let list = state.lists.get_or_default(head);
     if front {
         list.push_front(node);
     } else {
@@ -261,7 +261,7 @@ fn list_add<W: World>(w: &mut W, head: u64, node: u64, prev: u64) -> Result<i64,
     }
     charge(w, list_len(w, head))?;
     let mut state = w.vm().state().borrow_mut();
-    let list = state.lists.entry(head).or_default();
+    let list = state.lists.get_or_default(head);
     let at = list.iter().position(|&n| n == prev).map_or(0, |at| at + 1);
     list.insert(at, node);
     Ok(0)

@@ -9,12 +9,13 @@ use crate::engine::world::World;
 use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::rows::*;
+use bytemuck::{Pod, Zeroable};
 
 /// A `struct bpf_dynptr`: the address of some memory (0 for a NULL dynptr), and size and offset of
 /// the part of this memory to which the dynptr refers. The struct lies in the program's memory, so
 /// its contents cannot be trusted. Accesses through a dynptr are therefore checked like all others.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 struct Dynptr {
     data: u64,
     size: u32,
@@ -111,7 +112,7 @@ fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, flags: u64) -> Re
     }
     w.vm().charge_bytes(size)?;
     let data = w.region().bytes(data, size)?;
-    let fits = ring.borrow_mut().produce(w.region(), data);
+    let fits = ring.borrow_mut().produce(w.region(), &data);
     if fits {
         Ok(0)
     } else {

@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::insn::MAX_LOOPS;
 use crate::memory::Use;
 use crate::rows::*;
+use bytemuck::{Pod, Zeroable};
 
 /// Maximum number of words of a bit iterator: BITS_ITER_NR_WORDS_MAX.
 const MAX_WORDS: u32 = 511;
@@ -85,7 +86,7 @@ fn num_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
 /// A `struct bpf_iter_bits`. `bits` contains the bits themselves, or the address of a copy of them
 /// if there are more than 64.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 struct Bits {
     bits: u64,
     nr: u32,
@@ -119,7 +120,7 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
             return w.region().memory().refused(-ENOMEM);
         };
         w.region().memory().charge_record(Use::Records)?;
-        w.region().write(copy, source)?;
+        w.region().write(copy, &source)?;
         w.vm().state().borrow_mut().bits.insert(copy);
         copy
     };

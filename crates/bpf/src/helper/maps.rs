@@ -88,7 +88,7 @@ fn lookup_percpu_elem<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Resu
 
 fn lookup_in<W: World>(w: &W, map: &Map, key: u64, cpu: u32) -> Result<u64, Fault> {
     let key = w.region().bytes(key, map.def().key_size.into())?;
-    let value = map.lookup(w.region(), key, cpu)?;
+    let value = map.lookup(w.region(), &key, cpu)?;
     charge(w, map)?;
     Ok(value)
 }
@@ -115,7 +115,7 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     {
         return update_references(w, map.addr(), key.to_vec(), value.to_vec(), flags);
     }
-    let done = map.update(w.region(), key, value, flags, w.cpu())?;
+    let done = map.update(w.region(), &key, &value, flags, w.cpu())?;
     charge(w, map)?;
     Ok(done)
 }
@@ -191,7 +191,11 @@ fn reject_map_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
 fn push<W: World>(w: &mut W, map: u64, value: u64, flags: u64) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
     w.vm().charge_bytes(map.def().value_size.into())?;
-    map.push(w.region(), w.region().bytes(value, map.def().value_size.into())?, flags)
+    map.push(
+        w.region(),
+        &w.region().bytes(value, map.def().value_size.into())?,
+        flags,
+    )
 }
 
 fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fault> {
@@ -225,7 +229,7 @@ fn perf_event_read_value<W: World>(w: &mut W, map: u64, flags: u64, buf: u64, si
 
 fn perf_event_output<W: World>(w: &mut W, _ctx: u64, map: u64, flags: u64, data: u64, size: u64) -> Result<i64, Fault> {
     w.vm().charge_bytes(size)?;
-    w.region().bytes(data, size)?;
+    w.region().check(data, size, false)?;
     perf_event(w, map, flags)
 }
 
@@ -282,7 +286,7 @@ fn storage_get<W: World>(
         return Ok(found);
     }
     w.vm().charge_bytes(map.def().value_size.into())?;
-    map.storage_get(w.region(), owner, init, true)
+    map.storage_get(w.region(), owner, init.as_deref(), true)
 }
 
 fn storage_delete<W: World>(w: &mut W, func: StorageFunction, map: u64, owner: u64) -> Result<i64, Fault> {

@@ -10,7 +10,7 @@ use crate::engine::func::Func;
 use crate::engine::world::World;
 use crate::errno::long::*;
 use crate::fault::Fault;
-use crate::memory::Region;
+use crate::memory::{Bytes, Region};
 use crate::rows::*;
 
 /// Maximum length of a format in bytes.
@@ -257,7 +257,10 @@ impl Spec {
                 self.number("", &format!("{arg:0digits$x}"), out);
             }
             Conversion::Ip { bytes, usual } => {
-                let text = ip(region.bytes(arg, bytes).unwrap_or(&[0; 16][..bytes as usize]), usual);
+                let text = ip(
+                    &region.bytes(arg, bytes).unwrap_or(Bytes::from_elem(0, bytes as usize)),
+                    usual,
+                );
                 take(1, text.len() + 1)?;
                 self.pad(text.as_bytes(), out);
             }
@@ -369,7 +372,7 @@ pub(super) fn sized<W: World>(
         return Ok(Err(EINVAL));
     }
     let args = read_args(w.region(), args, len)?;
-    print(w, until_nul(format), &args, room)
+    print(w, until_nul(&format), &args, room)
 }
 
 /// Formats the arguments and charges the program for the work.
@@ -390,8 +393,8 @@ fn until_nul(format: &[u8]) -> Result<&[u8], i64> {
 
 fn trace_printk<W: World>(w: &mut W, format: u64, size: u32, a: u64, b: u64, c: u64) -> Result<i64, Fault> {
     w.vm().charge_bytes(size.into())?;
-    let format = until_nul(w.region().bytes(format, size.into())?);
-    let text = print(w, format, &[a, b, c], LINE_ROOM)?;
+    let format = w.region().bytes(format, size.into())?;
+    let text = print(w, until_nul(&format), &[a, b, c], LINE_ROOM)?;
     text.map_or_else(|error| Ok(-error), |text| log(w, text))
 }
 

@@ -184,7 +184,7 @@ fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: 
     // Charges for the whole buffer, because all its characters may be white space, which is skipped
     // character by character.
     w.vm().charge(len)?;
-    let (negative, value, taken) = match parse(w.region().bytes(buf, len)?, flags) {
+    let (negative, value, taken) = match parse(&w.region().bytes(buf, len)?, flags) {
         Ok(parsed) => parsed,
         Err(error) => return Ok(-error),
     };

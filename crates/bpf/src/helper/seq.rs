@@ -36,7 +36,7 @@ fn append<W: World>(w: &W, seq: u64, data: &[u8]) -> Result<i64, Fault> {
 
 fn seq_write<W: World>(w: &mut W, seq: u64, data: u64, len: u32) -> Result<i64, Fault> {
     w.vm().charge_bytes(len.into())?;
-    append(w, seq, w.region().bytes(data, len.into())?)
+    append(w, seq, &w.region().bytes(data, len.into())?)
 }
 
 fn seq_printf<W: World>(w: &mut W, seq: u64, format: u64, size: u32, args: u64, len: u32) -> Result<i64, Fault> {

@@ -2,31 +2,31 @@
 //! The data that helpers keep for one program. It lies outside of program memory, so no policy can
 //! corrupt it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use crate::lookup::{LookupMap, LookupSet};
+use std::collections::VecDeque;
 
-/// The data that helpers keep for one program. The hash maps are never iterated, because their
-/// order is random.
+/// The data that helpers keep for one program.
 #[derive(Default)]
 pub(crate) struct State {
     /// Timers and work items, by address.
-    pub(crate) timers: HashMap<u64, Timer>,
+    pub(crate) timers: LookupMap<u64, Timer>,
     /// Address of the timer or work item whose callback is running.
     pub(super) running_timer: Option<u64>,
     /// For each object made by `bpf_obj_new`, the id of its type in the object file's BTF.
-    pub(super) objects: HashMap<u64, u32>,
+    pub(super) objects: LookupMap<u64, u32>,
     /// For each object made by `bpf_percpu_obj_new`, the distance in bytes between the copies of
     /// two CPUs.
-    pub(crate) percpu: HashMap<u64, u64>,
+    pub(crate) percpu: LookupMap<u64, u64>,
     /// Number of references to each mask made by `bpf_cpumask_create`.
-    pub(super) cpumasks: HashMap<u64, u32>,
+    pub(super) cpumasks: LookupMap<u64, u32>,
     /// Addresses at which `bpf_iter_bits_new` has stored copies of the bits of iterators.
-    pub(super) bits: HashSet<u64>,
+    pub(super) bits: LookupSet<u64>,
     /// For each tree, by the address of its root, the addresses of its nodes in the tree's order.
-    pub(super) trees: HashMap<u64, Vec<u64>>,
+    pub(super) trees: LookupMap<u64, Vec<u64>>,
     /// For each list, by the address of its head, the addresses of its nodes in the list's order.
-    pub(super) lists: HashMap<u64, VecDeque<u64>>,
+    pub(super) lists: LookupMap<u64, VecDeque<u64>>,
     /// For each node, by its address, the root of the tree or head of the list that contains it.
-    pub(super) root_by_node: HashMap<u64, u64>,
+    pub(super) root_by_node: LookupMap<u64, u64>,
     /// For each CPU, the CPU that `bpf_cpumask_any_distribute` returned last.
     pub(super) distributed: Vec<u32>,
     /// Output of the running iterator program.

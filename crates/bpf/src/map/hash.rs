@@ -80,10 +80,15 @@ impl Hash {
         self.slots.len() - self.free.len()
     }
 
-    fn key_at(&self, region: &Region, addr: u64) -> &[u8] {
-        debug_assert!(region.contains(addr));
-        // SAFETY: the map owns the entries, and they are accessible.
-        unsafe { std::slice::from_raw_parts(region.host(addr), self.key_size) }
+    /// Returns whether the element of a slot that is in use has this key.
+    fn has_key(&self, region: &Region, slot: &Slot, key: &[u8]) -> bool {
+        debug_assert!(region.contains(slot.addr) && slot.addr != 0);
+        // SAFETY: the map has allocated the element in the region, and `key_size` bytes are its
+        // key. The reference ends before other code can change these bytes.
+        equal(
+            unsafe { std::slice::from_raw_parts(region.host(slot.addr), self.key_size) },
+            key,
+        )
     }
 
     fn value_address(&self, addr: u64, cpu: u32) -> u64 {
@@ -103,7 +108,7 @@ impl Hash {
                 self.work.add(LONG_STEP);
             }
             let slot = &self.slots[n as usize];
-            if slot.hash == hash && equal(self.key_at(region, slot.addr), key) {
+            if slot.hash == hash && self.has_key(region, slot, key) {
                 return Some(n);
             }
             n = slot.next;
@@ -237,7 +242,9 @@ impl Hash {
             .add((found.unwrap_or(self.slots.len()) - cursor.min(self.slots.len())) / SLOTS);
         let n = found?;
         let addr = self.slots[n].addr;
-        Some((n + 1, self.key_at(region, addr).to_vec(), self.value_address(addr, cpu)))
+        let key = region.bytes(addr, self.key_size as u64);
+        let key = key.expect("the map has allocated the element").into_vec();
+        Some((n + 1, key, self.value_address(addr, cpu)))
     }
 
     pub fn release(&mut self, region: &Region) {

@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use crate::errno::long::{EINVAL, ENOMEM};
 use crate::fault::{Fault, FaultKind};
 use crate::image::{FieldKind, MapDef};
-use crate::memory::Region;
+use crate::memory::{Bytes, Region};
 
 use arena::Arena;
 use array::Array;
@@ -238,7 +238,7 @@ impl Map {
             Data::Hash(_) => {
                 let size = u64::from(self.def.key_size);
                 let key = region.bytes(value.wrapping_sub(size.next_multiple_of(8)), size);
-                key.map_or(vec![0; size as usize], <[u8]>::to_vec)
+                key.map_or(vec![0; size as usize], Bytes::into_vec)
             }
             _ => vec![0; self.def.key_size as usize],
         }
@@ -418,7 +418,7 @@ impl Map {
         let mut all = Vec::new();
         for cpu in 0..if percpu { nr_cpus } else { 1 } {
             let addr = self.lookup(region, key, cpu).ok().filter(|&addr| addr != 0)?;
-            all.extend_from_slice(region.bytes(addr, u64::from(self.def.value_size)).ok()?);
+            all.extend_from_slice(&region.bytes(addr, u64::from(self.def.value_size)).ok()?);
         }
         Some(all)
     }

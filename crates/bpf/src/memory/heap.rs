@@ -89,6 +89,7 @@ impl Region {
             self.grow(&mut heap, class)?;
         }
         let addr = heap.free[class].pop()?;
+        // SAFETY: the object is in a chunk that `grow` has made accessible, and it is free.
         unsafe { std::ptr::write_bytes(self.host::<u8>(addr), 0, CLASSES[class] as usize) };
         Some(addr)
     }

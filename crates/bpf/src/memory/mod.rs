@@ -53,7 +53,7 @@ pub use host_maps::OutOfMaps;
 pub use layout::{ARENA_SIZE, NULL_LIMIT, OWN_SHIFT, PAGE, REACH, SHIFT, SIZE};
 pub use limit::{DEFAULT_LIMIT, Memory, OutOfMemory, RECORD, Use};
 pub use owned::Owned;
-pub use region::Region;
+pub use region::{Bytes, Region};
 pub use slab::{ObjectType, Slab};
 
 #[cfg(test)]

@@ -68,6 +68,7 @@ impl Region {
     /// inaccessible, later loads from them return zeros.
     pub(super) fn discard(&self, addr: u64, size: u64) {
         let protected = self.protect(addr, size, libc::PROT_NONE);
+        // SAFETY: the pages belong to this region.
         unsafe { libc::madvise(self.host(addr), size as usize, libc::MADV_DONTNEED) };
         if protected.is_err() {
             self.mark(addr, size, libc::PROT_NONE);

@@ -14,6 +14,15 @@ use super::limit::Memory;
 use super::slab::SlabLayout;
 use crate::cache::Lines;
 use crate::fault::{Fault, FaultKind};
+use bytemuck::{AnyBitPattern, NoUninit};
+use smallvec::SmallVec;
+
+/// Largest number of bytes that [`Region::bytes`] returns without memory on the heap. Keys of maps
+/// are rarely longer.
+const SHORT: usize = 64;
+
+/// A copy of bytes of the region.
+pub type Bytes = SmallVec<[u8; SHORT]>;
 
 /// The address space of one simulated machine. It is not shared between threads.
 pub struct Region {
@@ -172,15 +181,20 @@ impl Region {
         self.mapped[(page / 64) as usize].get() >> (page % 64) & 1 != 0
     }
 
-    /// Checks whether the policy may read the bytes at `addr`, and returns them as a slice. The
-    /// slice must not be used after the next call into BPF code.
+    /// Checks whether the policy may read the bytes at `addr`, and copies them.
+    ///
+    /// The copy is necessary because BPF code and this type's other functions may change the bytes
+    /// while the caller uses them. Copies of up to [`SHORT`] bytes need no memory on the heap.
     #[inline]
-    pub fn bytes(&self, addr: u64, len: u64) -> Result<&[u8], Fault> {
+    pub fn bytes(&self, addr: u64, len: u64) -> Result<Bytes, Fault> {
         self.check(addr, len, false)?;
-        Ok(match len {
-            0 => &[],
-            _ => unsafe { std::slice::from_raw_parts(self.host(addr), len as usize) },
-        })
+        let mut bytes = Bytes::with_capacity(len as usize);
+        // SAFETY: the range has just been checked, and the new vector has room for it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.host::<u8>(addr), bytes.as_mut_ptr(), len as usize);
+            bytes.set_len(len as usize);
+        }
+        Ok(bytes)
     }
 
     /// Checks whether a helper or kfunc may write to these bytes if a policy passed their address.
@@ -221,25 +235,28 @@ impl Region {
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.check_writable(addr, bytes.len() as u64)?;
         if !bytes.is_empty() {
-            // SAFETY: the range has just been checked. `bytes` may overlap it, because a caller may
-            // pass a slice of the region (see `bytes()`).
-            unsafe { std::ptr::copy(bytes.as_ptr(), self.host::<u8>(addr), bytes.len()) };
+            // SAFETY: the range has just been checked. No reference to memory of the region exists
+            // outside of this module, so `bytes` does not overlap it.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.host::<u8>(addr), bytes.len()) };
         }
         Ok(())
     }
 
     /// Reads a value from an address that the policy passed.
     #[inline]
-    pub fn load<T: Copy>(&self, addr: u64) -> Result<T, Fault> {
+    pub fn load<T: AnyBitPattern>(&self, addr: u64) -> Result<T, Fault> {
         self.check(addr, size_of::<T>() as u64, false)?;
+        // SAFETY: the range has just been checked, and each pattern of bits is a valid `T`.
         Ok(unsafe { self.host::<T>(addr).read_unaligned() })
     }
 
     /// Writes a value to an address that the policy passed. Fails if [`Region::check_writable`]
     /// refuses the address.
     #[inline]
-    pub fn store<T: Copy>(&self, addr: u64, value: T) -> Result<(), Fault> {
+    pub fn store<T: NoUninit>(&self, addr: u64, value: T) -> Result<(), Fault> {
         self.check_writable(addr, size_of::<T>() as u64)?;
+        // SAFETY: the range has just been checked. `T` has no padding, so each byte that programs
+        // can load afterwards has a value.
         unsafe { self.host::<T>(addr).write_unaligned(value) };
         Ok(())
     }

@@ -104,6 +104,7 @@ impl Slab {
     pub fn alloc(&mut self, region: &Region) -> Option<u64> {
         if let Some(index) = self.free.pop() {
             let addr = self.addr(u64::from(index));
+            // SAFETY: the object was allocated before, so it is accessible, and it is free now.
             unsafe { std::ptr::write_bytes(region.host::<u8>(addr), 0, self.layout.stride as usize) };
             return Some(addr);
         }

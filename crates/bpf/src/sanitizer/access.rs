@@ -66,6 +66,7 @@ const ATOMIC: u64 = 1 << 23;
 /// Checks a load through a register with this provenance (the object to which its pointer
 /// originally pointed). Returns the provenance of the loaded value.
 pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, prov: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
         let access = Access::unpack(base, meta, false);
@@ -98,6 +99,7 @@ pub(crate) unsafe extern "C" fn store(
     value: u64,
     value_prov: u64,
 ) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
         let access = Access::unpack(base, meta, true);

@@ -30,6 +30,7 @@ const MAX_STACK: u32 = 512;
 /// Entry point through which the simulated machine and helpers call a function of a sanitized
 /// program. All functions share it: `cx.function` is the function to call.
 pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         let function = (*cx).function;
         let mark = match begin(&mut *cx, sanitizer(cx), function, [r1, r2, r3, r4, r5]) {
@@ -182,6 +183,7 @@ fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
 
 /// Records that a function of the program is about to call another one.
 pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
         cx.pc = pc as u32;
@@ -195,6 +197,7 @@ pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64,
 
 /// Records that the called function has returned.
 pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     let sanitizer = unsafe { sanitizer(cx) };
     sanitizer.objects.frames.pop();
     sanitizer.forget_opaque();
@@ -203,6 +206,7 @@ pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u6
 
 /// Checks the arguments of a call to a helper or kfunc. The context contains their provenances.
 pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
         sanitizer.counts.calls += 1;
@@ -223,6 +227,7 @@ pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, 
 
 /// Processes the result `r0` of a helper or kfunc and returns its provenance.
 pub(crate) unsafe extern "C" fn after_call(cx: *mut Context, r0: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
         let prov = sanitizer.after(cx, r0);

@@ -18,9 +18,10 @@ use super::state::Sanitizer;
 use crate::engine::context::Context;
 use crate::fault::Fault;
 use crate::insn::FRAME;
+use crate::memory::Bytes;
 
 fn bytes_at(cx: &Context, addr: u64, len: u64) -> Vec<u8> {
-    cx.region().bytes(addr, len).map_or(Vec::new(), <[u8]>::to_vec)
+    cx.region().bytes(addr, len).map_or(Vec::new(), Bytes::into_vec)
 }
 
 impl Sanitizer {

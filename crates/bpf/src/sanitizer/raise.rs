@@ -20,6 +20,8 @@ pub(super) unsafe fn sanitizer<'a>(cx: *mut Context) -> &'a mut Sanitizer {
 /// Ends the program with the error that the sanitizer found.
 #[cold]
 pub(super) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
+    // SAFETY: the caller meets the conditions of `engine::raise`. The reference to the sanitizer
+    // ends before the call.
     unsafe {
         let report = report::with_callers(&*cx, sanitizer(cx), fault.report.clone().unwrap_or_default());
         engine::raise(cx, fault.with_whole_report(report))

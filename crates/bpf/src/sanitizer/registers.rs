@@ -25,6 +25,7 @@ pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64;
     // Reads the provenances now, because `check_registers` changes one of them if the instruction
     // adds a variable number to a pointer.
     let (own, other) = (p[dst], if i.op & insn::X != 0 { p[src] } else { SCALAR });
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         let checks = sanitizer(cx).register_checks[pc];
         if checks != RegisterChecks::default() {
@@ -58,6 +59,7 @@ pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64;
 #[cold]
 unsafe fn check_registers(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], checks: RegisterChecks) {
     let (dst, src) = (usize::from(i.dst), usize::from(i.src));
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         for register in checks.unset() {
             read(cx, pc as u64, register.into(), p[usize::from(register)], 0, 0);
@@ -107,6 +109,7 @@ pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, p
     if prov != UNSET {
         return 0;
     }
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         (*cx).pc = pc as u32;
         raise(cx, unset(register as u8))
@@ -116,6 +119,7 @@ pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, p
 /// Checks arithmetic on a pointer that may be NULL. The arguments are the index of the instruction
 /// and the pointer's provenance.
 pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         let prov = Prov(prov);
         if !sanitizer(cx).objects.is_untested(prov) {
@@ -129,6 +133,7 @@ pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u
 
 /// Records that the program compares a pointer that may be NULL with NULL or with another pointer.
 pub(crate) unsafe extern "C" fn test(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe { sanitizer(cx).objects.record_tested(Prov(prov)) };
     0
 }
@@ -136,5 +141,6 @@ pub(crate) unsafe extern "C" fn test(cx: *mut Context, prov: u64, _: u64, _: u64
 /// Returns the provenance of the sum of a pointer, whose provenance is `prov`, and a variable
 /// number.
 pub(crate) unsafe extern "C" fn vary(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe { Prov(prov).varied(&sanitizer(cx).objects).0 }
 }

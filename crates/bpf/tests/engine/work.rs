@@ -87,10 +87,8 @@ fn a_huge_width_takes_neither_time_nor_memory() {
     let arguments =
         "*(u64 *)(r10 - 32) = 1\n*(u64 *)(r10 - 24) = 2\n*(u64 *)(r10 - 16) = 3\nr4 = r10\nr4 += -32\nr5 = 24\n";
     let snprintf = "r1 = r6\nr2 = 100\nr3 = r7\ncall bpf_snprintf";
-    let start = std::time::Instant::now();
     let insns = endless(&format!("{arguments}{snprintf}"), "");
     assert!(insns < BUDGET / 10, "{insns}");
-    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     let once = [BEGIN, arguments, snprintf, "\nexit\nout:\nexit"].concat();
     for engine in ENGINES {
         let mut world = world(&once, engine, false);
@@ -106,7 +104,7 @@ fn a_huge_width_takes_neither_time_nor_memory() {
             .expect("the map is an array")
             .0;
         let text = world.region.bytes(start, 101).expect("the region has this memory");
-        assert_eq!(text, [&[b' '; 99][..], b"\0a"].concat());
+        assert_eq!(text.to_vec(), [&[b' '; 99][..], b"\0a"].concat());
     }
 }
 

@@ -151,6 +151,7 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
         kfunc(
             ANY,
             "void test_crash(u64 addr)",
+            // SAFETY: none. The test expects a signal.
             |_: &mut TestWorld, addr: u64| unsafe { (addr as *const u64).read_volatile() },
         ),
         // Returns an address on the thread's stack.

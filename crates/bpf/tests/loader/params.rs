@@ -192,7 +192,7 @@ fn arrays_can_grow() {
 
     let linked = load(&object, &Target::default());
     let place = linked.image.variable("resized[99]").unwrap();
-    assert_eq!(linked.region.bytes(place.addr, 8).unwrap(), 5u64.to_le_bytes());
+    assert_eq!(linked.region.bytes(place.addr, 8).unwrap().to_vec(), 5u64.to_le_bytes());
     assert_eq!(linked.image.get(&linked.region, "table").unwrap(), "{4, 5, 6}");
 }
 
@@ -217,7 +217,7 @@ fn values_can_be_set_anywhere_in_a_section_of_zeros() {
     let linked = load(&object, &Target::default());
     for (number, &at) in (1..).zip(&places) {
         let place = linked.image.variable(&value(at)).unwrap();
-        assert_eq!(linked.region.bytes(place.addr, 1).unwrap(), [number]);
+        assert_eq!(linked.region.bytes(place.addr, 1).unwrap().to_vec(), [number]);
     }
     // A smaller section forgets the values beyond its end.
     object.resize("huge", 4097).unwrap();

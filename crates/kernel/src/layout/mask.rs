@@ -60,17 +60,17 @@ impl Mask {
 
     /// Returns whether the mask contains the CPU.
     #[inline]
-    pub fn contains(self, cpu: CpuId) -> bool {
+    pub(crate) fn contains(self, cpu: CpuId) -> bool {
         self.word(cpu.nr() / 64) >> (cpu.nr() % 64) & 1 != 0
     }
 
     #[inline]
-    pub fn insert(self, cpu: CpuId) {
+    pub(crate) fn insert(self, cpu: CpuId) {
         self.set_word(cpu.nr() / 64, self.word(cpu.nr() / 64) | 1 << (cpu.nr() % 64));
     }
 
     #[inline]
-    pub fn remove(self, cpu: CpuId) {
+    pub(crate) fn remove(self, cpu: CpuId) {
         self.set_word(cpu.nr() / 64, self.word(cpu.nr() / 64) & !(1 << (cpu.nr() % 64)));
     }
 
@@ -89,12 +89,12 @@ impl Mask {
         (0..self.words()).map(|index| self.word(index).count_ones()).sum()
     }
 
-    pub fn first(self) -> Option<CpuId> {
+    pub(crate) fn first(self) -> Option<CpuId> {
         self.next_and(self, 0)
     }
 
     /// Returns the first CPU at or after `from` that is in both masks.
-    pub fn next_and(self, other: Mask, from: u32) -> Option<CpuId> {
+    pub(crate) fn next_and(self, other: Mask, from: u32) -> Option<CpuId> {
         let mut index = from / 64;
         if index >= self.words() {
             return None;
@@ -113,12 +113,6 @@ impl Mask {
             word = self.word(index) & other.word(index);
         }
     }
-
-    /// Returns the first CPU at or after `from` that is in both masks, wrapping around.
-    pub fn next_and_wrap(self, other: Mask, from: u32) -> Option<CpuId> {
-        self.next_and(other, from)
-            .or_else(|| if from == 0 { None } else { self.next_and(other, 0) })
-    }
 }
 
 #[cfg(test)]
@@ -127,7 +121,7 @@ mod tests {
     use crate::testbed::cpu_id;
 
     #[test]
-    fn next_and_wraps_around_and_stays_in_both_masks() {
+    fn next_and_stays_in_both_masks() {
         let region = Region::new().unwrap();
         let new = |cpus: &[u32]| {
             let mask = Mask::at(&region, region.alloc(24).unwrap(), 192);
@@ -138,8 +132,7 @@ mod tests {
         assert_eq!(a.next_and(b, 0), Some(cpu_id(1)));
         assert_eq!(a.next_and(b, 2), Some(cpu_id(64)));
         assert_eq!(a.next_and(b, 131), None);
-        assert_eq!(a.next_and_wrap(b, 131), Some(cpu_id(1)));
-        assert_eq!(new(&[]).next_and_wrap(b, 5), None);
+        assert_eq!(new(&[]).next_and(b, 0), None);
         assert_eq!((a.weight(), a.first(), a.is_empty()), (4, Some(cpu_id(1)), false));
         a.remove(cpu_id(63));
         assert_eq!(a.weight(), 3);

@@ -288,7 +288,7 @@ impl Layout {
 
     /// Returns the `struct rq` of a CPU.
     #[inline]
-    pub fn rq_struct(&self, cpu: CpuId) -> &rq {
+    pub(crate) fn rq_struct(&self, cpu: CpuId) -> &rq {
         // SAFETY: as in `idle_struct`.
         unsafe { &*self.rqs.host(cpu.into()) }
     }
@@ -299,13 +299,13 @@ impl Layout {
         unsafe { &mut *self.rqs.host(cpu.into()) }
     }
 
-    pub fn task_addr(&self, task: TaskId) -> u64 {
+    pub(crate) fn task_addr(&self, task: TaskId) -> u64 {
         self.tasks.addr(task.slot().into())
     }
 
     /// Acquires a reference to a task for the policy. While there are references, the slot is not
     /// reused.
-    pub fn get_task(&mut self, task: TaskId) {
+    pub(crate) fn get_task(&mut self, task: TaskId) {
         let needed = task.slot() as usize + 1;
         if self.refs.len() < needed {
             self.refs.resize(needed.next_power_of_two(), 0);
@@ -315,14 +315,14 @@ impl Layout {
 
     /// Drops a reference of the policy to a task. Returns `false` if the policy holds no reference.
     #[must_use]
-    pub fn put_task(&mut self, task: TaskId) -> bool {
+    pub(crate) fn put_task(&mut self, task: TaskId) -> bool {
         let refs = self.refs.get_mut(task.slot() as usize).filter(|refs| **refs > 0);
         refs.map(|refs| *refs -= 1).is_some()
     }
 
     /// Drops all references of the policy, because it has been unloaded. Returns the tasks to which
     /// it held references.
-    pub fn drop_all_references(&mut self) -> Vec<TaskId> {
+    pub(crate) fn drop_all_references(&mut self) -> Vec<TaskId> {
         self.drop_all_cgroup_references();
         let refs = std::mem::take(&mut self.refs).into_iter().enumerate();
         refs.filter(|&(_, refs)| refs > 0)
@@ -331,16 +331,22 @@ impl Layout {
     }
 
     /// Returns whether the policy holds a reference to a task.
-    pub fn is_task_referenced(&self, task: TaskId) -> bool {
+    pub(crate) fn is_task_referenced(&self, task: TaskId) -> bool {
         self.refs.get(task.slot() as usize).is_some_and(|&refs| refs > 0)
     }
 
+    /// Returns whether the policy holds a reference to the task with this address.
+    pub fn is_referenced(&self, addr: u64) -> bool {
+        let slot = self.tasks.index(addr);
+        slot.is_some_and(|slot| self.refs.get(slot as usize).is_some_and(|&refs| refs > 0))
+    }
+
     /// Returns the address of a CPU's idle task.
-    pub fn idle_addr(&self, cpu: CpuId) -> u64 {
+    pub(crate) fn idle_addr(&self, cpu: CpuId) -> u64 {
         self.idle.addr(cpu.into())
     }
 
-    pub fn rq_addr(&self, cpu: CpuId) -> u64 {
+    pub(crate) fn rq_addr(&self, cpu: CpuId) -> u64 {
         self.rqs.addr(cpu.into())
     }
 
@@ -355,7 +361,7 @@ impl Layout {
     }
 
     /// Returns the CPU whose idle task has this address.
-    pub fn idle_from_addr(&self, addr: u64) -> Option<CpuId> {
+    pub(crate) fn idle_from_addr(&self, addr: u64) -> Option<CpuId> {
         // The slab contains one idle task for each CPU, in order.
         self.idle.index(addr).map(|cpu| CpuId::new(cpu as usize))
     }

@@ -142,6 +142,7 @@ fn a_referenced_task_keeps_its_slot() {
 
 #[test]
 fn runqueue_clocks_advance_with_capacity() {
+    // SAFETY: zero is a valid value of every field.
     let mut rq: rq = unsafe { std::mem::zeroed() };
     rq.advance(1000, 512, true);
     assert_eq!((rq.clock, rq.clock_task, rq.clock_pelt), (1000, 1000, 1000));

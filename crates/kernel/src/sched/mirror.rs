@@ -10,7 +10,7 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 impl Machine {
     /// Returns `p->scx` of a task.
     #[inline]
-    pub fn scx_entity(&self, task: TaskId) -> &sched_ext_entity {
+    pub(crate) fn scx_entity(&self, task: TaskId) -> &sched_ext_entity {
         &self.tasks[task].task_struct.scx
     }
 
@@ -22,13 +22,13 @@ impl Machine {
     /// Returns the address of the task_struct of the CPU's current task, which may be the idle
     /// task.
     #[inline]
-    pub fn curr_addr(&self, cpu: CpuId) -> u64 {
+    pub(crate) fn curr_addr(&self, cpu: CpuId) -> u64 {
         self.addr_of_task(self.rqs[cpu].curr, cpu)
     }
 
     /// Returns the address of a task's task_struct. For IDLE, this is the idle task of `cpu`.
     #[inline]
-    pub fn addr_of_task(&self, task: TaskId, cpu: CpuId) -> u64 {
+    pub(crate) fn addr_of_task(&self, task: TaskId, cpu: CpuId) -> u64 {
         if task == IDLE {
             self.layout.idle_addr(cpu)
         } else {
@@ -38,21 +38,21 @@ impl Machine {
 
     /// Returns the task slot at an address that a policy has passed. The task may have exited.
     #[inline]
-    pub fn task_index(&self, addr: u64) -> Option<TaskId> {
+    pub(crate) fn task_index(&self, addr: u64) -> Option<TaskId> {
         self.tasks.id(self.layout.tasks.index(addr)? as usize)
     }
 
     /// Returns the task at an address that a policy has passed. Returns `None` for idle tasks, dead
     /// tasks and invalid addresses.
     #[inline]
-    pub fn task_from_addr(&self, addr: u64) -> Option<TaskId> {
+    pub(crate) fn task_from_addr(&self, addr: u64) -> Option<TaskId> {
         let id = self.task_index(addr)?;
         (self.tasks[id].state() != State::Dead || self.tasks[id].on_cpu()).then_some(id)
     }
 
     /// Returns the mask `p->cpus_ptr` of a task.
     #[inline]
-    pub fn cpus_ptr(&self, task: TaskId) -> Mask {
+    pub(crate) fn cpus_ptr(&self, task: TaskId) -> Mask {
         Mask::at(&self.region, cpus_mask(self.layout.task_addr(task)), self.nr_cpus())
     }
 }

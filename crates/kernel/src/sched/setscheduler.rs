@@ -82,10 +82,12 @@ impl Machine {
         }
     }
 
-    /// Sets the affinity of a task on behalf of a user outside of the simulated workload. No
-    /// simulated CPU is charged for this.
-    pub fn sched_setaffinity(&mut self, task: TaskId, cpus: CpuSet) {
-        ext::enable::run_as_user(self, |m| m.set_cpus_allowed(task, cpus));
+    /// Sets the affinity of the task with this pid, if there is one, on behalf of a user outside of
+    /// the simulated workload. No simulated CPU is charged for this.
+    pub fn sched_setaffinity(&mut self, pid: u32, cpus: CpuSet) {
+        if let Some(task) = self.find_task(pid) {
+            ext::enable::run_as_user(self, |m| m.set_cpus_allowed(task, cpus));
+        }
     }
 
     /// Sets the affinity mask without moving the task (do_set_cpus_allowed).

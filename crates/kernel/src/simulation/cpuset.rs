@@ -51,7 +51,7 @@ impl CpuSet {
         &self.words
     }
 
-    pub fn contains(&self, cpu: CpuId) -> bool {
+    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
         self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 != 0
     }
 
@@ -60,7 +60,7 @@ impl CpuSet {
         nr < self.nr_cpus && self.contains(CpuId::new(nr as usize))
     }
 
-    pub fn insert(&mut self, cpu: CpuId) {
+    pub(crate) fn insert(&mut self, cpu: CpuId) {
         assert!(
             cpu.nr() < self.nr_cpus,
             "CPU {cpu} does not exist: the machine has {} CPUs",
@@ -69,11 +69,11 @@ impl CpuSet {
         self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
     }
 
-    pub fn remove(&mut self, cpu: CpuId) {
+    pub(crate) fn remove(&mut self, cpu: CpuId) {
         self.words[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
     }
 
-    pub fn set(&mut self, cpu: CpuId, present: bool) {
+    pub(crate) fn set(&mut self, cpu: CpuId, present: bool) {
         if present { self.insert(cpu) } else { self.remove(cpu) }
     }
 
@@ -101,12 +101,12 @@ impl CpuSet {
             .sum()
     }
 
-    pub fn first(&self) -> Option<CpuId> {
+    pub(crate) fn first(&self) -> Option<CpuId> {
         self.next(0)
     }
 
     /// Returns the CPU that is number `n` in the ascending order of the set, counted from 0.
-    pub fn nth(&self, mut n: u32) -> Option<CpuId> {
+    pub(crate) fn nth(&self, mut n: u32) -> Option<CpuId> {
         for (i, &word) in self.words.iter().enumerate() {
             let mut word = word;
             if n >= word.count_ones() {
@@ -122,7 +122,7 @@ impl CpuSet {
     }
 
     /// Returns the first CPU of the set at or after `from`.
-    pub fn next(&self, from: u32) -> Option<CpuId> {
+    pub(crate) fn next(&self, from: u32) -> Option<CpuId> {
         if from >= self.nr_cpus {
             return None;
         }
@@ -139,12 +139,12 @@ impl CpuSet {
 
     /// Returns the first CPU of the set at or after `from`. If there is none, returns the first CPU
     /// of the set (for_each_cpu_wrap()).
-    pub fn next_wrap(&self, from: u32) -> Option<CpuId> {
+    pub(crate) fn next_wrap(&self, from: u32) -> Option<CpuId> {
         self.next(from).or_else(|| self.first())
     }
 
     /// Returns the first CPU at or after `from` that is in both sets.
-    pub fn next_and(&self, other: &CpuSet, from: u32) -> Option<CpuId> {
+    pub(crate) fn next_and(&self, other: &CpuSet, from: u32) -> Option<CpuId> {
         if from >= self.nr_cpus {
             return None;
         }

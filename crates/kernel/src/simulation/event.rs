@@ -242,7 +242,7 @@ impl EventQueue {
     }
 
     /// Adds a tick. Ticks come before all other events at the same time and are ordered by CPU.
-    pub fn push_tick(&mut self, time: u64, cpu: CpuId, generation: u32) {
+    pub(crate) fn push_tick(&mut self, time: u64, cpu: CpuId, generation: u32) {
         self.insert(key(time, u64::from(cpu)), Event::Tick { cpu, generation });
     }
 
@@ -391,19 +391,19 @@ impl EventQueue {
 
     /// Returns the CPU of the step event that will probably follow the next step event.
     #[inline]
-    pub fn likely_step(&self) -> Option<CpuId> {
+    pub(crate) fn likely_step(&self) -> Option<CpuId> {
         self.steps.runner_up()
     }
 
     /// Schedules the step event of a CPU. If it is already scheduled, moves it to the new time.
     #[inline]
-    pub fn arm_step(&mut self, cpu: CpuId, time: u64) {
+    pub(crate) fn arm_step(&mut self, cpu: CpuId, time: u64) {
         self.sequence += 1;
         self.steps.arm(cpu, time, self.sequence);
     }
 
     #[inline]
-    pub fn disarm_step(&mut self, cpu: CpuId) {
+    pub(crate) fn disarm_step(&mut self, cpu: CpuId) {
         self.steps.disarm(cpu);
     }
 

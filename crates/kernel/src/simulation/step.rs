@@ -52,19 +52,19 @@ impl Steps {
     /// Schedules the step of `cpu` or moves it to the time `time`. Times later than three days
     /// (2^48 ns) are set to three days.
     #[inline]
-    pub fn arm(&mut self, cpu: CpuId, time: u64, sequence: u64) {
+    pub(crate) fn arm(&mut self, cpu: CpuId, time: u64, sequence: u64) {
         let time = time.min(LAST);
         self.sequences[cpu] = sequence;
         self.set(cpu, time << CPU_BITS | u64::from(cpu));
     }
 
     /// Returns the sequence number of a CPU's step.
-    pub fn sequence(&self, cpu: CpuId) -> u64 {
+    pub(crate) fn sequence(&self, cpu: CpuId) -> u64 {
         self.sequences[cpu]
     }
 
     #[inline]
-    pub fn disarm(&mut self, cpu: CpuId) {
+    pub(crate) fn disarm(&mut self, cpu: CpuId) {
         self.set(cpu, NEVER);
     }
 
@@ -92,7 +92,7 @@ impl Steps {
 
     /// Returns the time of the earliest step and the CPU to which it belongs.
     #[inline]
-    pub fn first(&self) -> Option<(u64, CpuId)> {
+    pub(crate) fn first(&self) -> Option<(u64, CpuId)> {
         let key = self.first;
         (key != NEVER).then(|| (key >> CPU_BITS, cpu_of_key(key)))
     }
@@ -100,7 +100,7 @@ impl Steps {
     /// Returns the CPU whose step has the second smallest key at the root. This is often the second
     /// earliest step.
     #[inline]
-    pub fn runner_up(&self) -> Option<CpuId> {
+    pub(crate) fn runner_up(&self) -> Option<CpuId> {
         let root = self.nodes[0];
         let rest = root.into_iter().filter(|&key| key != self.first).min().unwrap_or(NEVER);
         (rest != NEVER).then(|| cpu_of_key(rest))

@@ -10,12 +10,13 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::watch::state::decision::{CpuState, Queue, Snapshot, TaskState};
 
 impl Machine {
-    /// Returns a snapshot of the current state. It contains the task `about` even if this task is
-    /// sleeping.
-    pub fn snapshot(&self, about: TaskId) -> Snapshot {
+    /// Returns a snapshot of the current state. It contains the task with the pid `about` even if
+    /// this task is sleeping.
+    pub fn snapshot(&self, about: Option<u32>) -> Snapshot {
+        let about = about.and_then(|pid| self.find_task(pid));
         let cpus = self.cpus().map(|cpu| self.cpu_state(cpu)).collect();
         let tasks = self.tasks.numbered();
-        let included = tasks.filter(|(id, task)| task.on_rq() || (*id == about && about != IDLE));
+        let included = tasks.filter(|(id, task)| task.on_rq() || Some(*id) == about);
         Snapshot {
             time: self.now,
             cpus,

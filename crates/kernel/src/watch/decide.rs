@@ -31,7 +31,7 @@ impl Machine {
         let decisions = &self.decisions;
         let soon = |wanted: u64| (decisions.nr..decisions.nr + EARLY).contains(&wanted);
         if decisions.wanted.is_some_and(soon) {
-            self.decisions.latest[handler as usize] = Some(self.snapshot(task));
+            self.decisions.latest[handler as usize] = Some(self.snapshot((task != IDLE).then(|| self.pid_of(task))));
         }
     }
 
@@ -74,12 +74,12 @@ impl Machine {
                 (_, Some(Op::Enqueue)) => Handler::Enqueue,
                 // The decision was made in another callback, so the snapshot is taken now.
                 _ => {
-                    self.decisions.seen = Some(self.snapshot(IDLE));
+                    self.decisions.seen = Some(self.snapshot(None));
                     return;
                 }
             };
             let latest = self.decisions.latest[handler as usize].take();
-            self.decisions.seen = Some(latest.unwrap_or_else(|| self.snapshot(IDLE)));
+            self.decisions.seen = Some(latest.unwrap_or_else(|| self.snapshot(None)));
         }
     }
 

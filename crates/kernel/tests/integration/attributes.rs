@@ -184,7 +184,7 @@ fn a_change_of_affinity_waits_until_the_task_can_migrate() {
     let (machine, records) = run_fair(tasks, SECOND);
     assert_eq!(cpus(&records, 1), [0, 1]);
     assert_eq!(
-        (machine.rqs[0].time.tasks_ns, machine.rqs[1].time.tasks_ns),
+        (machine.rqs()[0].time.tasks_ns, machine.rqs()[1].time.tasks_ns),
         (5 * MS, 5 * MS)
     );
 }

@@ -164,7 +164,7 @@ fn fair_tasks_keep_their_groups_shares_and_limits() {
     ];
     let mut run = Run::new(machine(2, tasks, &actions), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
     run.run(1600 * MS).assert_alive();
-    let used: Vec<u64> = run.machine.tasks.iter().map(|task| task.sum_exec_runtime()).collect();
+    let used: Vec<u64> = run.machine.tasks().iter().map(|task| task.sum_exec_runtime()).collect();
     assert!(used[0].abs_diff(920 * MS) < 20 * MS, "{used:?}");
     assert!(used[1].abs_diff(680 * MS) < 20 * MS, "{used:?}");
     assert_eq!(used[2], 1600 * MS);
@@ -190,7 +190,7 @@ fn a_rejected_move_is_cancelled_for_the_whole_process() {
         run.machine.cgroups.refused,
         ["cgroup /a: attaching 'lead' at 5000 us failed (-22)"]
     );
-    assert!(run.machine.tasks.iter().all(|task| task.cgroup() == 0));
+    assert!(run.machine.tasks().iter().all(|task| task.cgroup() == 0));
 }
 
 #[test]

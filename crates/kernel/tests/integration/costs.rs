@@ -187,7 +187,7 @@ fn line_transfers(cpus: u32, defines: &[&str]) -> (u64, u64) {
     let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "lines", defines);
     run.run(50 * MS).assert_alive();
-    let overhead = run.machine.rqs.iter().map(|rq| rq.time.overhead_ns).sum();
+    let overhead = run.machine.rqs().iter().map(|rq| rq.time.overhead_ns).sum();
     (run.machine.line_transfers().count, overhead)
 }
 

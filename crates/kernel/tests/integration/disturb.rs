@@ -47,7 +47,7 @@ fn the_tick_waits_for_the_end_of_an_interrupt() {
     // work, 4 ms on the interrupt, 1 ms on the tick, and 1 ms on the rest of the task's work.
     let (machine, records) = run_fair(spec, workload);
     assert_eq!(
-        (stop_ns(&records, 1), machine.rqs[0].time.overhead_ns),
+        (stop_ns(&records, 1), machine.rqs()[0].time.overhead_ns),
         (15 * MS, 5 * MS)
     );
 }
@@ -66,7 +66,7 @@ fn interrupts_delay_the_running_task() {
             end,
             "the task must end at the same time under a policy"
         );
-        (end, machine.rqs[0].time.overhead_ns)
+        (end, machine.rqs()[0].time.overhead_ns)
     };
     assert_eq!(end(Vec::new()), (10 * MS, 0));
     assert_eq!(end(vec![irq(2 * MS, 0, MS, 2 * MS, Some(3))]), (13 * MS, 3 * MS));
@@ -81,7 +81,7 @@ fn interrupts_delay_the_running_task() {
     let mut workload = worker().workload;
     workload.disturbances = vec![offline, irq(2 * MS, 1, MS, 2 * MS, Some(3))];
     let (machine, records) = run_fair(free(2), workload);
-    assert_eq!((stop_ns(&records, 1), machine.rqs[1].time.overhead_ns), (10 * MS, 0));
+    assert_eq!((stop_ns(&records, 1), machine.rqs()[1].time.overhead_ns), (10 * MS, 0));
 }
 
 /// Returns a workload with one task and with disturbances, which are given in the workload format.

@@ -23,7 +23,7 @@ fn machine(cpus: u32, tasks: Tasks) -> Machine {
 }
 
 fn switches(run: &Run) -> u64 {
-    run.machine.rqs.iter().map(|rq| rq.nr_switches).sum()
+    run.machine.rqs().iter().map(|rq| rq.nr_switches).sum()
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_policy_with_only_a_name_schedules_tasks() {
     let mut run = Run::new(machine(4, loopers(10, 200 * US, 100 * US)), "minimal", &[]);
     run.run(200 * MS).assert_alive();
     assert!(switches(&run) > 3500, "{}", switches(&run));
-    let idle: u64 = run.machine.rqs.iter().map(|rq| rq.time.idle_ns).sum();
+    let idle: u64 = run.machine.rqs().iter().map(|rq| rq.time.idle_ns).sum();
     assert!(
         idle < 200 * MS,
         "10 tasks with a load of 2/3 should keep 4 CPUs busy, but the idle time is {idle} ns"
@@ -43,11 +43,11 @@ fn callbacks_come_in_pairs() {
     let mut run = Run::new(machine(2, loopers(5, 300 * US, 200 * US)), "count", &[]);
     run.run(300 * MS).assert_alive();
     let get = |name: &str| run.var(name);
-    let on_cpu = run.machine.tasks.iter().filter(|task| task.on_cpu()).count() as u64;
+    let on_cpu = run.machine.tasks().iter().filter(|task| task.on_cpu()).count() as u64;
     assert_eq!(get("nr_running"), get("nr_stopping") + on_cpu);
-    let queued = run.machine.tasks.iter().filter(|task| task.on_rq()).count() as u64;
+    let queued = run.machine.tasks().iter().filter(|task| task.on_rq()).count() as u64;
     assert_eq!(get("nr_runnable"), get("nr_quiescent") + queued);
-    let idle = run.machine.rqs.iter().filter(|rq| rq.idle()).count() as u64;
+    let idle = run.machine.rqs().iter().filter(|rq| rq.idle()).count() as u64;
     // Both CPUs were idle when the policy was loaded, and their idle time had begun before that. So
     // ops.update_idle() was not called for the beginning of this idle time.
     assert_eq!(get("nr_from_idle"), get("nr_to_idle") + 2 - idle);
@@ -79,7 +79,7 @@ fn callbacks_come_in_pairs() {
     assert_eq!((get("nr_cgroup_init"), get("nr_cgroup_exit")), (1, 1));
     assert_eq!((get("init_order"), get("exit_order")), (1, 2));
     assert_eq!((get("exit_kind"), get("exit_code")), (Kind::Unreg as u64, 0));
-    assert!(run.machine.tasks.iter().all(|task| task.class == Class::Fair));
+    assert!(run.machine.tasks().iter().all(|task| task.class == Class::Fair));
     run.run(400 * MS);
     assert_eq!(run.machine.ext.state, EnableState::Disabled);
 }
@@ -88,9 +88,9 @@ fn callbacks_come_in_pairs() {
 fn existing_tasks_are_switched_to_the_policy() {
     let mut machine = machine(2, loopers(6, 300 * US, 100 * US));
     machine.advance(50 * MS, &mut Vec::new());
-    assert!(machine.tasks.iter().all(|task| task.class == Class::Fair));
+    assert!(machine.tasks().iter().all(|task| task.class == Class::Fair));
     let mut run = Run::new(machine, "count", &[]);
-    assert!(run.machine.tasks.iter().all(|task| task.class == Class::Ext));
+    assert!(run.machine.tasks().iter().all(|task| task.class == Class::Ext));
     assert_eq!(
         (
             run.var("nr_init_task"),
@@ -114,7 +114,7 @@ fn partial_switch_takes_sched_ext_tasks_only() {
         .with(|task| task.policy = Policy::Batch { nice: 0 });
     let mut run = Run::new(machine(4, tasks), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
     run.run(20 * MS).assert_alive();
-    let classes: Vec<Class> = run.machine.tasks.iter().map(|task| task.class).collect();
+    let classes: Vec<Class> = run.machine.tasks().iter().map(|task| task.class).collect();
     assert_eq!(classes, [Class::Ext, Class::Fair, Class::Fair]);
     // ops.init_task() is called for all tasks, but ops.enable() only for the task with SCHED_EXT.
     assert_eq!((run.var("nr_init_task"), run.var("nr_enable")), (3, 1));
@@ -181,7 +181,7 @@ fn every_callback_can_end_the_policy() {
                 run.run(200 * MS);
                 assert_eq!(run.machine.ext.state, EnableState::Disabled, "callback {at}");
                 assert_eq!((run.var("nr_exit"), run.var("exit_code")), (1, at));
-                assert!(run.machine.tasks.iter().all(|task| task.class == Class::Fair));
+                assert!(run.machine.tasks().iter().all(|task| task.class == Class::Fair));
                 run.exit().clone()
             }
         };
@@ -223,7 +223,7 @@ fn slices_end_at_a_tick() {
     assert!((45..=51).contains(&run.var("nr_running")), "{}", run.var("nr_running"));
     let used: Vec<u64> = run
         .machine
-        .tasks
+        .tasks()
         .iter()
         .map(|task| task.sum_exec_runtime() / MS)
         .collect();

@@ -24,10 +24,10 @@ fn fails(machine: Machine, name: &str, defines: &[&str]) -> Exit {
         EnableState::Disabled,
         "{name} {defines:?} did not end"
     );
-    assert!(run.machine.tasks.iter().all(|task| task.class == Class::Fair));
-    let before: u64 = run.machine.tasks.iter().map(|task| task.sum_exec_runtime()).sum();
+    assert!(run.machine.tasks().iter().all(|task| task.class == Class::Fair));
+    let before: u64 = run.machine.tasks().iter().map(|task| task.sum_exec_runtime()).sum();
     run.run(3100 * MS);
-    let after: u64 = run.machine.tasks.iter().map(|task| task.sum_exec_runtime()).sum();
+    let after: u64 = run.machine.tasks().iter().map(|task| task.sum_exec_runtime()).sum();
     assert!(after > before + 50 * MS, "the tasks continue without the policy");
     run.exit().clone()
 }
@@ -75,7 +75,7 @@ fn valid_insertions_schedule_tasks() {
     for defines in [["LOCAL"], ["ENQ_LOCAL_ON=1"], ["ENQ_LOCAL_ON=0"]] {
         let mut run = Run::new(machine(2, 5), "direct", &defines);
         run.run(300 * MS).assert_alive();
-        let used: u64 = run.machine.tasks.iter().map(|task| task.sum_exec_runtime()).sum();
+        let used: u64 = run.machine.tasks().iter().map(|task| task.sum_exec_runtime()).sum();
         assert!(used > 250 * MS, "{defines:?}: {used}");
         let selected = run.var("nr_selected");
         assert!(selected > 100);
@@ -113,7 +113,7 @@ fn tasks_are_dispatched_only_to_allowed_cpus() {
     for defines in [["ON=cpu"], ["ON=(u32)p->pid%2"], ["ON=!cpu"], ["STALE"]] {
         let mut run = Run::new(machine(2, 5), "hoard", &defines);
         run.run(300 * MS).assert_alive();
-        let used: u64 = run.machine.tasks.iter().map(|task| task.sum_exec_runtime()).sum();
+        let used: u64 = run.machine.tasks().iter().map(|task| task.sum_exec_runtime()).sum();
         assert!(used > 200 * MS, "{defines:?}: {used}");
     }
     let mut pinned = Tasks::default();
@@ -143,7 +143,7 @@ fn dequeue_is_called_once_for_each_enqueue() {
     run.run(300 * MS).assert_alive();
     let held = run
         .machine
-        .tasks
+        .tasks()
         .iter()
         .filter(|task| task.on_rq() && !task.on_cpu())
         .count() as u64;
@@ -285,15 +285,15 @@ fn a_preempting_kick_ends_an_infinite_slice() {
     let run = load(&["PREEMPT"]);
     run.assert_alive();
     assert!(
-        run.machine.tasks[1].sum_exec_runtime() > 15 * MS,
+        run.machine.tasks()[1].sum_exec_runtime() > 15 * MS,
         "{}",
-        run.machine.tasks[1].sum_exec_runtime()
+        run.machine.tasks()[1].sum_exec_runtime()
     );
     let run = load(&[]);
     assert!(
-        run.machine.tasks[1].sum_exec_runtime() <= 2 * MS,
+        run.machine.tasks()[1].sum_exec_runtime() <= 2 * MS,
         "{}",
-        run.machine.tasks[1].sum_exec_runtime()
+        run.machine.tasks()[1].sum_exec_runtime()
     );
 }
 
@@ -302,7 +302,7 @@ fn cpus_that_wait_for_each_other_do_not_deadlock() {
     let mut run = Run::new(machine(4, 12), "kick", &["CYCLE"]);
     run.run(300 * MS).assert_alive();
     assert!(run.var("nr_kicks") > 500, "{}", run.var("nr_kicks"));
-    let used: u64 = run.machine.tasks.iter().map(|task| task.sum_exec_runtime()).sum();
+    let used: u64 = run.machine.tasks().iter().map(|task| task.sum_exec_runtime()).sum();
     assert!(used > 400 * MS, "{used}");
 }
 

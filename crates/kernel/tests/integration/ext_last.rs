@@ -20,7 +20,7 @@ fn a_kick_under_the_cpus_own_runqueue_lock_is_not_lost() {
     run.assert_alive();
     // The slice of the task ends at every other tick.
     assert!(run.var("nr_last") > 40, "{}", run.var("nr_last"));
-    let used = run.machine.tasks[0].sum_exec_runtime();
+    let used = run.machine.tasks()[0].sum_exec_runtime();
     assert!(used > 95 * MS, "{used}");
 }
 

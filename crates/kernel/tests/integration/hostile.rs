@@ -72,7 +72,8 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     assert_eq!(
         m.region
             .bytes(constants.0, constants.1)
-            .expect("the constants are in the region"),
+            .expect("the constants are in the region")
+            .to_vec(),
         before
     );
     let exit = refused.as_deref().or(m.ext.exit.as_ref());
@@ -283,7 +284,7 @@ fn tasks_beyond_the_memory_limit_are_not_created() {
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
     m.region.memory().set_limit(m.region.memory().used() + 100_000);
     m.run(200 * MS, &mut Vec::<Record>::new());
-    assert!((20..150).contains(&m.tasks.len()), "{}", m.tasks.len());
+    assert!((20..150).contains(&m.tasks().len()), "{}", m.tasks().len());
     assert!(m.failed_forks.len() > 50 && m.failed_forks.iter().all(|fork| *fork == ("child".to_owned(), -11)));
 }
 

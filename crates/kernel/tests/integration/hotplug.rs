@@ -32,14 +32,17 @@ fn a_task_whose_cpus_are_all_offline_may_run_anywhere_from_then_on() {
         let mut records = Vec::new();
         machine.advance(29 * MS, &mut records);
         let bound = machine
-            .tasks
+            .tasks()
             .iter()
             .find(|task| task.comm() == "bound")
             .expect("the task is alive");
         assert_eq!(*bound.cpus, CpuSet::all(2));
         machine.run(100 * MS, &mut records);
         assert!(switches_to(&records, 2).iter().any(|&(ms, cpu)| ms >= 5 && cpu == 0));
-        assert!(machine.tasks.iter().all(|task| !task.on_rq()), "both tasks have exited");
+        assert!(
+            machine.tasks().iter().all(|task| !task.on_rq()),
+            "both tasks have exited"
+        );
     }
 }
 
@@ -66,7 +69,7 @@ fn loading_a_policy_leaves_no_reschedule_request_pending() {
     machine.advance(3 * MS, &mut Vec::new());
     let mut run = Run::new(machine, "minimal", &[]);
     run.machine.advance(4 * MS, &mut run.records);
-    let pending = run.machine.rqs.iter().filter(|rq| rq.need_resched).count();
+    let pending = run.machine.rqs().iter().filter(|rq| rq.need_resched).count();
     assert_eq!(pending, 0, "a CPU has a reschedule request that nothing handles");
 }
 

@@ -30,12 +30,12 @@ fn machine(spec: MachineSpec, tasks: Tasks) -> Machine {
 
 /// Returns the CPU time in ns for which a task was charged.
 fn charged(m: &Machine, pid: u32) -> u64 {
-    m.task(m.find_task(pid).expect("the task exists")).sum_exec_runtime()
+    m.task(pid).expect("the task exists").sum_exec_runtime()
 }
 
 /// Returns how the time of a CPU was used.
 fn time(m: &Machine, cpu: u32) -> kernel::rq::CpuTime {
-    m.rqs[m.cpu_id(cpu).expect("a CPU")].time
+    m.rqs()[cpu as usize].time
 }
 
 #[test]

@@ -35,8 +35,8 @@ fn run_fair(spec: MachineSpec, tasks: Tasks, until: u64) -> (Machine, Vec<Record
 /// Returns the number of ticks that CPUs 0 and 1 had.
 fn ticks(machine: &Machine) -> (u64, u64) {
     (
-        machine.rqs[0].time.overhead_ns / US,
-        machine.rqs[1].time.overhead_ns / US,
+        machine.rqs()[0].time.overhead_ns / US,
+        machine.rqs()[1].time.overhead_ns / US,
     )
 }
 

@@ -34,7 +34,7 @@ fn run_noisy(spec: MachineSpec, tasks: Tasks, seed: u64, until: u64) -> (Machine
 
 /// Returns the CPU time of all kernel threads in ns.
 fn kthread_ns(machine: &Machine) -> u64 {
-    let kthreads = machine.tasks.iter().filter(|task| task.flags() & PF_KTHREAD != 0);
+    let kthreads = machine.tasks().iter().filter(|task| task.flags() & PF_KTHREAD != 0);
     kthreads.map(|task| task.sum_exec_runtime()).sum()
 }
 
@@ -56,7 +56,7 @@ fn background_work_takes_the_stated_share_of_the_cpus() {
         let seconds = 100;
         let (machine, _, ended) = run_noisy(noisy(free(4), noise), idler(), 1, seconds * SECOND);
         assert_eq!(ended, Ended::Time);
-        let interrupts = machine.rqs.iter().map(|rq| rq.time.overhead_ns).sum::<u64>();
+        let interrupts = machine.rqs().iter().map(|rq| rq.time.overhead_ns).sum::<u64>();
         for (name, found, expected) in [
             ("tasks", kthread_ns(&machine), expected_ns(noise, false, 4)),
             ("interrupts", interrupts, expected_ns(noise, true, 4)),
@@ -73,7 +73,7 @@ fn background_work_takes_the_stated_share_of_the_cpus() {
 #[test]
 fn without_the_key_there_is_no_background_work() {
     let (machine, records, _) = run_noisy(free(4), idler(), 1, SECOND);
-    assert_eq!(machine.tasks.len(), 1);
+    assert_eq!(machine.tasks().len(), 1);
     let is_kthread = |r: &Record| matches!(r.event, Event::TaskNew { parent: KTHREADD, .. });
     assert!(!records.iter().any(is_kthread));
 }
@@ -88,7 +88,7 @@ fn the_seed_determines_the_background_work() {
 /// Returns the times at which the first kernel thread with a name is woken.
 fn wakes(machine: &Machine, records: &[Record], comm: &str) -> Vec<u64> {
     let task = machine
-        .tasks
+        .tasks()
         .iter()
         .find(|task| task.comm() == comm)
         .expect("the task exists");
@@ -154,7 +154,7 @@ fn background_work_repairs_a_lost_kick() {
             &["SILENT"],
         );
         run.run(SECOND).assert_alive();
-        let hog = run.machine.tasks.iter().find(|task| task.comm() == "hog");
+        let hog = run.machine.tasks().iter().find(|task| task.comm() == "hog");
         hog.expect("the task exists").sum_exec_runtime()
     };
     // The slice is 1 ms.

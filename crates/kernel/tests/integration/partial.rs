@@ -34,7 +34,7 @@ fn start(cpus: u32, tasks: Tasks, defines: &[&str], until: u64) -> Run {
 
 /// Returns the CPU time of the task with this pid, in ms.
 fn used_ms(run: &Run, pid: u32) -> u64 {
-    let task = run.machine.tasks.iter().find(|task| task.pid() == pid);
+    let task = run.machine.tasks().iter().find(|task| task.pid() == pid);
     task.expect("the task has not exited").sum_exec_runtime() / MS
 }
 

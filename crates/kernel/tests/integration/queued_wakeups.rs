@@ -157,7 +157,7 @@ fn hotplug_and_unloading_lose_no_task_on_a_wake_list() {
         run.machine.verify();
         let used = |run: &Run| {
             run.machine
-                .tasks
+                .tasks()
                 .iter()
                 .map(|t| t.sum_exec_runtime())
                 .collect::<Vec<u64>>()

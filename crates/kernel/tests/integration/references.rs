@@ -29,9 +29,9 @@ fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, 
         true => layout.cgroup_refs(layout.cgroup_addr(0)) as usize,
         false => run
             .machine
-            .tasks
-            .ids()
-            .filter(|&task| layout.is_task_referenced(task))
+            .tasks()
+            .iter()
+            .filter(|task| layout.is_referenced(task.addr()))
             .count(),
     };
     (held, kept, dropped)
@@ -172,8 +172,8 @@ fn task_storage_lives_as_long_as_references_to_the_task() {
     run.run(18 * MS).assert_alive();
     assert!(run.var("nr_held") > 5, "other tasks run while the reference is held");
     assert_eq!((run.var("held_number"), run.var("held_other")), (77, 1));
-    let slot = run.machine.task_index(run.var("address")).expect("the task exists");
-    assert!(run.machine.layout.is_task_referenced(slot));
+    let address = run.var("address");
+    assert!(run.machine.layout.is_referenced(address));
 
     run.run(38 * MS).assert_alive();
     assert!(
@@ -182,7 +182,7 @@ fn task_storage_lives_as_long_as_references_to_the_task() {
     );
     let gone = ["gone_number", "gone_other", "gone_acquired"].map(|name| run.var(name));
     assert_eq!(gone, [0, 0, 0], "a freed task has no storage and cannot be acquired");
-    assert!(!run.machine.layout.is_task_referenced(slot));
+    assert!(!run.machine.layout.is_referenced(address));
 
     run.run(60 * MS).assert_alive();
     assert!(

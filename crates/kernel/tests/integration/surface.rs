@@ -506,14 +506,7 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
     ] {
         assert_eq!(run.var(name), value, "{name}");
     }
-    assert_eq!(
-        run.machine
-            .layout
-            .rq_struct(run.machine.cpu_id(1).expect("CPU 1"))
-            .scx
-            .cpuperf_target,
-        512
-    );
+    assert_eq!(run.machine.rq_struct(1).expect("CPU 1").scx.cpuperf_target, 512);
     // The first task has exited, but the policy still holds a reference to its task_struct. No
     // other task may therefore get this task_struct.
     run.run(25 * MS);
@@ -521,7 +514,7 @@ fn kfuncs_return_cgroups_tasks_and_cpus() {
     let held = run.var("held_addr");
     let reused = |run: &Run| {
         run.machine
-            .tasks
+            .tasks()
             .iter()
             .any(|task| task.pid() >= 4 && task.addr() == held)
     };

@@ -75,9 +75,20 @@ pub struct TaskId {
     pub tid: u32,
 }
 
+/// A log entry in the shared memory. It is complete once `kind` is set.
 #[repr(C)]
-pub struct Entry {
+struct Slot {
     kind: AtomicU32,
+    task: AtomicU32,
+    tid: AtomicU32,
+    time: AtomicU64,
+    a: AtomicU64,
+    b: AtomicU64,
+}
+
+/// A complete entry of the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
     /// Index into the workload's tasks.
     pub task: u32,
     pub tid: u32,
@@ -110,13 +121,14 @@ pub struct Shared {
     pub fd: i32,
     head: *mut Head,
     pub objects: Objects,
-    entries: *mut Entry,
+    entries: *mut Slot,
     wakeups: *mut AtomicU64,
 }
 
-// SAFETY: the memory behind the pointers contains only atomics and pthread objects. It is mapped
-// until the process ends.
+// SAFETY: the memory behind the pointers contains only atomics and pthread objects, which other
+// processes use at the same time. It is mapped until the process ends.
 unsafe impl Send for Shared {}
+// SAFETY: as for `Send`.
 unsafe impl std::marker::Sync for Shared {}
 
 /// Returns the time of CLOCK_MONOTONIC in ns.
@@ -158,7 +170,7 @@ impl Shared {
     pub fn attach(fd: i32, workload: &Workload) -> Result<Shared, Error> {
         let objects = size_of::<Head>().next_multiple_of(64);
         let entries = (objects + workload.resources.len() * size_of::<Object>()).next_multiple_of(4096);
-        let wakeups = entries + ENTRIES * size_of::<Entry>();
+        let wakeups = entries + ENTRIES * size_of::<Slot>();
         let length = wakeups + WAKEUPS * size_of::<AtomicU64>();
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
@@ -303,17 +315,15 @@ impl Shared {
         if index >= ENTRIES {
             return;
         }
-        // SAFETY: no other thread uses this index, and readers do not read the entry before `kind`
-        // is stored.
-        unsafe {
-            let entry = self.entries.add(index);
-            (*entry).task = id.task;
-            (*entry).tid = id.tid;
-            (*entry).time = self.now();
-            (*entry).a = a;
-            (*entry).b = b;
-            (*entry).kind.store(kind as u32, Ordering::Release);
-        }
+        // SAFETY: the index is inside the mapping, and all fields are atomics.
+        let slot = unsafe { &*self.entries.add(index) };
+        slot.task.store(id.task, Ordering::Relaxed);
+        slot.tid.store(id.tid, Ordering::Relaxed);
+        slot.time.store(self.now(), Ordering::Relaxed);
+        slot.a.store(a, Ordering::Relaxed);
+        slot.b.store(b, Ordering::Relaxed);
+        // Readers ignore the entry until its kind is set.
+        slot.kind.store(kind as u32, Ordering::Release);
     }
 
     /// Logs the exit of a task, with the final values of its counters.
@@ -361,11 +371,11 @@ impl Shared {
 
     /// Returns the log entries from the index `from` on. Entries are left out if they are reserved
     /// but not used, or if a process was killed while writing them.
-    pub fn entries(&self, from: usize) -> impl Iterator<Item = (Kind, &Entry)> {
+    pub fn entries(&self, from: usize) -> impl Iterator<Item = (Kind, Entry)> {
         (from..self.logged()).filter_map(|index| {
-            // SAFETY: the index is inside the mapping.
-            let entry = unsafe { &*self.entries.add(index) };
-            let kind = match entry.kind.load(Ordering::Acquire) {
+            // SAFETY: the index is inside the mapping, and all fields are atomics.
+            let slot = unsafe { &*self.entries.add(index) };
+            let kind = match slot.kind.load(Ordering::Acquire) {
                 1 => Kind::Done,
                 2 => Kind::Phase,
                 3 => Kind::New,
@@ -376,6 +386,13 @@ impl Shared {
                 8 => Kind::BeforeWaited,
                 9 => Kind::Reaped,
                 _ => return None,
+            };
+            let entry = Entry {
+                task: slot.task.load(Ordering::Relaxed),
+                tid: slot.tid.load(Ordering::Relaxed),
+                time: slot.time.load(Ordering::Relaxed),
+                a: slot.a.load(Ordering::Relaxed),
+                b: slot.b.load(Ordering::Relaxed),
             };
             Some((kind, entry))
         })

@@ -21,7 +21,6 @@ use crate::running::Running;
 use crate::scenario::Scenario;
 use kernel::Machine;
 use kernel::decision::{Decision, DecisionKind, Snapshot};
-use kernel::id::IDLE;
 use std::collections::BTreeMap;
 use streams::{Kind, Mismatch, Streams};
 use trace::{DrawOptions, Tee};
@@ -250,12 +249,7 @@ fn side(
     let machine = &mut running.machine;
     let seen = match machine.decisions.seen.take() {
         Some(seen) => seen,
-        None => {
-            let task = other
-                .and_then(|other| subject(&other.what))
-                .and_then(|pid| machine.find_task(pid));
-            machine.snapshot(task.unwrap_or(IDLE))
-        }
+        None => machine.snapshot(other.and_then(|other| subject(&other.what))),
     };
     let located = |decision: Decision, machine: &Machine| LocatedDecision {
         decision,

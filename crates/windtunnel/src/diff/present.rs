@@ -3,9 +3,9 @@
 
 use super::{Diff, Divergence, LocatedDecision, Side};
 use crate::duration;
+use kernel::CpuId;
 use kernel::decision::{Decision, DecisionKind, Snapshot, Target};
 use kernel::ext::Op;
-use kernel::id::CpuId;
 use kernel::layout::enums::{
     SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_ENQ_HEAD, SCX_ENQ_IMMED, SCX_ENQ_PREEMPT, SCX_KICK_IDLE, SCX_KICK_PREEMPT,
     SCX_KICK_WAIT,

@@ -209,10 +209,8 @@ impl Running<'_> {
             .cycle()
             .flat_map(|cpu| pids.iter().map(move |&pid| (pid, cpu)));
         for (_, (pid, cpu)) in (0..ns / every_ns).zip(turns) {
-            if let Some(task) = self.machine.find_task(pid) {
-                let only = CpuSet::from_cpus(self.machine.nr_cpus(), &[cpu]);
-                self.machine.sched_setaffinity(task, only);
-            }
+            let only = CpuSet::from_cpus(self.machine.nr_cpus(), &[cpu]);
+            self.machine.sched_setaffinity(pid, only);
             self.advance(every_ns)?;
         }
         Ok(())
@@ -286,7 +284,7 @@ impl Running<'_> {
         }
         self.cpu_since = self
             .machine
-            .tasks
+            .tasks()
             .iter()
             .map(|task| (task.pid(), task.sum_exec_runtime()))
             .collect();
@@ -315,7 +313,7 @@ impl Running<'_> {
             let rest = name.strip_prefix(comm);
             rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(|n| n.parse::<u32>().is_ok()))
         };
-        let live = self.machine.tasks.iter().filter(|task| task.state() != State::Dead);
+        let live = self.machine.tasks().iter().filter(|task| task.state() != State::Dead);
         live.filter(move |task| called(&task.comm()))
             .map(|task| (task.pid(), task.sum_exec_runtime()))
     }
@@ -378,7 +376,7 @@ fn live_bytes(machine: &Machine, image: &Image) -> Vec<Vec<u8>> {
     let live = image.sections.iter().filter(|section| section.live);
     live.map(|section| {
         let bytes = machine.region.bytes(section.addr, section.size);
-        let mut bytes = bytes.map_or(Vec::new(), <[u8]>::to_vec);
+        let mut bytes = bytes.map_or(Vec::new(), bpf::memory::Bytes::into_vec);
         for field in &section.fields {
             let (start, end) = (field.offset as usize, (field.offset + field.size) as usize);
             bytes[start..end].fill(0);

@@ -365,7 +365,7 @@ fn yielding_scales_with_cpus() {
     let switches = |cpus: u32| {
         let tasks = Tasks::default().add_many(2 * cpus, "y", &forever(vec![run(US), Op::Yield]));
         let ran = Run::new("o1").machine(costly(cpus)).tasks(tasks).for_ms(20);
-        let switches = ran.machine.rqs.iter().map(|rq| rq.nr_switches).sum::<u64>();
+        let switches = ran.machine.rqs().iter().map(|rq| rq.nr_switches).sum::<u64>();
         assert!(switches > 2000 * u64::from(cpus), "{switches} on {cpus} CPUs");
         switches
     };

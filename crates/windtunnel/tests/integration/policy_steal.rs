@@ -129,7 +129,7 @@ fn the_bitmap_follows_the_overloaded_state() {
         .for_ns(100 * MS + 37 * US);
     let runnable = |cpu| {
         ran.machine
-            .tasks
+            .tasks()
             .iter()
             .filter(|task| task.on_rq() && task.cpu().nr() == cpu)
             .count()

@@ -157,7 +157,7 @@ fn an_idle_cpu_never_takes_tasks_from_others() {
     // the other CPUs stay idle.
     let run = two_on_one_cpu([10 * MS, 10 * MS, 10 * MS]).set("check_period_ns", 1_000_000_000_u64);
     let ran = run.for_ms(300);
-    assert!(ran.machine.rqs[1].time.idle_ns > 280 * MS);
+    assert!(ran.machine.rqs()[1].time.idle_ns > 280 * MS);
 }
 
 #[test]

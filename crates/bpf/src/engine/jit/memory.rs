@@ -13,7 +13,7 @@
 //! dominates. One check is also enough for all stores that it dominates. No check is needed for a
 //! frame pointer, or for a constant that points into the region.
 
-use std::collections::{HashMap, HashSet};
+use crate::lookup::{LookupMap, LookupSet};
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -35,22 +35,22 @@ use crate::memory::{NULL_LIMIT, OWN_SHIFT, REACH, SHIFT};
 pub(super) struct Known {
     /// Base values that were checked. For each check of a value: the block that contains the check,
     /// and the base that loads must use instead of the value.
-    checked: HashMap<Value, Vec<(usize, Value)>>,
+    checked: LookupMap<Value, Vec<(usize, Value)>>,
     /// Base values that were checked to point into the program's own, writable memory. For each,
     /// the blocks that contain the checks.
-    own: HashMap<Value, Vec<usize>>,
+    own: LookupMap<Value, Vec<usize>>,
     /// Values that are known to lie in the region without a check. For each, its distance in bytes
     /// from another value, which certainly lies in the region.
-    inside: HashMap<Value, i64>,
+    inside: LookupMap<Value, i64>,
     /// Values in `inside` that are addresses of kernel memory.
-    kernel: HashSet<Value>,
+    kernel: LookupSet<Value>,
     /// Values in `inside` that are derived from the frame pointer.
-    stack: HashSet<Value>,
+    stack: LookupSet<Value>,
     /// Address of a callback's arguments, which lie on the BPF stack.
     arguments: Option<Value>,
     /// Cache lines that this CPU's cache holds. For each, the blocks that fetch the line, and
     /// whether the block fetches it for a store.
-    touched: HashMap<LineKey, Vec<(usize, bool)>>,
+    touched: LookupMap<LineKey, Vec<(usize, bool)>>,
 }
 
 /// A cache line of program memory, identified by its number or by its constant distance in bytes
@@ -159,7 +159,7 @@ impl Translator<'_, '_> {
         let offset = self.builder.ins().iconst(types::I64, i64::from(offset));
         self.fault(pc, Runtime::BadAccess, &[base, offset]);
         self.enter_block(next);
-        self.known.checked.entry(base).or_default().push((here, safe));
+        self.known.checked.get_or_default(base).push((here, safe));
         safe
     }
 
@@ -187,7 +187,7 @@ impl Translator<'_, '_> {
             self.builder.ins().jump(next, &[]);
         } else {
             self.fault(pc, Runtime::ForeignStore, &[base]);
-            self.known.own.entry(base).or_default().push(self.block);
+            self.known.own.get_or_default(base).push(self.block);
         }
         self.enter_block(next);
         base
@@ -242,7 +242,7 @@ impl Translator<'_, '_> {
             None => LineKey::At(base, offset),
         };
         let (flow, here) = (self.flow, self.block);
-        let blocks = self.known.touched.entry(key).or_default();
+        let blocks = self.known.touched.get_or_default(key);
         let compete = self.cx.lines_compete;
         if !compete
             && blocks

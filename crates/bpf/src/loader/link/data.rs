@@ -266,7 +266,7 @@ impl Image {
         let found = self.variable(path)?;
         let bytes = region.bytes(found.addr, u64::from(found.size));
         let bytes = bytes.map_err(|fault| Error::new(format!("{path}: {fault}")).in_file(&self.file))?;
-        Ok(value::format(&self.btf, found.location, bytes))
+        Ok(value::format(&self.btf, found.location, &bytes))
     }
 
     /// Changes a global variable while programs run. Makes the checks of [`Object::set`] first.

@@ -12,6 +12,7 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::errno::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP};
 use bpf::fault::Fault;
 use bpf::rows::*;
+use std::mem::offset_of;
 
 pub(super) fn table() -> Vec<Kfunc> {
     bpf::kfuncs! {
@@ -140,11 +141,10 @@ fn scx_bpf_select_cpu_dfl(m: &mut Machine, p: u64, prev_cpu: i32, wake_flags: u6
 }
 
 fn __scx_bpf_select_cpu_and(m: &mut Machine, p: u64, cpus_allowed: u64, args: u64) -> Result<i32, Fault> {
-    let scx_bpf_select_cpu_and_args {
-        prev_cpu,
-        wake_flags,
-        flags,
-    } = m.region.load(args)?;
+    let at = |offset: usize| args.wrapping_add(offset as u64);
+    let prev_cpu = m.region.load(at(offset_of!(scx_bpf_select_cpu_and_args, prev_cpu)))?;
+    let wake_flags = m.region.load(at(offset_of!(scx_bpf_select_cpu_and_args, wake_flags)))?;
+    let flags = m.region.load(at(offset_of!(scx_bpf_select_cpu_and_args, flags)))?;
     scx_bpf_select_cpu_and(m, p, prev_cpu, wake_flags, cpus_allowed, flags)
 }
 

@@ -11,6 +11,7 @@ use crate::sched::ext::insert as dsq;
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::fault::Fault;
 use bpf::rows::*;
+use std::mem::offset_of;
 
 pub(super) fn table() -> Vec<Kfunc> {
     bpf::kfuncs! {
@@ -130,12 +131,11 @@ fn scx_bpf_dsq_insert_vtime(
 }
 
 fn __scx_bpf_dsq_insert_vtime(m: &mut Machine, p: u64, args: u64) -> Result<bool, Fault> {
-    let scx_bpf_dsq_insert_vtime_args {
-        dsq_id,
-        slice,
-        vtime,
-        enq_flags,
-    } = m.region.load(args)?;
+    let field = |offset: usize| m.region.load::<u64>(args.wrapping_add(offset as u64));
+    let dsq_id = field(offset_of!(scx_bpf_dsq_insert_vtime_args, dsq_id))?;
+    let slice = field(offset_of!(scx_bpf_dsq_insert_vtime_args, slice))?;
+    let vtime = field(offset_of!(scx_bpf_dsq_insert_vtime_args, vtime))?;
+    let enq_flags = field(offset_of!(scx_bpf_dsq_insert_vtime_args, enq_flags))?;
     scx_bpf_dsq_insert_vtime(m, p, dsq_id, slice, vtime, enq_flags)
 }
 

@@ -21,7 +21,7 @@ macro_rules! by_class {
 }
 
 impl Machine {
-    pub fn class_of(&self, task: TaskId) -> Class {
+    pub(crate) fn class_of(&self, task: TaskId) -> Class {
         if task == IDLE {
             Class::Idle
         } else {

@@ -17,6 +17,7 @@ use crate::sched::ext::state::ops_table::Frame;
 use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use std::fmt::Write;
+use std::mem::offset_of;
 
 /// Returns whether an ops.dump*() callback is running.
 pub(crate) fn is_open(m: &Machine) -> bool {
@@ -54,15 +55,13 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
     let Some((context, reason_addr)) = addresses else {
         return String::new();
     };
-    let dctx = scx_dump_ctx {
-        kind: exit.kind as u32,
-        exit_code: exit.code,
-        reason: reason_addr as *mut i8,
-        at_ns: m.now,
-        at_jiffies: m.jiffies(),
-    };
+    let at = |offset: usize| context + offset as u64;
     let written = region
-        .store(context, dctx)
+        .store(at(offset_of!(scx_dump_ctx, kind)), exit.kind as u32)
+        .and_then(|()| region.store(at(offset_of!(scx_dump_ctx, exit_code)), exit.code))
+        .and_then(|()| region.store(at(offset_of!(scx_dump_ctx, reason)), reason_addr))
+        .and_then(|()| region.store(at(offset_of!(scx_dump_ctx, at_ns)), m.now))
+        .and_then(|()| region.store(at(offset_of!(scx_dump_ctx, at_jiffies)), m.jiffies()))
         .and_then(|()| region.write(reason_addr, reason.as_bytes()));
     debug_assert!(written.is_ok());
     let max = m.ext.exit_dump_len().min(MAX_DUMP);

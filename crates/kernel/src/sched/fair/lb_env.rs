@@ -66,7 +66,7 @@ impl Env {
     }
 
     /// Returns whether this run may use a CPU as source or destination.
-    pub fn usable(&self, m: &Machine, cpu: CpuId) -> bool {
+    pub(crate) fn usable(&self, m: &Machine, cpu: CpuId) -> bool {
         m.online_cpus.contains(cpu) && (self.excluded.is_empty() || !self.excluded.contains(&cpu))
     }
 

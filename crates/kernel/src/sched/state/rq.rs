@@ -128,7 +128,7 @@ impl Rq {
         self.need_resched || self.resched_deferred
     }
 
-    pub fn new(cpu: CpuId, capacity: u64, known_capacity: u64) -> Rq {
+    pub(crate) fn new(cpu: CpuId, capacity: u64, known_capacity: u64) -> Rq {
         Rq {
             capacity,
             known_capacity,

@@ -262,7 +262,7 @@ impl Task {
     /// Returns whether the task may run on `cpu`. Most tasks may run on all CPUs, so this case is
     /// tested first. It needs no access to the CPU set.
     #[inline]
-    pub fn allows(&self, cpu: CpuId) -> bool {
+    pub(crate) fn allows(&self, cpu: CpuId) -> bool {
         self.affinity == ALL_CPUS || self.cpus.contains(cpu)
     }
 

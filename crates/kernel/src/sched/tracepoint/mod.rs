@@ -282,7 +282,7 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
         ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, args)).0
     });
     if let Ok(bytes) = region.bytes(addr, context.len() as u64) {
-        context.copy_from_slice(bytes);
+        context.copy_from_slice(&bytes);
     }
     region.free(addr);
     match result {

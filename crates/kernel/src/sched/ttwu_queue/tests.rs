@@ -128,7 +128,7 @@ fn a_cpu_that_goes_offline_empties_its_wake_list() {
 fn a_change_of_affinity_reaches_a_task_on_a_wake_list() {
     let mut records = Vec::new();
     let (mut m, task) = waking(&mut records);
-    m.sched_setaffinity(task, CpuSet::from_cpus(2, &[0]));
+    m.sched_setaffinity(m.pid_of(task), CpuSet::from_cpus(2, &[0]));
     m.verify();
     assert!(m.tasks[task].on_rq() && m.tasks[task].cpu() == 0);
     assert_completes(m, &mut records);

@@ -217,9 +217,9 @@ impl Run {
         if self.load_at > 0 {
             machine.advance(self.load_at, &mut records);
         }
-        for task in 0..machine.tasks.len() {
-            if self.migration_disabled.contains(&machine.tasks[task].comm()) {
-                machine.tasks[task].task_struct.migration_disabled = 1;
+        for task in 0..machine.tasks().len() {
+            if self.migration_disabled.contains(&machine.tasks()[task].comm()) {
+                machine.tasks_mut()[task].task_struct.migration_disabled = 1;
             }
         }
         let image = policy

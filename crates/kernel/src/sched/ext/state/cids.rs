@@ -88,11 +88,11 @@ impl Cids {
         self.positions.push(position);
     }
 
-    pub fn to_cpu(&self, cid: u32) -> CpuId {
+    pub(crate) fn to_cpu(&self, cid: u32) -> CpuId {
         self.to_cpu[cid as usize]
     }
 
-    pub fn to_cid(&self, cpu: CpuId) -> u32 {
+    pub(crate) fn to_cid(&self, cpu: CpuId) -> u32 {
         self.to_cid[cpu]
     }
 
@@ -118,7 +118,7 @@ impl Cids {
     /// Returns the identifier of a CPU in calls of the policy's callbacks: its cid or its CPU
     /// number (scx_cpu_arg).
     #[inline]
-    pub fn arg(&self, cpu: CpuId) -> u64 {
+    pub(crate) fn arg(&self, cpu: CpuId) -> u64 {
         u64::from(if self.uses_cids { self.to_cid(cpu) } else { cpu.nr() })
     }
 }

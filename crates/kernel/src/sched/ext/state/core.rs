@@ -224,7 +224,7 @@ impl Core {
     }
 
     /// Returns whether a CPU's local DSQ is empty. Idle CPU selection uses it.
-    pub fn local_dsq_empty(&self, cpu: CpuId) -> bool {
+    pub(crate) fn local_dsq_empty(&self, cpu: CpuId) -> bool {
         self.dsqs.is_empty(self.dsqs.local(cpu))
     }
 

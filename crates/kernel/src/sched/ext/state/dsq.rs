@@ -158,27 +158,27 @@ impl Dsqs {
     }
 
     #[inline]
-    pub fn local(&self, cpu: CpuId) -> DsqRef {
+    pub(crate) fn local(&self, cpu: CpuId) -> DsqRef {
         DsqRef(cpu.nr())
     }
 
-    pub fn bypass(&self, cpu: CpuId) -> DsqRef {
+    pub(crate) fn bypass(&self, cpu: CpuId) -> DsqRef {
         DsqRef(self.nr_cpus + cpu.nr())
     }
 
-    pub fn global(&self, node: u32) -> DsqRef {
+    pub(crate) fn global(&self, node: u32) -> DsqRef {
         DsqRef(2 * self.nr_cpus + node)
     }
 
     /// Returns the CPU to which a local DSQ belongs, or `None` for any other DSQ.
     #[inline]
-    pub fn local_cpu(&self, dsq: DsqRef) -> Option<CpuId> {
+    pub(crate) fn local_cpu(&self, dsq: DsqRef) -> Option<CpuId> {
         (dsq.0 < self.nr_cpus).then(|| CpuId::new(dsq.0 as usize))
     }
 
     /// Returns the DSQ that the policy has created with this id.
     #[inline]
-    pub fn find(&self, id: u64) -> Option<DsqRef> {
+    pub(crate) fn find(&self, id: u64) -> Option<DsqRef> {
         if id < SMALL_IDS as u64 {
             self.small.get(id as usize).copied().filter(|&dsq| dsq != NO_DSQ)
         } else {
@@ -187,7 +187,7 @@ impl Dsqs {
     }
 
     /// Creates a DSQ. Returns `None` if the id is in use.
-    pub fn create(&mut self, id: u64) -> Option<DsqRef> {
+    pub(crate) fn create(&mut self, id: u64) -> Option<DsqRef> {
         debug_assert_eq!(id & SCX_DSQ_FLAG_BUILTIN, 0);
         if self.find(id).is_some() {
             return None;
@@ -210,7 +210,7 @@ impl Dsqs {
     }
 
     /// Destroys a DSQ that the policy has created. The DSQ must be empty.
-    pub fn destroy(&mut self, dsq: DsqRef) {
+    pub(crate) fn destroy(&mut self, dsq: DsqRef) {
         let it = &mut self.dsqs[dsq];
         debug_assert!(it.nr == 0 && it.id & SCX_DSQ_FLAG_BUILTIN == 0);
         it.alive = false;
@@ -246,23 +246,23 @@ impl Dsqs {
     }
 
     /// Returns all DSQs.
-    pub fn all(&self) -> impl Iterator<Item = DsqRef> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = DsqRef> + '_ {
         let alive = self.dsqs.numbered().filter(|(_, dsq)| dsq.alive);
         alive.map(|(dsq, _)| dsq)
     }
 
     #[inline]
-    pub fn id(&self, dsq: DsqRef) -> u64 {
+    pub(crate) fn id(&self, dsq: DsqRef) -> u64 {
         self.dsqs[dsq].id
     }
 
     #[inline]
-    pub fn nr(&self, dsq: DsqRef) -> u32 {
+    pub(crate) fn nr(&self, dsq: DsqRef) -> u32 {
         self.dsqs[dsq].nr
     }
 
     #[inline]
-    pub fn is_empty(&self, dsq: DsqRef) -> bool {
+    pub(crate) fn is_empty(&self, dsq: DsqRef) -> bool {
         self.dsqs[dsq].head == NIL
     }
 
@@ -312,13 +312,13 @@ impl Dsqs {
 
     /// Returns the index of a DSQ.
     #[inline]
-    pub fn slot(&self, dsq: DsqRef) -> u32 {
+    pub(crate) fn slot(&self, dsq: DsqRef) -> u32 {
         dsq.0
     }
 
     /// Returns a unique id for the lock of the DSQ. If the policy created the DSQ, this is the
     /// DSQ's id. Locks of built-in DSQs have numbers that are higher than all ids of policies.
-    pub fn lock_id(&self, dsq: DsqRef) -> u64 {
+    pub(crate) fn lock_id(&self, dsq: DsqRef) -> u64 {
         let it = &self.dsqs[dsq];
         if it.id & SCX_DSQ_FLAG_BUILTIN == 0 {
             it.id
@@ -328,7 +328,7 @@ impl Dsqs {
     }
 
     /// Returns the id that represents the DSQ in trace records.
-    pub fn trace_id(&self, dsq: DsqRef) -> u64 {
+    pub(crate) fn trace_id(&self, dsq: DsqRef) -> u64 {
         match self.id(dsq) {
             SCX_DSQ_LOCAL => trace::built_in_dsq(SCX_DSQ_LOCAL, dsq.0),
             SCX_DSQ_BYPASS => trace::built_in_dsq(SCX_DSQ_BYPASS, dsq.0 - self.nr_cpus),
@@ -348,47 +348,44 @@ impl Dsqs {
     }
 
     #[inline]
-    pub fn first(&self, dsq: DsqRef) -> Option<TaskId> {
+    pub(crate) fn first(&self, dsq: DsqRef) -> Option<TaskId> {
         some(self.dsqs[dsq].head)
     }
 
     /// Returns the task behind `task` on its DSQ.
-    pub fn next(&self, task: TaskId) -> Option<TaskId> {
+    pub(crate) fn next(&self, task: TaskId) -> Option<TaskId> {
         some(self.nodes[task].next)
     }
 
     /// Returns the task in front of `task` on its DSQ.
-    pub fn prev(&self, task: TaskId) -> Option<TaskId> {
+    #[cfg(test)]
+    pub(crate) fn prev(&self, task: TaskId) -> Option<TaskId> {
         some(self.nodes[task].prev)
     }
 
     /// Returns the DSQ of a task, or [`NO_DSQ`].
     #[inline]
-    pub fn current(&self, task: TaskId) -> DsqRef {
+    pub(crate) fn current(&self, task: TaskId) -> DsqRef {
         self.nodes.get(task.slot() as usize).map_or(NO_DSQ, |node| node.dsq)
     }
 
-    pub fn on_priq(&self, task: TaskId) -> bool {
+    pub(crate) fn on_priq(&self, task: TaskId) -> bool {
         self.nodes.get(task.slot() as usize).is_some_and(|node| node.on_priq)
     }
 
-    pub fn seq(&self, task: TaskId) -> u32 {
-        self.nodes[task].seq
-    }
-
     /// Returns whether the DSQ has tasks in FIFO order.
-    pub fn has_fifo(&self, dsq: DsqRef) -> bool {
+    pub(crate) fn has_fifo(&self, dsq: DsqRef) -> bool {
         let it = &self.dsqs[dsq];
         it.root == NIL && it.head != NIL
     }
 
     /// Returns whether the DSQ has tasks in vtime order.
-    pub fn has_priq(&self, dsq: DsqRef) -> bool {
+    pub(crate) fn has_priq(&self, dsq: DsqRef) -> bool {
         self.dsqs[dsq].root != NIL
     }
 
     /// Inserts a task that is on no DSQ.
-    pub fn insert(&mut self, dsq: DsqRef, task: TaskId, position: Position) {
+    pub(crate) fn insert(&mut self, dsq: DsqRef, task: TaskId, position: Position) {
         if self.nodes.len() <= task.slot() as usize {
             self.nodes.resize(task.slot() as usize + 1, UNLINKED);
         }
@@ -420,7 +417,7 @@ impl Dsqs {
     }
 
     /// Removes a task from its DSQ.
-    pub fn remove(&mut self, task: TaskId) {
+    pub(crate) fn remove(&mut self, task: TaskId) {
         let Node {
             dsq,
             next,

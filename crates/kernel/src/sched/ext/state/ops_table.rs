@@ -3,7 +3,7 @@
 //! information about the callback that is running.
 
 use crate::layout::callbacks::OPS;
-pub use crate::layout::callbacks::{NAMES, NR_OPS, Op, kf};
+pub use crate::layout::callbacks::{NR_OPS, Op};
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
@@ -138,7 +138,7 @@ impl Frame {
     };
 
     /// Returns the frame of a callback that is called with the runqueue of `cpu` locked.
-    pub fn locked(cpu: CpuId) -> Frame {
+    pub(crate) fn locked(cpu: CpuId) -> Frame {
         Frame {
             locked_cpu: Some(cpu),
             ..Frame::NONE
@@ -147,7 +147,7 @@ impl Frame {
 
     /// Returns the frame of a callback that operates on `task`. `cpu` is the CPU whose runqueue the
     /// caller has locked, if any.
-    pub fn about(task: TaskId, cpu: Option<CpuId>) -> Frame {
+    pub(crate) fn about(task: TaskId, cpu: Option<CpuId>) -> Frame {
         Frame {
             locked_cpu: cpu,
             task,

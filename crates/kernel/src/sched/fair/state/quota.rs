@@ -78,7 +78,7 @@ impl Bandwidth {
 }
 
 impl Runtime {
-    pub fn limbo(&self) -> &[TaskId] {
+    pub(crate) fn limbo(&self) -> &[TaskId] {
         &self.limbo
     }
 }

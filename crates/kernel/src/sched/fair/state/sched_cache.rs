@@ -88,7 +88,7 @@ pub(crate) struct CacheProcess {
 
 impl CacheProcess {
     /// Returns the recent runtime on a CPU, which is 0 if the threads have not used the CPU.
-    pub fn recent_on(&mut self, cpu: CpuId) -> &mut RecentRuntime {
+    pub(crate) fn recent_on(&mut self, cpu: CpuId) -> &mut RecentRuntime {
         let at = self.recent.iter().position(|&(used, _)| used == cpu);
         let at = at.unwrap_or_else(|| {
             self.recent.push((cpu, RecentRuntime::default()));

@@ -81,7 +81,7 @@ impl Snapshot {
 
     /// Records that the load of a CPU may have changed.
     #[inline]
-    pub fn note_change(&mut self, cpu: CpuId) {
+    pub(crate) fn note_change(&mut self, cpu: CpuId) {
         if self.state == State::Valid {
             self.stale.push(cpu);
         }
@@ -113,7 +113,7 @@ impl Snapshot {
     }
 
     /// Stores the rank of a CPU that is the group `group` of the domain `span`.
-    pub fn set_rank(&mut self, at: u32, span: &Span, group: usize, cpu: CpuId, rank: Rank) {
+    pub(crate) fn set_rank(&mut self, at: u32, span: &Span, group: usize, cpu: CpuId, rank: Rank) {
         self.ranks[cpu] = rank;
         let blocks = &mut self.idlest_of_blocks[at as usize];
         if blocks.is_empty() {

@@ -50,7 +50,7 @@ fn load_migrates_with_a_task_at_all_levels() {
     let group = [0, 1].map(|cpu| m.task_groups.id(a, cpu_id(cpu)));
     m.enter(cpu_id(0));
     for task in [0, 1] {
-        m.sched_setaffinity(nth(task), CpuSet::from_cpus(2, &[1]));
+        m.sched_setaffinity(m.pid_of(nth(task)), CpuSet::from_cpus(2, &[1]));
     }
     for (cpu, utils) in [(0, 0..700), (1, 250..1024)] {
         let (entity, root) = (m.se(group[cpu]).avg.util_avg, m.cfs(cpu as u32).avg.util_avg);

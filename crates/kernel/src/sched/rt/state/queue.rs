@@ -88,7 +88,7 @@ impl RtRq {
     }
 
     /// Returns the first task of the highest queued priority, or `None` if the queue is empty.
-    pub fn first(&self) -> Option<TaskId> {
+    pub(crate) fn first(&self) -> Option<TaskId> {
         let highest = self.highest();
         (highest < NO_RT).then(|| self.lists[highest as usize].0)
     }

@@ -28,7 +28,7 @@ impl Dsqs {
     }
 
     /// Starts an iteration. Returns its number, which identifies it in the other functions.
-    pub fn cursor_new(&mut self, dsq: DsqRef, reverse: bool) -> u32 {
+    pub(crate) fn cursor_new(&mut self, dsq: DsqRef, reverse: bool) -> u32 {
         let it = &mut self.dsqs[dsq];
         it.nr_cursors += 1;
         let cursor = Cursor {
@@ -53,7 +53,7 @@ impl Dsqs {
 
     /// Returns the next task of an iteration, or `None` after the last task. The call after that
     /// starts again with the first task.
-    pub fn cursor_next(&mut self, cursor: u32) -> Option<TaskId> {
+    pub(crate) fn cursor_next(&mut self, cursor: u32) -> Option<TaskId> {
         let Cursor {
             dsq,
             reverse,
@@ -85,7 +85,7 @@ impl Dsqs {
     }
 
     /// Returns whether a task is on the iteration's DSQ and was there when the iteration began.
-    pub fn cursor_has(&self, cursor: u32, task: TaskId) -> bool {
+    pub(crate) fn cursor_has(&self, cursor: u32, task: TaskId) -> bool {
         let Some(cursor) = self.cursors.get(cursor as usize) else {
             return false;
         };
@@ -96,7 +96,7 @@ impl Dsqs {
     }
 
     /// Returns the DSQ of an iteration.
-    pub fn cursor_dsq(&self, cursor: u32) -> Option<DsqRef> {
+    pub(crate) fn cursor_dsq(&self, cursor: u32) -> Option<DsqRef> {
         self.cursors
             .get(cursor as usize)
             .filter(|cursor| cursor.used)

@@ -25,7 +25,7 @@ start. It is 30 s longer on 8 CPUs, 15 s longer on 20 and 32 CPUs, and 1 s longe
 
 | workload | content |
 |---|---|
-| compat | `workloads/compat.json`, which overloads the machine. It has interactive and batch tasks, forks, and changes of affinities, nice values, classes and cgroups. Larger machines have proportionally more tasks |
+| compat | `workloads/compat.json`, which overloads the machine. It has interactive and batch tasks, forks, changes of affinities, nice values, classes and cgroups, and tasks that cannot migrate during a part of their work. Larger machines have proportionally more tasks |
 | hackbench, chat, schbench | the generators with their default parameters |
 | mixed | `workloads/mixed.json` |
 

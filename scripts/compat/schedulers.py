@@ -5,7 +5,8 @@
 Without "long", each scheduler runs
 - under workloads/compat.json on 8 CPUs, for longer than the timeout of its watchdog,
 - under workloads that end by themselves, on a hybrid machine,
-- for a short time on 32 and 256 CPUs, and with the sanitizer.
+- for a short time on 32 and 256 CPUs, and with the sanitizer. The tasks of compat.json that cannot
+  migrate during a part of their work have then run all parts of their programs.
 
 With "long", each scheduler runs under five workloads on four machines, for longer than the timeout of its watchdog. The
 results are written to the document OUT (docs/compat.md). They are also kept in DIR/long, so that an interrupted script
@@ -75,7 +76,7 @@ def main():
     started = time.monotonic()
     runs = [Run(folder, windtunnel, group, name, path, *cell, long=long) for cell in cells for group, name, path in objects]
     if not long:
-        runs += [Run(folder, windtunnel, group, name, path, "8 CPUs", "compat", "100", check=True) for group, name, path in objects]
+        runs += [Run(folder, windtunnel, group, name, path, "8 CPUs", "compat", "300", check=True) for group, name, path in objects]
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         list(pool.map(Run.execute, runs))
     wrong = [run for run in runs if not run.judge(ends)]

@@ -7,6 +7,7 @@
 use super::layout::*;
 use super::limit::Use;
 use super::region::Region;
+use super::slab::SlabLayout;
 
 /// The objects that were allocated for BPF programs.
 #[derive(Default)]
@@ -177,13 +178,9 @@ impl Region {
         Some((n, index, slab.base + index * slab.stride))
     }
 
-    /// Returns, for each slab, the address of its first object and its stride.
-    pub(crate) fn slabs(&self) -> Vec<(u64, u64)> {
-        self.slabs
-            .borrow()
-            .iter()
-            .map(|slab| (slab.base, slab.stride))
-            .collect()
+    /// Returns all slabs in the order of their creation.
+    pub(crate) fn slabs(&self) -> Vec<SlabLayout> {
+        self.slabs.borrow().clone()
     }
 
     /// Returns whether the address lies in the part of the region for maps, globals and objects of

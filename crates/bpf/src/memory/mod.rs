@@ -45,7 +45,7 @@ mod objects;
 mod owned;
 mod pages;
 mod region;
-mod slab;
+pub(crate) mod slab;
 
 pub use exhausted::Exhausted;
 pub use host::want_huge_pages;

@@ -8,20 +8,15 @@ use super::slab::{ObjectType, Slab, SlabLayout};
 use crate::fault::{Fault, FaultKind};
 
 impl Region {
-    /// Reserves space in the area of kernel objects for at most `max` objects of `stride` bytes.
-    /// Programs may only read these objects.
+    /// Reserves space in the area of kernel objects for at most `max` objects of `size` bytes.
+    /// Programs may read these objects, and may store to the fields that the type declares as
+    /// writable.
     ///
     /// # Errors
     /// The kernel area is too small for that many objects.
-    pub fn slab(&self, stride: u64, max: u64) -> Result<Slab, String> {
-        self.slab_with_type(&ObjectType::OPAQUE, stride, max)
-    }
-
-    /// Like [`Region::slab`], for objects of a named type. Programs may store to the fields that
-    /// the type declares as writable.
-    pub fn slab_with_type(&self, ty: &'static ObjectType, stride: u64, max: u64) -> Result<Slab, String> {
+    pub fn slab(&self, ty: &'static ObjectType, size: u64, max: u64) -> Result<Slab, String> {
         let base = self.kernel_next.get();
-        let end = stride
+        let end = size
             .checked_next_multiple_of(64)
             .and_then(|stride| stride.checked_mul(max))
             .filter(|&bytes| bytes <= KERNEL_END - KERNEL)
@@ -30,12 +25,12 @@ impl Region {
         let Some(end) = end else {
             let name = ty.name;
             return Err(format!(
-                "{max} objects of {stride} bytes ({name}) do not fit the memory of the simulated kernel: \
+                "{max} objects of {size} bytes ({name}) do not fit the memory of the simulated kernel: \
                  choose a smaller machine or fewer cgroups"
             ));
         };
         self.kernel_next.set(end);
-        let layout = SlabLayout::new(base, self.delta, stride.next_multiple_of(64), max, ty);
+        let layout = SlabLayout::new(base, self.delta, size, max, ty);
         if !ty.writable.is_empty() {
             let _ = self.writable.set(layout);
         }
@@ -101,6 +96,11 @@ impl Region {
             FaultKind::Memory,
             format!("store of {size} bytes to {field} of a {name}, which the kernel does not allow: {allowed}"),
         )
+    }
+
+    /// Returns the types of all kernel objects.
+    pub fn object_types(&self) -> Vec<&'static ObjectType> {
+        self.slabs.borrow().iter().map(|slab| slab.ty).collect()
     }
 
     /// Returns the number of the slab that contains this address, and the index of the object that

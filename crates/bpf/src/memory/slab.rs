@@ -11,26 +11,23 @@ pub struct ObjectType {
     pub name: &'static str,
     /// Offset and size of each field to which programs may store, by ascending offset.
     pub writable: &'static [(u64, u64)],
+    /// Parts of an object that functions accept in place of a kernel object of the part's type. For
+    /// each part: its offset and the name of its `struct`.
+    pub parts: &'static [(u64, &'static str)],
     /// Returns the C name of the field at an offset.
     pub field_at: fn(u64) -> String,
 }
 
-impl ObjectType {
-    /// Type of objects that programs may only read.
-    pub(super) const OPAQUE: ObjectType = ObjectType {
-        name: "kernel object",
-        writable: &[],
-        field_at: |offset| format!("byte {offset}"),
-    };
-}
-
 /// Position of a slab in memory, and the sizes and type of its objects.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SlabLayout {
+pub(crate) struct SlabLayout {
     pub base: u64,
     /// Address at which the host has mapped `base`.
     host: u64,
     pub size: u64,
+    /// Size of an object in bytes.
+    pub object_size: u64,
+    /// Distance between two objects in bytes.
     pub stride: u64,
     /// 2^64 / stride, rounded up. A multiplication by this number replaces a division by the
     /// stride.
@@ -39,11 +36,13 @@ pub(super) struct SlabLayout {
 }
 
 impl SlabLayout {
-    pub fn new(base: u64, delta: u64, stride: u64, max: u64, ty: &'static ObjectType) -> SlabLayout {
+    pub fn new(base: u64, delta: u64, object_size: u64, max: u64, ty: &'static ObjectType) -> SlabLayout {
+        let stride = object_size.next_multiple_of(64);
         SlabLayout {
             base,
             host: base.wrapping_add(delta),
             size: stride * max,
+            object_size,
             stride,
             inverse: u64::MAX / stride + 1,
             ty,

@@ -4,10 +4,17 @@
 use super::layout::*;
 use super::*;
 
+static OBJECT: ObjectType = ObjectType {
+    name: "object",
+    writable: &[],
+    parts: &[],
+    field_at: |offset| format!("byte {offset}"),
+};
+
 #[test]
 fn addresses_depend_only_on_the_order_of_requests() {
     let offsets = |region: &Region| {
-        let mut slab = region.slab(100, 1000).unwrap();
+        let mut slab = region.slab(&OBJECT, 100, 1000).unwrap();
         [
             region.pages(10),
             region.alloc(20),
@@ -83,12 +90,12 @@ fn reused_objects_are_zeroed() {
 #[test]
 fn slabs_recognise_their_objects() {
     let region = Region::new().unwrap();
-    let mut slab = region.slab(200, 3).unwrap();
+    let mut slab = region.slab(&OBJECT, 200, 3).unwrap();
     let objects: Vec<u64> = (0..3).map(|_| slab.alloc(&region).unwrap()).collect();
     assert_eq!(slab.alloc(&region), None);
     assert_eq!(slab.index(objects[2]), Some(2));
     assert_eq!(slab.index(objects[2] + 8), None);
-    let other = region.slab(64, 10).unwrap().alloc(&region).unwrap();
+    let other = region.slab(&OBJECT, 64, 10).unwrap().alloc(&region).unwrap();
     assert_eq!(region.object(objects[2]), Some((0, 2)));
     assert_eq!(region.object(objects[2] + 8), None);
     assert_eq!(region.object(other), Some((1, 0)));

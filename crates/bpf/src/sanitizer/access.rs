@@ -204,7 +204,9 @@ impl Sanitizer {
                         .types()
                         .get(&id)
                         .is_none_or(|ty| touches_no_field(&ty.fields, view.start, &access)),
-                    Kind::Kernel(slab) => !access.store || writable(&objects.slabs[slab].writable, view.start, &access),
+                    Kind::Kernel(slab) => {
+                        !access.store || writable(objects.slabs[slab].ty.writable, view.start, &access)
+                    }
                     Kind::Cpumask | Kind::Opaque | Kind::Element => !access.store,
                 },
                 _ => false,
@@ -219,9 +221,9 @@ impl Sanitizer {
             Origin::Slab { slab, index } => {
                 let slab = &objects.slabs[slab];
                 let start = slab.base + index * slab.stride;
-                // An object may be followed by further memory that belongs to it. The slab's stride
-                // includes this memory.
-                access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
+                // The kernel's objects are larger, in particular the mask at the end of a task_struct.
+                // The memory up to the next object is zero and stands for their remaining bytes.
+                access.within(start, slab.stride) && (!access.store || writable(slab.ty.writable, start, &access))
             }
             Origin::Frame { top } => {
                 let top = objects.stack + top;
@@ -287,9 +289,10 @@ impl Sanitizer {
             Origin::Slab { slab, index } => {
                 let known = &objects.slabs[slab];
                 let start = known.base + index * known.stride;
-                notes.push((self.describe_location(start, known.size, addr, known.name), None));
-                if access.within(start, known.size) {
-                    notes.push((format!("a program may not store to this part of {}", known.name), None));
+                let name = known.ty.name;
+                notes.push((self.describe_location(start, known.object_size, addr, name), None));
+                if access.within(start, known.object_size) {
+                    notes.push((format!("a program may not store to this part of {name}"), None));
                     "read-only"
                 } else {
                     "out-of-bounds"
@@ -441,7 +444,7 @@ impl Sanitizer {
                     false => area.name.clone(),
                 }
             }
-            Origin::Slab { slab, .. } => format!("a {}", self.objects.slabs[slab].name),
+            Origin::Slab { slab, .. } => format!("a {}", self.objects.slabs[slab].ty.name),
             Origin::Frame { .. } => "the stack".to_string(),
             Origin::Context { .. } => "the arguments".to_string(),
             Origin::Kernel => "kernel memory".to_string(),
@@ -462,7 +465,7 @@ impl Sanitizer {
             Kind::Copy(id) => format!("a CPU's struct {} ({bytes} bytes)", type_name(cx, id)),
             Kind::Cpumask => "a bpf_cpumask".to_string(),
             Kind::Record => format!("a ring buffer's record ({bytes} bytes)"),
-            Kind::Kernel(slab) => format!("a reference to a {}", self.objects.slabs[slab].name),
+            Kind::Kernel(slab) => format!("a reference to a {}", self.objects.slabs[slab].ty.name),
             Kind::Input => "the program's context".to_string(),
             Kind::Opaque => "a reference".to_string(),
             Kind::Element => format!("an iterator's element ({bytes} bytes)"),

@@ -94,7 +94,7 @@ impl Sanitizer {
             _ => return false,
         };
         let offset = call.args[n].wrapping_sub(start);
-        offset == 0 && slab.name == tag || slab.parts.contains(&(offset, tag))
+        offset == 0 && slab.ty.name == tag || slab.ty.parts.contains(&(offset, tag))
     }
 
     /// Checks a pointer to a bpf_cpumask that the function reads or writes. The mask may also lie
@@ -182,7 +182,7 @@ impl Sanitizer {
             Some(Kind::Object(given)) => given == *id && !percpu,
             Some(Kind::Percpu(given)) => given == *id && *percpu,
             Some(Kind::Cpumask) => to == "bpf_cpumask" && !percpu,
-            Some(Kind::Kernel(slab)) => to == self.objects.slabs[slab].name && !percpu,
+            Some(Kind::Kernel(slab)) => to == self.objects.slabs[slab].ty.name && !percpu,
             _ => false,
         };
         if fits {

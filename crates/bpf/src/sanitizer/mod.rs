@@ -59,7 +59,7 @@ pub(crate) use calls::{after_call, before_call, call_function, enter, returned};
 pub(crate) use flow::{moves, tests};
 pub(crate) use prov::{SCALAR, UNSET, UNTESTED, frame};
 pub(crate) use registers::{before, move_untested, read, test, vary};
-pub use rules::{CheckCounts, Globals, KernelObject, Rules};
+pub use rules::{CheckCounts, Globals, Rules};
 pub use signature::{Arg, Len, Opaque, Returns, Special};
 pub(crate) use state::Sanitizer;
 

@@ -12,10 +12,11 @@
 //! instructions that an outermost call may execute.
 
 use super::prov::{GENERATION, Origin, Prov};
-use super::rules::{KernelObject, Rules};
+use super::rules::Rules;
 use crate::image::Field;
 use crate::insn::FRAME;
 use crate::map::{Map, kind};
+use crate::memory::slab::SlabLayout;
 use crate::memory::{Region, SHIFT};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -106,28 +107,12 @@ pub(super) struct View {
     pub alive: bool,
 }
 
-/// An array of kernel objects of one kind.
-pub(super) struct Slab {
-    /// Address of the first object.
-    pub base: u64,
-    /// Distance between two objects in bytes.
-    pub stride: u64,
-    /// Size of an object in bytes.
-    pub size: u64,
-    /// Name of the `struct`.
-    pub name: &'static str,
-    /// Offset and size of each field to which programs may store.
-    pub writable: Vec<(u64, u64)>,
-    /// Parts of an object that functions accept in place of a kernel object of the part's type. For
-    /// each part: its offset and the name of its `struct`.
-    pub parts: Vec<(u64, &'static str)>,
-}
-
 /// All objects to which a program's pointers can point.
 pub(super) struct Objects {
     /// Static areas by ascending address.
     pub areas: Vec<StaticArea>,
-    pub slabs: Vec<Slab>,
+    /// Arrays of kernel objects.
+    pub slabs: Vec<SlabLayout>,
     /// Views by slot. The slot of a dead view is reused later.
     pub views: Vec<View>,
     /// Slots of dead views, in the order in which the views died.
@@ -186,21 +171,9 @@ impl Objects {
             map: None,
         }));
         areas.sort_by_key(|area| area.start);
-        let slab = |(n, (base, stride)): (usize, (u64, u64))| {
-            let is_in_slab = |object: &&KernelObject| region.object_at(object.at).map(|(n, ..)| n) == Some(n);
-            let known = rules.objects.iter().find(is_in_slab);
-            Slab {
-                base,
-                stride,
-                size: known.map_or(stride, |object| object.size),
-                name: known.map_or("kernel object", |object| object.name),
-                writable: known.map_or(Vec::new(), |object| object.writable.clone()),
-                parts: known.map_or(Vec::new(), |object| object.parts.clone()),
-            }
-        };
         Objects {
             areas,
-            slabs: region.slabs().into_iter().enumerate().map(slab).collect(),
+            slabs: region.slabs(),
             views: Vec::new(),
             dead: VecDeque::new(),
             live: BTreeMap::new(),
@@ -448,7 +421,7 @@ impl Objects {
             }
             Origin::Slab { slab, index } => {
                 let slab = &self.slabs[slab];
-                Some((slab.base + index * slab.stride, slab.size))
+                Some((slab.base + index * slab.stride, slab.object_size))
             }
             Origin::Frame { top } => Some((self.stack + top - FRAME, FRAME)),
             Origin::Context { start, end } => Some((self.stack + start, end - start)),

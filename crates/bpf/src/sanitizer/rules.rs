@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Descriptions of kernel objects that the simulated machine supplies to the sanitizer (the
-//! run-time checks of `--sanitize`).
-//!
-//! A slab is an array of kernel objects of one kind. It lies in the region, the memory that
-//! programs can access.
+//! Descriptions of the kernel and of the loaded object that the simulated machine supplies to the
+//! sanitizer (the run-time checks of `--sanitize`).
 
 use crate::image::Field;
 use crate::link::DataSection;
+use crate::memory::ObjectType;
 use crate::object::Program;
 
 /// The sanitizer's information about the kernel and the loaded object, from the simulated machine.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Kinds of kernel objects.
-    pub objects: Vec<KernelObject>,
+    /// Types of the kernel objects.
+    pub objects: Vec<&'static ObjectType>,
     /// Programs of the object. Each entry also says whether the program may sleep.
     pub programs: Vec<Program>,
     /// Sections of globals.
@@ -36,7 +34,7 @@ impl Rules {
     /// Returns whether `tag` names the type of a kernel object or of a part of one. Functions accept
     /// some parts in place of the object, for example `p->cpus_mask`.
     pub(super) fn is_object(&self, tag: &str) -> bool {
-        let is = |object: &KernelObject| object.name == tag || object.parts.iter().any(|&(_, part)| part == tag);
+        let is = |ty: &&ObjectType| ty.name == tag || ty.parts.iter().any(|&(_, part)| part == tag);
         self.objects.iter().any(is)
     }
 }
@@ -64,22 +62,6 @@ impl From<&DataSection> for Globals {
             fields: section.fields.clone(),
         }
     }
-}
-
-/// Kernel objects of one kind, which lie in a slab (an array) of the region.
-#[derive(Clone, Debug)]
-pub struct KernelObject {
-    /// Name of the `struct`.
-    pub name: &'static str,
-    /// Address of any of the objects.
-    pub at: u64,
-    /// Size of one object in bytes.
-    pub size: u64,
-    /// Offset and size of each field to which programs may store.
-    pub writable: Vec<(u64, u64)>,
-    /// Parts of an object that functions accept in place of a kernel object of the part's type. For
-    /// each part: its offset and the name of its `struct`.
-    pub parts: Vec<(u64, &'static str)>,
 }
 
 /// Number of accesses and calls that the sanitizer has checked.

@@ -308,26 +308,25 @@ fn parse_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, r
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::KernelObject;
     use super::*;
+    use crate::memory::ObjectType;
 
-    fn object(name: &'static str, part: &'static str) -> KernelObject {
-        KernelObject {
+    const fn object(name: &'static str, parts: &'static [(u64, &'static str)]) -> ObjectType {
+        ObjectType {
             name,
-            at: 0,
-            size: 64,
-            writable: Vec::new(),
-            parts: vec![(0, part)],
+            writable: &[],
+            parts,
+            field_at: |_| String::new(),
         }
     }
+
+    static TASK: ObjectType = object("task_struct", &[(0, "cpumask")]);
+    static CGROUP: ObjectType = object("cgroup", &[(0, "cgroup_subsys_state")]);
 
     fn args(proto: &'static str) -> Result<Vec<Arg>, String> {
         let rules = Rules {
             structs: vec![("args", 24), ("bpf_iter_x", 40)],
-            objects: vec![
-                object("task_struct", "cpumask"),
-                object("cgroup", "cgroup_subsys_state"),
-            ],
+            objects: vec![&TASK, &CGROUP],
             ..Rules::default()
         };
         let name = proto.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();

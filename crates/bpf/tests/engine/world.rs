@@ -8,15 +8,22 @@ use bpf::engine::{ANY, Body, Engine, Func, Row, Vm, World};
 use bpf::fault::Fault;
 use bpf::image::{Code, LocalTypes, MapDef};
 use bpf::map::Map;
-use bpf::memory::{Region, Slab};
+use bpf::memory::{ObjectType, Region, Slab};
 use bpf::rows::{CALL, PLAIN, V6_12};
-use bpf::sanitizer::{Globals, KernelObject, Rules};
+use bpf::sanitizer::{Globals, Rules};
 
 pub const NR_CPUS: u32 = 70;
 /// Context bits of the tests. `HERE` is the context (kind of callback) in which programs run.
 /// `ELSEWHERE` is another context.
 pub const HERE: u32 = 1;
 pub const ELSEWHERE: u32 = 2;
+
+static TASK: ObjectType = ObjectType {
+    name: "task_struct",
+    writable: &[],
+    parts: &[],
+    field_at: |offset| format!("byte {offset}"),
+};
 
 pub struct TestWorld {
     pub region: Rc<Region>,
@@ -47,7 +54,7 @@ impl TestWorld {
     pub fn with(region: Region) -> TestWorld {
         let region = Rc::new(region);
         let memory = region.pages(4096).expect("the region has this memory");
-        let mut tasks = region.slab(256, 16).expect("the region has room for the slab");
+        let mut tasks = region.slab(&TASK, 256, 16).expect("the region has room for the slab");
         let task = tasks.alloc(&region).expect("the slab has room for a task");
         TestWorld {
             region,
@@ -96,15 +103,8 @@ impl TestWorld {
             writable: true,
             fields: Vec::new(),
         };
-        let task = KernelObject {
-            name: "task_struct",
-            at: self.task,
-            size: 256,
-            writable: Vec::new(),
-            parts: Vec::new(),
-        };
         Rules {
-            objects: vec![task],
+            objects: self.region.object_types(),
             sections: vec![memory],
             ..Rules::default()
         }

@@ -122,10 +122,10 @@ impl CgroupObjects {
         let nr_made = workload.disturbances.iter().filter(|d| made(&d.action)).count();
         let max = nr_cgroups + nr_made as u64;
         Ok(CgroupObjects {
-            slab: region.slab_with_type(&object::CGROUP, size as u64, max)?,
-            css_sets: region.slab_with_type(&object::CSS_SET, 64, nr_cgroups)?,
-            cpusets: region.slab_with_type(&object::CPUSET, size_of::<cpuset>() as u64, max)?,
-            cpuset_masks: region.slab_with_type(&object::MASK, MASK_BYTES, 2 * max)?,
+            slab: region.slab(&object::CGROUP, size as u64, max)?,
+            css_sets: region.slab(&object::CSS_SET, 64, nr_cgroups)?,
+            cpusets: region.slab(&object::CPUSET, size_of::<cpuset>() as u64, max)?,
+            cpuset_masks: region.slab(&object::MASK, MASK_BYTES, 2 * max)?,
             paths: Vec::new(),
             names: Vec::new(),
             parents: Vec::new(),
@@ -252,12 +252,6 @@ impl Layout {
     pub fn cgroup_addr(&self, cgroup: u32) -> u64 {
         let object = self.cgroups.current[cgroup as usize];
         self.cgroups.slab.addr(object.into())
-    }
-
-    /// Returns the distance in bytes between two consecutive cgroup objects. Each object is
-    /// followed by its array of ancestors.
-    pub(crate) fn cgroup_stride(&self) -> u64 {
-        self.cgroups.slab.addr(1) - self.cgroups.slab.addr(0)
     }
 
     /// Returns the address of a cgroup's cpuset.

@@ -37,7 +37,7 @@ pub mod callbacks;
 mod cgroups;
 pub mod enums;
 mod mask;
-mod object;
+pub(crate) mod object;
 mod ops;
 pub mod release;
 mod runqueue;
@@ -96,7 +96,7 @@ impl Layout {
     pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, String> {
         let nr_cpus = spec.topology.nr_cpus();
         let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
-        let mut masks = region.slab_with_type(&object::MASK, MASK_BYTES, 3 + spec.topology.nodes.len() as u64)?;
+        let mut masks = region.slab(&object::MASK, MASK_BYTES, 3 + spec.topology.nodes.len() as u64)?;
         let mut mask = |cpus: &CpuSet| {
             let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
             mask.copy_from(cpus.words());
@@ -104,12 +104,12 @@ impl Layout {
         };
         let mut layout = Layout {
             nr_cpus,
-            tasks: region.slab_with_type(&object::TASK, task_bytes, MAX_TASKS)?,
-            idle: region.slab_with_type(&object::TASK, task_bytes, u64::from(nr_cpus))?,
-            rqs: region.slab_with_type(&object::RQ, size_of::<rq>() as u64, u64::from(nr_cpus))?,
-            mms: region.slab(64, MAX_TASKS)?,
+            tasks: region.slab(&object::TASK, task_bytes, MAX_TASKS)?,
+            idle: region.slab(&object::TASK, task_bytes, u64::from(nr_cpus))?,
+            rqs: region.slab(&object::RQ, size_of::<rq>() as u64, u64::from(nr_cpus))?,
+            mms: region.slab(&object::MM, 64, MAX_TASKS)?,
             cgroups: CgroupObjects::new(region, workload)?,
-            cred: alloc(&mut region.slab(64, 1)?, region),
+            cred: alloc(&mut region.slab(&object::CRED, 64, 1)?, region),
             creds: BTreeMap::new(),
             single: Vec::new(),
             cpufreq_cpu_data: region.zeros() - REACH,
@@ -136,7 +136,7 @@ impl Layout {
             .iter()
             .any(|program| program.ops.contains(&Op::MigrateDisable))
         {
-            let mut masks = region.slab_with_type(&object::MASK, MASK_BYTES, nr_cpus.into())?;
+            let mut masks = region.slab(&object::MASK, MASK_BYTES, nr_cpus.into())?;
             for cpu in CpuSet::all(nr_cpus).iter() {
                 let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
                 mask.insert(cpu);
@@ -156,7 +156,7 @@ impl Layout {
         if users.is_empty() {
             return Ok(());
         }
-        let mut slab = region.slab(64, users.len() as u64)?;
+        let mut slab = region.slab(&object::CRED, 64, users.len() as u64)?;
         for uid in users {
             let addr = alloc(&mut slab, region);
             // SAFETY: the object was just allocated, is large enough, and is borrowed once.
@@ -353,11 +353,6 @@ impl Layout {
     /// Returns the distance between the `rq`s of two consecutive CPUs, in bytes.
     pub fn rq_stride(&self) -> u64 {
         self.rqs.addr(1) - self.rqs.addr(0)
-    }
-
-    /// Returns the size in bytes of a CPU mask that is not part of another object.
-    pub(crate) fn mask_bytes(&self) -> usize {
-        MASK_BYTES as usize
     }
 
     /// Returns the CPU whose idle task has this address.

@@ -2,7 +2,7 @@
 //! Descriptions of the types of kernel objects: their names, their fields, and the fields that a
 //! policy (BPF scheduler) may write.
 
-use crate::layout::{cgroup, cpumask, cpuset, css_set, rq, sched_ext_entity, task_struct};
+use crate::layout::{cgroup, cpumask, cpuset, cred, css_set, mm_struct, rq, sched_ext_entity, task_struct};
 use bpf::btf::build::Builder;
 use bpf::btf::{Btf, Kind};
 use bpf::kstruct::KernelType;
@@ -19,21 +19,32 @@ pub const WRITABLE: [(u64, u64); 3] = [
     ((SCX + offset_of!(sched_ext_entity, disallow)) as u64, 1),
 ];
 
+/// Type of the first member of struct cgroup, and of the data of each controller for a cgroup.
+const CSS: (u64, &str) = (0, "cgroup_subsys_state");
+
 pub(crate) static TASK: ObjectType = ObjectType {
     name: "task_struct",
     writable: &WRITABLE,
+    parts: &[(offset_of!(task_struct, cpus_mask) as u64, "cpumask")],
     field_at: field_at::<task_struct>,
 };
-pub(crate) static RQ: ObjectType = read_only("rq", field_at::<rq>);
-pub(crate) static MASK: ObjectType = read_only("cpumask", field_at::<cpumask>);
-pub(crate) static CGROUP: ObjectType = read_only("cgroup", field_at::<cgroup>);
-pub(crate) static CSS_SET: ObjectType = read_only("css_set", field_at::<css_set>);
-pub(crate) static CPUSET: ObjectType = read_only("cpuset", field_at::<cpuset>);
+pub(crate) static RQ: ObjectType = read_only("rq", &[], field_at::<rq>);
+pub(crate) static MASK: ObjectType = read_only("cpumask", &[], field_at::<cpumask>);
+pub(crate) static CGROUP: ObjectType = read_only("cgroup", &[CSS], field_at::<cgroup>);
+pub(crate) static CSS_SET: ObjectType = read_only("css_set", &[], field_at::<css_set>);
+pub(crate) static CPUSET: ObjectType = read_only("cpuset", &[CSS], field_at::<cpuset>);
+pub(crate) static MM: ObjectType = read_only("mm_struct", &[], field_at::<mm_struct>);
+pub(crate) static CRED: ObjectType = read_only("cred", &[], field_at::<cred>);
 
-const fn read_only(name: &'static str, field_at: fn(u64) -> String) -> ObjectType {
+const fn read_only(
+    name: &'static str,
+    parts: &'static [(u64, &'static str)],
+    field_at: fn(u64) -> String,
+) -> ObjectType {
     ObjectType {
         name,
         writable: &[],
+        parts,
         field_at,
     }
 }

@@ -147,7 +147,7 @@ impl Machine {
         };
         let all = affinity == ALL_CPUS;
         task_struct.nr_cpus_allowed = if all { self.nr_cpus() } else { cpus.weight() } as i32;
-        self.cpus_ptr(id).copy_from(cpus.words());
+        self.cpus_mask(id).copy_from(cpus.words());
         let mut comm = spec.comm;
         truncate_comm(&mut comm);
         layout::set_comm(&mut task_struct.comm, &comm);
@@ -157,6 +157,7 @@ impl Machine {
             class: Class::Fair,
             cpus,
             affinity,
+            waiting_group: affinity,
             process,
             moving_from: None,
             waiting_since: self.now,

@@ -50,10 +50,18 @@ impl Machine {
         (self.tasks[id].state() != State::Dead || self.tasks[id].on_cpu()).then_some(id)
     }
 
-    /// Returns the mask `p->cpus_ptr` of a task.
+    /// Returns the mask `p->cpus_mask` of a task, which contains its affinity.
     #[inline]
-    pub(crate) fn cpus_ptr(&self, task: TaskId) -> Mask {
+    pub fn cpus_mask(&self, task: TaskId) -> Mask {
         Mask::at(&self.region, cpus_mask(self.layout.task_addr(task)), self.nr_cpus())
+    }
+
+    /// Returns the mask to which `p->cpus_ptr` of a task points. It is the affinity, or only the
+    /// task's CPU after a task with migration disabled was switched out.
+    #[inline]
+    pub fn cpus_ptr(&self, task: TaskId) -> Mask {
+        let addr = self.tasks[task].task_struct.cpus_ptr as u64;
+        Mask::at(&self.region, addr, self.nr_cpus())
     }
 }
 

@@ -53,7 +53,7 @@ impl Machine {
             s.migration_disabled = s.migration_disabled.saturating_sub(1);
             return;
         }
-        let own = self.cpus_ptr(task).addr() as *mut cpumask;
+        let own = self.cpus_mask(task).addr() as *mut cpumask;
         if self.tasks[task].task_struct.cpus_ptr != own {
             self.change_queued(task, |m| {
                 m.tasks[task].task_struct.cpus_ptr = own;
@@ -72,7 +72,7 @@ impl Machine {
     /// switched out there (migrate_disable_switch).
     #[cold]
     pub(crate) fn migrate_disable_switch(&mut self, cpu: CpuId, task: TaskId) {
-        let own = self.cpus_ptr(task).addr() as *mut cpumask;
+        let own = self.cpus_mask(task).addr() as *mut cpumask;
         if let Some(single) = self.layout.cpumask_of(cpu)
             && self.tasks[task].task_struct.cpus_ptr == own
             && self.tasks[task].state() != State::Dead
@@ -99,7 +99,7 @@ impl Machine {
             t.affinity = group;
             t.task_struct.nr_cpus_allowed = cpus.weight() as i32;
             t.cpus = cpus;
-            m.cpus_ptr(task).copy_from(m.tasks[task].cpus.words());
+            m.cpus_mask(task).copy_from(m.tasks[task].cpus.words());
             m.class_set_cpus_allowed(task);
         });
     }

@@ -126,8 +126,7 @@ impl Machine {
     /// may stay on its CPU after a change of the affinity.
     pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
         let t = &self.tasks[task];
-        let stays = || t.migration_disabled() > 0 && t.cpu() == cpu;
-        (t.allows(cpu) || stays()) && self.online_cpus.contains(cpu)
+        (t.has_affinity_to(cpu) || t.may_use(cpu)) && self.online_cpus.contains(cpu)
     }
 
     /// Returns an online CPU of the task's affinity, preferably on the same node as `near`.

@@ -10,6 +10,11 @@ pub type AffinityGroup = u32;
 
 pub const ALL_CPUS: AffinityGroup = 0;
 
+/// Returns the affinity group of the set that contains only `cpu`.
+pub(crate) fn single_cpu(cpu: CpuId) -> AffinityGroup {
+    1 + cpu.nr()
+}
+
 /// Set of CPUs. The bits from `nr_cpus` on are always 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuSet {
@@ -67,6 +72,10 @@ impl CpuSet {
             self.nr_cpus
         );
         self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.words.fill(0);
     }
 
     pub(crate) fn remove(&mut self, cpu: CpuId) {

@@ -5,7 +5,6 @@ use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL};
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
 use crate::sched::ext::state::entity::OpsState;
-use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::watch::state::decision::{CpuState, Queue, Snapshot, TaskState};
 
@@ -58,7 +57,7 @@ impl Machine {
             slice,
             vtime,
             waiting_since: (task.on_rq() && !task.on_cpu()).then_some(task.waiting_since),
-            cpus: (task.nr_cpus_allowed() < self.nr_cpus()).then(|| CpuSet::clone(&task.cpus)),
+            cpus: Some(task.usable_cpus()).filter(|cpus| cpus.weight() < self.nr_cpus()),
         }
     }
 

@@ -32,7 +32,7 @@ impl Invariants {
             return;
         };
         let from = idle.max(waiting.allowed_since);
-        if m.now.saturating_sub(from) > self.idle_bound_ns && m.tasks[task].allows(cpu) {
+        if m.now.saturating_sub(from) > self.idle_bound_ns && m.tasks[task].may_use(cpu) {
             self.idle_while_waiting.add(violation(m, task, from, Some(cpu)));
         }
     }
@@ -130,7 +130,7 @@ impl Machine {
             self.watching(|watch, m| {
                 if next != IDLE {
                     watch.waits_no_more(m, next);
-                    if !m.tasks[next].allows(cpu) {
+                    if !m.tasks[next].may_use(cpu) {
                         watch.affinity.add(violation(m, next, m.now, Some(cpu)));
                     }
                 }
@@ -168,6 +168,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use crate::testbed::*;
+    use workload::{Dist, Op};
 
     #[test]
     fn an_idle_cpu_beside_a_waiting_task_is_a_violation_unless_affinity_forbids_it() {
@@ -202,6 +203,30 @@ mod tests {
             .worst
             .expect("an idle CPU beside a waiting task is recorded");
         assert!(worst.until - worst.from >= first.until - first.from);
+    }
+
+    #[test]
+    fn a_cpu_does_not_idle_beside_a_task_that_cannot_migrate_to_it() {
+        // Task 0 computes on CPU 0, until a real-time task preempts it there at 5 ms. CPU 1 is idle.
+        let watched = |stays: bool| {
+            let mut bed = Bed::default();
+            let run = |ms| Op::Run(Dist::Fixed(ms * MS));
+            let disable = if stays { vec![Op::MigrateDisable] } else { Vec::new() };
+            bed.task(0, [disable, vec![run(40)]].concat());
+            let urgent = bed.pinned(0, vec![run(20)]);
+            (urgent.policy, urgent.start_ns) = (workload::Policy::Fifo { rt_priority: 50 }, 5 * MS);
+            let mut m = bed.machine(free(spec(1, 1, 2, 1)));
+            m.watch(MS, SECOND);
+            m.run(100 * MS, &mut Vec::new());
+            let watched = *m.invariants.expect("Machine::watch() was called");
+            let counts = [watched.idle_while_waiting.count, watched.affinity.count];
+            (counts, m.checks.idle_while_waiting_ns, m.tasks[nth(0)].cpu().nr())
+        };
+        assert_eq!(watched(true), ([0, 0], 0, 0));
+        // A task that can migrate waits only until the idle CPU pulls it.
+        let (counts, idle_ns, cpu) = watched(false);
+        assert_eq!((counts[1], cpu), (0, 1));
+        assert!(idle_ns > 0, "the wait of a task that can migrate is not counted");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! forget another.
 
 use crate::machine::Machine;
+use crate::simulation::cpuset::AffinityGroup;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::watch::state::observed::{DecisionKind, Transition};
 use trace::{Event, TaskState};
@@ -18,13 +19,14 @@ impl Machine {
         let now = self.now;
         match transition {
             Transition::Queued { task } => {
-                self.checks.queued(now, self.tasks[task].affinity);
+                let group = self.note_wait(task);
+                self.checks.queued(now, group);
                 self.tasks[task].idle_before_wait = self.checks.idle_while_waiting_ns;
                 self.watch_queued(task);
             }
-            Transition::Dequeued { task } => self.checks.dequeued(now, self.tasks[task].affinity),
+            Transition::Dequeued { task } => self.checks.dequeued(now, self.tasks[task].waiting_group),
             Transition::Throttled { task } => {
-                self.checks.dequeued(now, self.tasks[task].affinity);
+                self.checks.dequeued(now, self.tasks[task].waiting_group);
                 self.watch_throttled(task);
             }
             Transition::Switched {
@@ -35,10 +37,13 @@ impl Machine {
             } => self.observe_switch(cpu, prev, prev_state, next),
             Transition::AffinityChanges { task, group } => {
                 self.watch_affinity(task);
-                let t = &self.tasks[task];
-                if t.on_rq() && !t.on_cpu() {
-                    self.checks.dequeued(now, t.affinity);
+                let waits = self.is_waiting(task);
+                let t = &mut self.tasks[task];
+                // The new affinity of a task with migration disabled applies later.
+                if waits && !t.on_cpu() && t.migration_disabled() == 0 {
+                    self.checks.dequeued(now, t.waiting_group);
                     self.checks.queued(now, group);
+                    t.waiting_group = group;
                 }
             }
             Transition::Online { cpu } => {
@@ -58,11 +63,18 @@ impl Machine {
         }
     }
 
+    /// Records which CPUs can run a task that begins to wait, and returns the group of these CPUs.
+    #[inline]
+    fn note_wait(&mut self, task: TaskId) -> AffinityGroup {
+        let t = &mut self.tasks[task];
+        t.waiting_group = t.usable_group();
+        t.waiting_group
+    }
+
     #[inline]
     fn observe_switch(&mut self, cpu: CpuId, prev: TaskId, prev_state: TaskState, next: TaskId) {
-        let group = |task: TaskId| self.tasks[task].affinity;
-        let prev_waits = (prev != IDLE && self.is_waiting(prev)).then(|| group(prev));
-        let next_group = (next != IDLE).then(|| group(next));
+        let prev_waits = (prev != IDLE && self.is_waiting(prev)).then(|| self.note_wait(prev));
+        let next_group = (next != IDLE).then(|| self.tasks[next].waiting_group);
         self.checks.switched(self.now, cpu, prev_waits, next_group);
         if prev_waits.is_some() {
             self.tasks[prev].idle_before_wait = self.checks.idle_while_waiting_ns;

@@ -4,6 +4,7 @@
 
 use crate::policies::Run;
 use crate::support::*;
+use bpf::engine::Engine;
 use kernel::Machine;
 use trace::{Event, Record};
 use workload::{Op, Policy, Workload};
@@ -107,14 +108,16 @@ fn kernel_threads_have_no_address_space_and_belong_to_the_workload() {
     );
 }
 
+/// A task that cannot migrate from its start until 5 ms.
+const STAYS: &str = r#""watched" : { "loop" : 1,
+    "migrate_disable0" : "", "migrate_disable1" : "", "run0" : 1000, "sleep0" : 1000, "run1" : 1000,
+    "migrate_enable0" : "", "sleep1" : 1000, "run2" : 1000, "migrate_enable1" : "", "sleep2" : 1000, "run3" : 1000 }"#;
+
 #[test]
 fn a_policy_sees_that_a_task_cannot_migrate() {
     let names = ["migration_disabled", "nr_cpus_allowed", "mask_word", "cpus_word"];
     let run = |until: u64| {
-        let tasks = r#""watched" : { "loop" : 1,
-            "migrate_disable0" : "", "migrate_disable1" : "", "run0" : 1000, "sleep0" : 1000, "run1" : 1000,
-            "migrate_enable0" : "", "sleep1" : 1000, "run2" : 1000, "migrate_enable1" : "", "sleep2" : 1000, "run3" : 1000 }"#;
-        let machine = Machine::new(free(2), read(tasks), 1).expect("a machine");
+        let machine = Machine::new(free(2), read(STAYS), 1).expect("a machine");
         let mut run = Run::new(machine, "fields", &[]);
         run.run(until);
         run.assert_alive();
@@ -127,6 +130,25 @@ fn a_policy_sees_that_a_task_cannot_migrate() {
     assert_eq!(vars(&run(9 * MS / 2), names), [1, 2, 0b11, 0b01]);
     assert_eq!(vars(&run(13 * MS / 2), names), [0, 2, 0b11, 0b11]);
     assert_eq!(vars(&run(13 * MS / 2), ["mask_in_callback"]), [0b11]);
+}
+
+#[test]
+fn the_sanitizer_accepts_the_mask_of_a_task_that_cannot_migrate() {
+    let names = ["migration_disabled", "cpus_weight", "may_run_here"];
+    let run = |sanitizer: bool, engine: Engine, until: u64| {
+        let mut machine = Machine::new(free(2), read(STAYS), 1).expect("a machine");
+        machine.sanitizer = sanitizer;
+        let mut run = Run::with_engine(machine, "fields", &[], engine);
+        run.run(until);
+        run.assert_alive();
+        (vars(&run, names), run.records)
+    };
+    for engine in [Engine::Jit, Engine::Interpreter] {
+        assert_eq!(run(true, engine, MS / 2).0, [0, 2, 1]);
+        assert_eq!(run(true, engine, 5 * MS / 2).0, [2, 1, 1]);
+        assert_eq!(run(true, engine, 13 * MS / 2).0, [0, 2, 1]);
+        assert_eq!(run(true, engine, 10 * MS).1, run(false, engine, 10 * MS).1);
+    }
 }
 
 fn run_fair(tasks: Tasks, until: u64) -> (Machine, Vec<Record>) {

@@ -263,6 +263,27 @@ fn the_dump_describes_the_machine() {
 }
 
 #[test]
+fn the_dump_prints_the_cpus_that_a_task_without_migration_can_use() {
+    let stays = vec![Op::MigrateDisable, sleep_ms(1), run_ms(5000)];
+    let tasks = Tasks::default()
+        .add("lost", sleeper(700 * US, 300 * US))
+        .add("stays", stays);
+    let tasks = tasks.with(|task| task.start_cpu = Some(1));
+    let mut machine = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
+    // The task disables migration and is switched out before the policy is loaded.
+    machine.advance(2 * MS, &mut Vec::new());
+    let mut run = Run::new(machine, "count", &["LOSE", "TIMEOUT_MS=500"]);
+    run.run(2000 * MS);
+    let dump = &run.exit().dump;
+    let cpus = |name: &str| {
+        let task = &dump[dump.find(name).unwrap_or_else(|| panic!("no {name} in {dump}"))..];
+        task.lines().find(|line| line.contains("cpus=")).map(str::trim)
+    };
+    assert_eq!(cpus("R lost"), Some("cpus=3 no_mig=0"), "{dump}");
+    assert_eq!(cpus("R stays"), Some("cpus=2 no_mig=1"), "{dump}");
+}
+
+#[test]
 fn invalid_kicks_end_the_policy() {
     assert_eq!(
         error("kick", &["BOTH"]),

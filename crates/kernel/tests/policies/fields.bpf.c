@@ -87,6 +87,7 @@ struct rq___full {
 #pragma clang attribute pop
 
 struct rq *scx_bpf_cpu_rq(s32 cpu) __ksym;
+u32 bpf_cpumask_weight(const struct cpumask *cpumask) __ksym;
 struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
 struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level) __ksym;
 void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
@@ -103,7 +104,7 @@ u64 weight, slice, load, cpu, state, on_cpu, on_rq, runtime, utime, stime, paren
 u64 policy_of_cpu, pcount, run_delay, clock_pelt, lost_idle_time, pelt_ran;
 u64 has_mm, cgroup_id, cgroup_level, css_parent_id, ancestor_id, nvcsw, nivcsw, start_time, nid, mempolicy, euid;
 u64 rq_curr_pid, rq_idle_pid, rq_cpu, rq_clock, tid, selected_cpu, missing, from_id_ok, migration_disabled, exit_state;
-u64 uid, timer_slack_ns, mask_in_callback, nr_set_cpumask;
+u64 uid, timer_slack_ns, mask_in_callback, nr_set_cpumask, cpus_weight, may_run_here;
 u64 now_ns, now_rq, comm_0, name_0, version, config_hz;
 u64 state_at_wakeup, on_rq_at_wakeup;
 u64 per_cpu_ok, has_cpustat = 7, on_cpu_at_end, curr_pid_at_end, runtime_at_end;
@@ -125,6 +126,8 @@ void SCX_OP(fields_running, struct task_struct *p)
 	comm_0 = p->comm[6];
 	nr_cpus_allowed = p->nr_cpus_allowed;
 	cpus_word = p->cpus_ptr->bits[0];
+	cpus_weight = bpf_cpumask_weight(p->cpus_ptr);
+	may_run_here = bpf_cpumask_test_cpu(scx_bpf_task_cpu(p), p->cpus_ptr);
 	mask_word = f->cpus_mask.bits[0];
 	prio = p->prio;
 	static_prio = p->static_prio;
@@ -166,8 +169,17 @@ void SCX_OP(fields_running, struct task_struct *p)
 	css_parent_id = cgrp->self.parent ? cgrp->self.parent->cgroup->kn->id : 0;
 	ancestor_id = cgrp->ancestors[0]->kn->id;
 	found = bpf_cgroup_from_id(cgroup_id);
-	root = bpf_cgroup_ancestor(found, 0);
-	from_id_ok = found == (void *)cgrp && root == (void *)cgrp->ancestors[0] && !bpf_cgroup_from_id(999);
+	root = found ? bpf_cgroup_ancestor(found, 0) : NULL;
+	from_id_ok = found == (void *)cgrp && root == (void *)cgrp->ancestors[0];
+	if (root)
+		bpf_cgroup_release(root);
+	if (found)
+		bpf_cgroup_release(found);
+	found = bpf_cgroup_from_id(999);
+	if (found) {
+		from_id_ok = 0;
+		bpf_cgroup_release(found);
+	}
 	rq = (void *)scx_bpf_cpu_rq(scx_bpf_task_cpu(p));
 	rq_curr_pid = rq->curr->pid;
 	rq_idle_pid = rq->idle->pid;

@@ -81,13 +81,12 @@ pub(crate) fn valid(m: &mut Machine, cid: i32) -> Option<u32> {
 /// mask in the arena and returns the address of that mask.
 pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
     if !m.ext.cids.uses_cids {
-        return m.tasks[task].task_struct.cpus_ptr as u64;
+        return m.cpus_ptr(task).addr();
     }
     let (pointer, address) = m.ext.cids.scratch[m.this_cpu.index()];
     let mut bits = vec![0u64; m.nr_cpus().div_ceil(64) as usize];
-    let t = &m.tasks[task];
-    let pinned = t.task_struct.cpus_ptr as u64 != m.cpus_ptr(task).addr();
-    for cpu in t.cpus.iter().filter(|&cpu| !pinned || cpu == t.cpu()) {
+    let cpus = m.cpus_ptr(task);
+    for cpu in m.cpus().filter(|&cpu| cpus.contains(cpu)) {
         let cid = m.ext.cids.to_cid(cpu);
         bits[cid as usize / 64] |= 1 << (cid % 64);
     }

@@ -241,7 +241,7 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, en
         }
         return false;
     }
-    if !t.allows(cpu) {
+    if !t.may_use(cpu) {
         if enforce {
             let message = format!(
                 "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}[{}]",

@@ -190,6 +190,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let qseq = if ops_state == 0 { 0 } else { t.ext.qseq };
     let waited_ms = jiffies.saturating_sub(scx.runnable_at) * tick_ms;
     let state_mask = SCX_TASK_STATE_MASK as u32;
+    let cpus = m.cpus_ptr(task);
     let text = format!(
         "\n {marker}{state} {}[{}] *root {:+}ms\n\
          \x20     scx_state/flags={}/0x{:x} dsq_flags=0x{on_priq:x} ops_state/qseq={ops_state}/{qseq}\n\
@@ -206,7 +207,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
         scx.dsq_vtime,
         scx.slice,
         scx.weight,
-        mask(&t.cpus, m.rqs.len() as u32),
+        mask(|index| cpus.word(index), m.nr_cpus()),
         t.migration_disabled(),
     );
     let addr = t.addr();
@@ -245,9 +246,13 @@ mod tests {
 
     #[test]
     fn masks_are_printed_as_the_kernel_does() {
-        assert_eq!(mask(&CpuSet::from_cpus(6, &[0, 5]), 6), "21");
-        assert_eq!(mask(&CpuSet::from_cpus(40, &[0, 33, 39]), 40), "82,00000001");
-        assert_eq!(mask(&CpuSet::from_cpus(64, &[63]), 64), "80000000,00000000");
+        let printed = |nr_cpus, cpus: &[u32]| {
+            let set = CpuSet::from_cpus(nr_cpus, cpus);
+            mask(|index| set.words()[index as usize], nr_cpus)
+        };
+        assert_eq!(printed(6, &[0, 5]), "21");
+        assert_eq!(printed(40, &[0, 33, 39]), "82,00000001");
+        assert_eq!(printed(64, &[63]), "80000000,00000000");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::sched::ext::state::entity::Entity as ExtEntity;
 use crate::sched::fair::state::entity::{Entity as FairEntity, scale_load, scale_load_down};
 use crate::sched::fair::state::numa::NumaTask;
 use crate::sched::rt::state::queue::Entity as RtEntity;
-use crate::simulation::cpuset::{ALL_CPUS, AffinityGroup, CpuSet};
+use crate::simulation::cpuset::{ALL_CPUS, AffinityGroup, CpuSet, single_cpu};
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use bpf::memory::Owned;
@@ -70,6 +70,8 @@ pub struct Task {
     pub idle_before_wait: u64,
     /// Number by which `watch::state::check` identifies the set `cpus`.
     pub affinity: AffinityGroup,
+    /// Number of the set of CPUs that could run the task when it began to wait.
+    pub(crate) waiting_group: AffinityGroup,
     /// Time at which the CPU that ran the task last finishes its switch to the next task, ns. In
     /// Linux, `p->on_cpu` is set until then.
     pub off_cpu_at: u64,
@@ -259,11 +261,43 @@ impl Task {
         s.timer_slack_ns = if s.prio < 100 { 0 } else { self.timer_slack };
     }
 
-    /// Returns whether the task may run on `cpu`. Most tasks may run on all CPUs, so this case is
-    /// tested first. It needs no access to the CPU set.
+    /// Returns whether `cpu` is in the task's affinity. Most tasks have an affinity to all CPUs, so
+    /// this case is tested first. It needs no access to the CPU set.
     #[inline]
-    pub(crate) fn allows(&self, cpu: CpuId) -> bool {
+    pub(crate) fn has_affinity_to(&self, cpu: CpuId) -> bool {
         self.affinity == ALL_CPUS || self.cpus.contains(cpu)
+    }
+
+    /// Returns the CPU that the task cannot leave, because its migration is disabled.
+    #[inline]
+    fn held_by(&self) -> Option<CpuId> {
+        (self.migration_disabled() > 0).then(|| self.cpu())
+    }
+
+    /// Returns whether `cpu` may run the task now: any CPU of the task's affinity may, but while
+    /// migration is disabled, only the task's CPU may.
+    #[inline]
+    pub fn may_use(&self, cpu: CpuId) -> bool {
+        match self.held_by() {
+            None => self.has_affinity_to(cpu),
+            Some(own) => own == cpu,
+        }
+    }
+
+    /// Returns the set of the CPUs for which [`Task::may_use`] is true.
+    pub fn usable_cpus(&self) -> CpuSet {
+        let mut cpus = CpuSet::clone(&self.cpus);
+        if let Some(own) = self.held_by() {
+            cpus.clear();
+            cpus.insert(own);
+        }
+        cpus
+    }
+
+    /// Returns the affinity group of [`Task::usable_cpus`].
+    #[inline]
+    pub(crate) fn usable_group(&self) -> AffinityGroup {
+        self.held_by().map_or(self.affinity, single_cpu)
     }
 
     pub fn runnable(&self) -> bool {

@@ -6,7 +6,7 @@
 //! [`Machine::verify`](crate::Machine::verify) verifies that the time of every CPU is completely
 //! accounted for and that every runnable task is on exactly one queue.
 
-use crate::simulation::cpuset::{ALL_CPUS, AffinityGroup, CpuSet};
+use crate::simulation::cpuset::{ALL_CPUS, AffinityGroup, CpuSet, single_cpu};
 use crate::simulation::id::CpuId;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -65,7 +65,7 @@ impl Checks {
             (n, _) if n == self.nr_cpus => self.all_cpus(),
             (1, Some(cpu)) => {
                 let set = self.single.entry(cpu).or_insert_with(|| Rc::new(cpus));
-                (1 + cpu.nr(), Rc::clone(set))
+                (single_cpu(cpu), Rc::clone(set))
             }
             _ => {
                 let known = self.sets.iter().position(|set| **set == cpus);

@@ -47,9 +47,13 @@ impl Run {
     }
 
     pub fn load_file(machine: &mut Machine, path: &Path) -> Result<Image, Box<Exit>> {
+        Run::load_with(machine, path, Engine::default())
+    }
+
+    fn load_with(machine: &mut Machine, path: &Path, engine: Engine) -> Result<Image, Box<Exit>> {
         let bytes = std::fs::read(path).expect("an object");
         let object = Object::parse(&bytes, &path.to_string_lossy()).expect("a BPF object");
-        match load(machine, &object, &Profile::default(), Engine::default()) {
+        match load(machine, &object, &Profile::default(), engine) {
             Ok(image) => Ok(image),
             Err(LoadError::Refused(exit)) => Err(exit),
             Err(LoadError::Input(message)) => panic!("{message}"),
@@ -57,8 +61,14 @@ impl Run {
     }
 
     /// Loads a test policy. Panics if it cannot be loaded.
-    pub fn new(mut machine: Machine, name: &str, defines: &[&str]) -> Run {
-        let image = Run::load(&mut machine, name, defines).unwrap_or_else(|exit| panic!("{exit}"));
+    pub fn new(machine: Machine, name: &str, defines: &[&str]) -> Run {
+        Run::with_engine(machine, name, defines, Engine::default())
+    }
+
+    /// Like [`Run::new`], with a certain engine.
+    pub fn with_engine(mut machine: Machine, name: &str, defines: &[&str], engine: Engine) -> Run {
+        let path = compile(name, defines);
+        let image = Run::load_with(&mut machine, &path, engine).unwrap_or_else(|exit| panic!("{exit}"));
         Run {
             machine,
             image,

@@ -81,7 +81,7 @@ fn check(case: Case) {
     if !case.allowed.is_empty() {
         m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed)).into();
         m.tasks[0].task_struct.nr_cpus_allowed = m.tasks[0].cpus.weight() as i32;
-        m.cpus_ptr(nth(0)).copy_from(m.tasks[0].cpus.words());
+        m.cpus_mask(nth(0)).copy_from(m.tasks[0].cpus.words());
     }
     m.this_cpu = cpu_id(case.waker);
     let chosen = select_cpu_dfl(

@@ -2,7 +2,6 @@
 //! The text of the debug dump while it is being written, and functions that format parts of it.
 
 use crate::sched::class::state::Class;
-use crate::simulation::cpuset::CpuSet;
 use std::fmt::Write;
 
 /// Maximum length of a dump in bytes, regardless of ops.exit_dump_len.
@@ -57,12 +56,13 @@ pub(crate) fn class_name(class: Class) -> &'static str {
     }
 }
 
-/// Formats a CPU mask in hexadecimal, in groups of 32 bits (`%*pb`).
-pub(crate) fn mask(cpus: &CpuSet, nr_cpus: u32) -> String {
+/// Formats a CPU mask in hexadecimal, in groups of 32 bits (`%*pb`). `word` returns the 64-bit word
+/// of the mask with an index.
+pub(crate) fn mask(word: impl Fn(u32) -> u64, nr_cpus: u32) -> String {
     let groups = nr_cpus.div_ceil(32);
     let mut text = String::new();
     for group in (0..groups).rev() {
-        let word = (cpus.words()[(group / 2) as usize] >> (group % 2 * 32)) as u32;
+        let word = (word(group / 2) >> (group % 2 * 32)) as u32;
         let bits = (nr_cpus - group * 32).min(32);
         let digits = bits.div_ceil(4) as usize;
         let _ = write!(text, "{word:0digits$x}");

@@ -2,7 +2,7 @@
 //! The masks of idle CPUs: one pair for the whole machine and one pair for each node. BPF programs
 //! can read the memory that contains them.
 
-use crate::layout::Mask;
+use crate::layout::{MASK_BYTES, Mask, object};
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Id;
 use bpf::memory::Region;
@@ -118,10 +118,8 @@ impl Idle {
         let nr_cpus = topology.nr_cpus();
         let groups = topology.cores.len() + topology.llcs.len() + 3 * topology.nodes.len() + 2;
         let stride = (u64::from(nr_cpus.div_ceil(64)) * 8).max(64);
-        // A policy (BPF scheduler) may read an idle mask as a struct cpumask of the kernel's
-        // maximum size, so each mask gets this size.
-        let mut idle_slab = region.slab(1024, 2 + 2 * topology.nodes.len() as u64)?;
-        let mut slab = region.slab(stride, groups as u64)?;
+        let mut idle_slab = region.slab(&object::MASK, MASK_BYTES, 2 + 2 * topology.nodes.len() as u64)?;
+        let mut slab = region.slab(&object::MASK, stride, groups as u64)?;
         let mut idle_mask = || Mask::at(region, idle_slab.alloc(region).expect("the slab has room"), nr_cpus);
         let mut group_mask = || Mask::at(region, slab.alloc(region).expect("the slab has room"), nr_cpus);
         let distance = |a: usize, b: usize| topology.node_distances[a][b];

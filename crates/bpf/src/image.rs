@@ -138,14 +138,22 @@ impl Code {
 
     /// Returns "function (file:line: source text)" for an instruction, or only "function+index" if
     /// the object has no source lines.
+    ///
+    /// If both branches of an `if` contain the same call, the compiler emits one call for both and
+    /// gives it the line of the function's declaration. The result is then "function (near ...)",
+    /// with the last line before the call.
     pub fn describe(&self, pc: usize) -> String {
         let Some(function) = self.function_at(pc) else {
             return format!("instruction {pc}");
         };
-        match self.line_at(pc) {
-            Some(line) => format!("{} ({}:{}: {})", function.name, line.file, line.line, line.text),
-            None => format!("{}+{}", function.name, pc - function.start),
-        }
+        let before = &function.lines[..function.lines.partition_point(|line| line.insn <= pc)];
+        let (Some(line), Some(declared)) = (before.last(), before.first()) else {
+            return format!("{}+{}", function.name, pc - function.start);
+        };
+        let in_body = |other: &&LineInfo| (&other.file, other.line) != (&declared.file, declared.line);
+        let nearest = before.iter().rev().find(in_body).filter(|_| !in_body(&line));
+        let (near, line) = nearest.map_or(("", line), |nearest| ("near ", nearest));
+        format!("{} ({near}{}:{}: {})", function.name, line.file, line.line, line.text)
     }
 
     /// Describes an instruction like [`Code::describe`], but leaves out the directory of the file.

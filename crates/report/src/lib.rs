@@ -50,6 +50,6 @@ pub use result::{
 pub use schedstat::Schedstat;
 pub use score::Better;
 pub use summary::{Summary, TaskCounters};
-pub use table::table;
+pub use table::{table, table_without_failures};
 pub use timehist::Timehist;
 pub use units::rounded;

@@ -203,6 +203,14 @@ pub struct ExitRecord {
     pub dump: String,
 }
 
+impl ExitRecord {
+    /// Returns the callback and the source line, unless the message already contains them.
+    pub fn location(&self) -> Vec<&str> {
+        let parts = [&self.callback, &self.source].into_iter().flatten().map(String::as_str);
+        parts.filter(|part| !self.message.contains(part)).collect()
+    }
+}
+
 /// Number of checks that the sanitizer made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedResult {

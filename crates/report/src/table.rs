@@ -119,7 +119,15 @@ impl Column {
 /// printed below it. If higher or lower values of a column are better, the best value has a `*`.
 /// The text ends with a newline.
 pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
-    let surface = surface.into();
+    figures(results, surface.into()) + &failures(results) + &losses(results)
+}
+
+/// Returns the table without the failures, for readers who have seen them.
+pub fn table_without_failures(results: &[RunResult], surface: impl Into<Surface>) -> String {
+    figures(results, surface.into()) + &losses(results)
+}
+
+fn figures(results: &[RunResult], surface: Surface) -> String {
     let mut shared = Vec::new();
     let escaped = |text: &str| escape::line(text).into_owned();
     let mut names: Vec<String> = results.iter().map(|r| escaped(&r.policy)).collect();
@@ -162,6 +170,20 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
         _ => surface.line(&shared.join(", "), ", "),
     };
     out += &grid.render(surface);
+    out
+}
+
+fn losses(results: &[RunResult]) -> String {
+    let mut out = String::new();
+    for (result, lost) in results.iter().filter_map(|r| Some((r, r.lost_tasks.as_ref()?))) {
+        let (policy, lost) = (escape::line(&result.policy), lost.sentence());
+        out += &format!("{policy} lost tasks: {}\n", escape::text(&lost));
+    }
+    out
+}
+
+fn failures(results: &[RunResult]) -> String {
+    let mut out = String::new();
     for (result, exit) in results.iter().filter_map(|r| Some((r, r.exit.as_ref()?))) {
         let failure = result.failure().unwrap_or_else(|| exit.sentence());
         let kind = match exit.kind.as_str() {
@@ -169,13 +191,9 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
             kind => format!(" ({kind})"),
         };
         out += &format!("{} {}{kind}\n", escape::line(&result.policy), escape::text(&failure));
-        let location = [&exit.callback, &exit.source]
-            .into_iter()
-            .flatten()
-            .map(|part| escape::line(part))
-            .collect::<Vec<_>>();
+        let location = exit.location();
         if !location.is_empty() {
-            out += &format!("    in {}\n", location.join(", "));
+            out += &format!("    in {}\n", escape::line(&location.join(", ")));
         }
         for note in &exit.notes {
             out += &format!("    {}\n", escape::text(note));
@@ -185,10 +203,6 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
         if result.status == Status::Deadlock {
             out += &format!("{} {}\n", escape::line(&result.policy), escape::text(&failure));
         }
-    }
-    for (result, lost) in results.iter().filter_map(|r| Some((r, r.lost_tasks.as_ref()?))) {
-        let (policy, lost) = (escape::line(&result.policy), lost.sentence());
-        out += &format!("{policy} lost tasks: {}\n", escape::text(&lost));
     }
     out
 }

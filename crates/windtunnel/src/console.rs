@@ -17,7 +17,10 @@ use clap::error::{ContextKind, ContextValue};
 use report::Surface;
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, PoisonError};
 use terminal_size::terminal_size_of;
 use trace::escape;
@@ -69,6 +72,17 @@ pub fn styled(text: &str) {
 pub fn note(text: fmt::Arguments) {
     let text = text.to_string();
     let _ = writeln!(io::stderr().lock(), "{}", escape::text(&text));
+}
+
+/// Returns whether standard output and standard error go to the same terminal, pipe or file. A
+/// message that was written to one of them then need not be repeated on the other.
+pub fn outputs_are_one() -> bool {
+    let identity = |fd: BorrowedFd| {
+        let metadata = File::from(fd.try_clone_to_owned().ok()?).metadata().ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    let stdout = identity(io::stdout().as_fd());
+    stdout.is_some() && stdout == identity(io::stderr().as_fd())
 }
 
 /// Confirms on a terminal that a signal was received. The runs may take a moment to end.

@@ -135,9 +135,8 @@ fn a_policy_sees_that_a_task_cannot_migrate() {
 #[test]
 fn the_sanitizer_accepts_the_mask_of_a_task_that_cannot_migrate() {
     let names = ["migration_disabled", "cpus_weight", "may_run_here"];
-    let run = |sanitizer: bool, engine: Engine, until: u64| {
-        let mut machine = Machine::new(free(2), read(STAYS), 1).expect("a machine");
-        machine.sanitizer = sanitizer;
+    let run = |checked: bool, engine: Engine, until: u64| {
+        let machine = Machine::new(free(2), read(STAYS), sanitizer(checked)).expect("a machine");
         let mut run = Run::with_engine(machine, "fields", &[], engine);
         run.run(until);
         run.assert_alive();

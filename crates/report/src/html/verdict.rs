@@ -9,7 +9,7 @@
 use super::Run;
 use super::data::{class_name, classes};
 use crate::figures::RunResult;
-use crate::result::Status;
+use crate::result::{ExitRecord, Status};
 use crate::score::Better;
 use crate::table::{Column, columns};
 use crate::units;
@@ -222,11 +222,10 @@ fn failures(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
             kind: Kind::Bad,
             text: fate.clone(),
         });
-        let sources = result.exit.iter().flat_map(|exit| [&exit.callback, &exit.source]);
-        let sources: Vec<&str> = sources.flatten().map(String::as_str).collect();
-        let source = match sources.as_slice() {
+        let location = result.exit.as_ref().map(ExitRecord::location).unwrap_or_default();
+        let source = match location.as_slice() {
             [] => String::new(),
-            sources => format!(", in {}", sources.join(", ")),
+            parts => format!(", in {}", parts.join(", ")),
         };
         verdict.points.push(format!("{} {failure}{source}.", labels[i]));
     }

@@ -186,7 +186,11 @@ impl Args {
                     outln!("{}\n{drawing}", outcome.result.policy);
                 }
             }
-            console::styled(&report::table(&results, surface));
+            // `print_notes` has already printed the failures to standard error.
+            console::styled(&match console::outputs_are_one() {
+                true => report::table_without_failures(&results, surface),
+                false => report::table(&results, surface),
+            });
             for (result, policy) in results.iter().zip(&self.policies) {
                 if result.lost_tasks.is_some() {
                     let command = self.inputs.command("invariants", std::slice::from_ref(policy));
@@ -297,11 +301,9 @@ fn print_notes(policy: &str, outcome: &Outcome, dump: bool) {
     if let Some(exit) = &outcome.result.exit {
         let failure = outcome.result.failure().unwrap_or_else(|| exit.sentence());
         errln!("{policy} {failure}");
-        if let Some(callback) = &exit.callback {
-            errln!(
-                "  in {callback}{}",
-                exit.source.as_ref().map(|at| format!(" at {at}")).unwrap_or_default()
-            );
+        let location = exit.location();
+        if !location.is_empty() {
+            errln!("  in {}", location.join(" at "));
         }
         for caller in exit.backtrace.iter().skip(1).rev().skip(1).rev() {
             errln!("  called from {caller}");

@@ -5,8 +5,9 @@
 //! end. A policy that loses tasks is never marked as the best. The policies of these tests are
 //! variants of `broken/broken.bpf.c`.
 
-use crate::support::{Ran, variant, windtunnel};
+use crate::support::{Ran, root, variant, windtunnel};
 use serde_json::Value;
+use std::io::{Read, Seek};
 
 const SOURCE: &str = "crates/windtunnel/tests/broken/broken.bpf.c";
 const LOAD: [&str; 6] = [
@@ -305,6 +306,62 @@ fn policy_errors_name_the_source_line_and_valid_values() {
     let stall = run(&broken("stall", &["DROP=16", "TIMEOUT_MS=500"]), &[]);
     for part in ["runnable task stall", "its last ops.enqueue() inserted it into no DSQ"] {
         assert!(stall.stdout.contains(part), "{part}: {}", stall.stdout);
+    }
+}
+
+/// Returns what a reader sees if standard output and standard error of a run are one file.
+fn printed(source: &str, variant_name: &str, defines: &[&str]) -> String {
+    let object = variant(source, variant_name, defines);
+    let mut file = tempfile::tempfile().expect("a temporary file can be created");
+    let status = std::process::Command::new(env!("CARGO_BIN_EXE_windtunnel"))
+        .args(["run", &object.to_string_lossy(), "--for", "20ms"])
+        .stdout(file.try_clone().expect("the file can be shared"))
+        .stderr(file.try_clone().expect("the file can be shared"))
+        .current_dir(root())
+        .status()
+        .expect("the command starts");
+    assert_eq!(status.code(), Some(1));
+    let mut text = String::new();
+    file.rewind().expect("the file can be read again");
+    file.read_to_string(&mut text).expect("the text is UTF-8");
+    text
+}
+
+/// Returns a source line as it is named in messages: `FILE:LINE:`.
+fn position(source: &str, comment: &str) -> String {
+    let text = std::fs::read_to_string(root().join(source)).expect("the source can be read");
+    let line = text.lines().position(|line| line.contains(comment));
+    format!("{source}:{}:", line.expect("the source has this comment") + 1)
+}
+
+#[test]
+fn an_error_of_an_insertion_is_printed_once_with_the_line_that_inserts() {
+    let source = "crates/windtunnel/tests/policies/misplaced.bpf.c";
+    for (name, defines, comment, near) in [
+        ("late", &[][..], "/* the wrong DSQ */", ""),
+        (
+            "merged",
+            &["MERGED"][..],
+            "/* the last line before the call */",
+            "near ",
+        ),
+    ] {
+        let text = printed(source, name, defines);
+        assert_eq!(text.matches("non-existent DSQ 0x7").count(), 1, "{text}");
+        let position = format!("({near}{}/{}", root().display(), position(source, comment));
+        assert_eq!(text.matches(&position).count(), 1, "no {position} in {text}");
+    }
+}
+
+#[test]
+fn the_location_of_a_fault_is_printed_once() {
+    for source in [
+        "crates/windtunnel/tests/policies/endless.bpf.c",
+        "crates/windtunnel/tests/policies/wild.bpf.c",
+    ] {
+        let text = printed(source, "once", &[]);
+        assert_eq!(text.matches(&format!("{source}:")).count(), 1, "{text}");
+        assert_eq!(text.matches("runtime error: ops.").count(), 1, "{text}");
     }
 }
 

@@ -56,15 +56,16 @@ pub(crate) fn error(m: &mut Machine, message: impl Into<String>) {
 
 /// Ends the policy because of a runtime error in an insertion.
 ///
-/// An insertion may be performed after the callback that requested it has returned. The error is
-/// then attributed to that callback and to the instruction that inserted `task`.
+/// An insertion may be performed later than the policy has requested it: at the next move between
+/// DSQs, or after the callback has returned. The error is attributed to the instruction that
+/// inserted `task`.
 #[cold]
 pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<TaskId>) {
     let by = task.and_then(|task| m.tasks[task].ext.inserted_by);
     if !exit(m, Kind::Error, 0, message) {
         return;
     }
-    let (Some((op, pc)), None) = (by, m.ext.frame.op) else {
+    let Some((op, pc)) = by else {
         return;
     };
     let place = m.ext.vm().code().describe(pc as usize);

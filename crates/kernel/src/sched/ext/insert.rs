@@ -136,12 +136,18 @@ fn invalid(m: &mut Machine, enq_flags: u64) {
     exit::error(m, format!("invalid enq_flags 0x{enq_flags:x}"));
 }
 
+/// Records the running instruction as the one that inserts the task.
+#[inline(always)]
+fn note_inserter(m: &mut Machine, task: TaskId) {
+    let pc = m.ext.loaded().vm.pc() as u32;
+    m.tasks[task].ext.inserted_by = m.ext.frame.op.map(|op| (op, pc));
+}
+
 /// Stores the insertion in the task (direct dispatch) or in the dispatch buffer
 /// (scx_dsq_insert_commit).
 #[inline(always)]
 fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
-    let pc = m.ext.loaded().vm.pc() as u32;
-    m.tasks[task].ext.inserted_by = m.ext.frame.op.map(|op| (op, pc));
+    note_inserter(m, task);
     match m.ext.direct {
         DirectDispatch::Closed => {}
         expected => {
@@ -468,6 +474,7 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     let mut at = src_cpu;
     let there = m.ext.dsqs.cursor_has(cursor, task);
     if there {
+        note_inserter(m, task);
         let set = iter.get(m, SET)?;
         let here = locked.unwrap_or(m.this_cpu);
         let dst = find_dsq_for_dispatch(m, here, dsq_id, src_cpu, None);

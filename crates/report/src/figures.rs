@@ -27,8 +27,8 @@
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;
 use crate::result::{
-    self, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult, LockResult,
-    LostTasks, Migrations, NoiseResult, Percentiles, Status, TaskResult, Throughput,
+    self, ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,
+    LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Status, TaskResult, Throughput,
 };
 use crate::score::Better;
 use crate::summary::Ended;
@@ -95,6 +95,9 @@ figures! {
         /// but no simulated time.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub checked: Option<CheckedResult>,
+        /// Instructions of the policy that have accessed pages of its arena that were not allocated.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub arena_faults: Vec<ArenaFault>,
         pub status: Status,
         /// Number of tasks of the workload that could not be created because ops.init_task()
         /// refused them.

@@ -44,8 +44,8 @@ pub use fit::Surface;
 pub use histogram::Histogram;
 pub use latency::Latency;
 pub use result::{
-    Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult, LockResult,
-    LostTasks, Migrations, NoiseResult, Percentiles, Run, Status, TaskResult, Throughput, Waiting,
+    ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,
+    LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Run, Status, TaskResult, Throughput, Waiting,
 };
 pub use schedstat::Schedstat;
 pub use score::Better;

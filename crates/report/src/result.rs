@@ -221,6 +221,35 @@ pub struct CheckedResult {
     pub calls: u64,
 }
 
+/// Accesses of one instruction to pages of an arena that were not allocated. The kernel reports each
+/// of them in the program's BPF stream, and lets the program go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArenaFault {
+    /// `READ` or `WRITE`. The kernel reports every access but a load as a write.
+    pub access: String,
+    pub count: u64,
+    /// Address of the first access in user space, in hexadecimal.
+    pub address: String,
+    /// Position of the instruction in the policy's source.
+    pub source: String,
+}
+
+impl ArenaFault {
+    /// Returns a sentence about the accesses. It contains the line that the kernel writes.
+    pub fn sentence(&self) -> String {
+        let plural = if self.count == 1 { "" } else { "s" };
+        let effect = match self.access.as_str() {
+            "READ" => format!("{} load{plural} returned 0", self.count),
+            _ => format!("{} store{plural} had no effect", self.count),
+        };
+        format!(
+            "{effect}, because the page of the arena is not allocated; Linux reports \"ERROR: Arena {} access at \
+             unmapped address {}\": {}",
+            self.access, self.address, self.source
+        )
+    }
+}
+
 /// A distribution of times in ns. All fields are 0 if `count` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {

@@ -7,6 +7,7 @@ use crate::load::{self, Loaded};
 use crate::policy::Policy;
 use crate::profiles;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
+use bpf::engine::Gap;
 use bpf::link::Image;
 use bpf::object::Object;
 use kernel::ext::ops::NAMES;
@@ -15,7 +16,7 @@ use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
 use kernel::{Ended, Machine, Options};
 use profile::{Profile, Properties};
-use report::{Blocked, CallbackResult, CheckedResult, ExitRecord, LockResult, Run, RunResult, Status};
+use report::{ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, LockResult, Run, RunResult, Status};
 use std::path::Path;
 use std::time::Instant;
 use trace::{Sink, Tee};
@@ -360,14 +361,30 @@ impl Running<'_> {
             ));
         }
         let checked = machine.ext.last_vm().and_then(|vm| vm.check_counts());
+        let arena_faults = arena_faults(machine);
+        self.warnings.extend(arena_faults.iter().map(ArenaFault::sentence));
         let mut outcome = self.sinks.finish(run, self.warnings)?;
         outcome.result.checked = checked.map(|checked| CheckedResult {
             accesses: checked.accesses,
             calls: checked.calls,
         });
+        outcome.result.arena_faults = arena_faults;
         outcome.result.interrupted = self.interrupted;
         Ok(outcome)
     }
+}
+
+fn arena_faults(machine: &Machine) -> Vec<ArenaFault> {
+    let Some(vm) = machine.ext.last_vm() else {
+        return Vec::new();
+    };
+    let fault = |(pc, gap): (usize, Gap)| ArenaFault {
+        access: if gap.write { "WRITE" } else { "READ" }.to_owned(),
+        count: gap.count,
+        address: format!("{:#x}", gap.addr),
+        source: vm.code().describe(pc),
+    };
+    vm.gaps().into_iter().map(fault).collect()
 }
 
 fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {

@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::code_cache::Origin;
+use super::gap::Gaps;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::jit::compiled::Compiled;
 use crate::cache::Lines;
@@ -123,6 +124,8 @@ pub struct Context {
     pub(crate) arena: u64,
     /// Address of the arena as programs see it.
     pub(crate) arena_user: u64,
+    /// Accesses to pages of the arena that were not allocated.
+    pub(super) gaps: Gaps,
     pub(crate) code: Code,
     pub(crate) helpers: Vec<Option<Target>>,
     pub(crate) kfuncs: Vec<Option<Target>>,

@@ -17,6 +17,8 @@ use std::cell::Cell;
 use std::sync::Once;
 
 use super::context::{Context, Entry, Hardware};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use super::gap;
 use super::host_stack;
 
 thread_local! {
@@ -243,8 +245,9 @@ mod host {
         }
     }
 
-    /// Handles SIGSEGV and SIGBUS. If BPF code made the access, its trampoline returns with
-    /// `faulted` set. Otherwise the previous handler runs.
+    /// Handles SIGSEGV and SIGBUS. If BPF code accessed a gap of its arena, the code continues. After
+    /// any other access of BPF code, its trampoline returns with `faulted` set. If other code made
+    /// the access, the previous handler runs.
     unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
         // SAFETY: the kernel passes valid pointers. `CURRENT` is null or the context of a live
         // program, because `forget` clears it before a context is dropped.
@@ -253,6 +256,9 @@ mod host {
             let gregs = &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
             let (ip, addr) = (gregs[libc::REG_RIP as usize] as u64, (*info).si_addr() as u64);
             if !cx.is_null() && (*cx).owns(ip, addr) {
+                if gap::resume(&mut *cx, gregs) {
+                    return;
+                }
                 (*cx).hardware = Hardware { addr, ip };
                 gregs[libc::REG_RDI as usize] = (*cx).rsp as i64;
                 // Makes RSP look as after a call, with a return address pushed, because the callee

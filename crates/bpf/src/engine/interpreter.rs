@@ -100,13 +100,16 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                             return 0;
                         }
                     }
-                    let Some(addr) = access(cx, pc, r[src], i.off, true) else {
-                        return 0;
-                    };
-                    r[dst] = match i.op & !0x18 {
-                        op if op == insn::LDX | insn::MEM => load(addr, i.op),
-                        op if op == insn::LDX | insn::MEMSX && i.op & 0x18 != insn::DW => load_signed(addr, i.op),
+                    let signed = match i.op & !0x18 {
+                        op if op == insn::LDX | insn::MEM => false,
+                        op if op == insn::LDX | insn::MEMSX && i.op & 0x18 != insn::DW => true,
                         _ => return stop_at(cx, pc, left, raise::trap),
+                    };
+                    r[dst] = match access(cx, pc, r[src], i.off, true) {
+                        Access::At(addr) if signed => load_signed(addr, i.op),
+                        Access::At(addr) => load(addr, i.op),
+                        Access::Gap => 0,
+                        Access::Fault => return 0,
                     };
                 }
                 insn::ST if i.op & !0x18 == insn::ST | insn::MEM => {
@@ -116,10 +119,11 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                             return 0;
                         }
                     }
-                    let Some(addr) = access(cx, pc, r[dst], i.off, false) else {
-                        return 0;
-                    };
-                    store(addr, i.op, i.imm as u64);
+                    match access(cx, pc, r[dst], i.off, false) {
+                        Access::At(addr) => store(addr, i.op, i.imm as u64),
+                        Access::Gap => {}
+                        Access::Fault => return 0,
+                    }
                 }
                 insn::STX if i.op & !0x18 == insn::STX | insn::MEM => {
                     if SANITIZE {
@@ -128,10 +132,11 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                             return 0;
                         }
                     }
-                    let Some(addr) = access(cx, pc, r[dst], i.off, false) else {
-                        return 0;
-                    };
-                    store(addr, i.op, r[src]);
+                    match access(cx, pc, r[dst], i.off, false) {
+                        Access::At(addr) => store(addr, i.op, r[src]),
+                        Access::Gap => {}
+                        Access::Fault => return 0,
+                    }
                 }
                 insn::STX if i.op & !0x18 == insn::STX | insn::ATOMIC => {
                     if !insn::is_atomic(&i) {
@@ -157,17 +162,12 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                             return 0;
                         }
                     }
-                    if i.imm == atomic::LOAD_ACQUIRE {
-                        let Some(addr) = access(cx, pc, r[src], i.off, true) else {
-                            return 0;
-                        };
-                        r[dst] = load(addr, i.op);
-                    } else {
-                        let Some(addr) = access(cx, pc, r[dst], i.off, false) else {
-                            return 0;
-                        };
-                        let old = load(addr, i.op);
-                        rmw(&i, addr, old, &mut r);
+                    let is_load = i.imm == atomic::LOAD_ACQUIRE;
+                    match access(cx, pc, r[if is_load { src } else { dst }], i.off, is_load) {
+                        Access::At(addr) if is_load => r[dst] = load(addr, i.op),
+                        Access::At(addr) => rmw(&i, addr, load(addr, i.op), &mut r),
+                        Access::Gap => {}
+                        Access::Fault => return 0,
                     }
                 }
                 _ if i.op == CALL && i.src == CALL_FUNCTION => {
@@ -327,10 +327,20 @@ unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
     }
 }
 
-/// Returns the host address of a load or store in the region. An access to a hole in the region
-/// raises a signal. A load through NULL reads zeros.
+/// The way in which a load or store continues.
+enum Access {
+    /// The memory has this address on the host.
+    At(u64),
+    /// The memory is a page of the arena that is not allocated.
+    Gap,
+    /// The access has ended the program.
+    Fault,
+}
+
+/// Checks the address of a load or store. An access to a hole in the region raises a signal. A load
+/// through NULL reads zeros.
 #[inline(always)]
-unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Option<u64> {
+unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Access {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).pc = pc as u32;
@@ -341,29 +351,31 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
             if !is_load && base >> OWN_SHIFT != (*cx).base >> OWN_SHIFT {
                 raise::foreign_store(cx, base, 0, 0, 0, 0);
                 if pending(cx) {
-                    return None;
+                    return Access::Fault;
                 }
             }
+            let size = insn::size((&(*cx).code.insns)[pc].op);
+            let is_gap = (*cx).is_gap(addr, size);
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-            if (*cx)
-                .region()
-                .check(addr, insn::size((&(*cx).code.insns)[pc].op), !is_load)
-                .is_err()
-            {
+            if !is_gap && (*cx).region().check(addr, size, !is_load).is_err() {
                 raise::bad_access(cx, base, offset, 0, 0, 0);
-                return None;
+                return Access::Fault;
             }
             match is_load {
                 true => context::load_line(cx, line, 0, 0, 0, 0),
                 false => context::store_line(cx, line, 0, 0, 0, 0),
             };
-            return Some(addr.wrapping_add((*cx).delta));
+            if is_gap {
+                (*cx).count_gap(pc, addr);
+                return Access::Gap;
+            }
+            return Access::At(addr.wrapping_add((*cx).delta));
         }
         if is_load && base < NULL_LIMIT {
-            return Some((*cx).zeros.wrapping_add(offset).wrapping_add((*cx).delta));
+            return Access::At((*cx).zeros.wrapping_add(offset).wrapping_add((*cx).delta));
         }
         raise::bad_access(cx, base, offset, 0, 0, 0);
-        None
+        Access::Fault
     }
 }
 

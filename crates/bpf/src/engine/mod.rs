@@ -3,7 +3,8 @@
 //!
 //! - `context` is the state of a program, as plain data.
 //! - `enter`, `raise` and `host_stack` handle the transitions into BPF code and out of it.
-//! - `interpreter` and `jit` execute the instructions.
+//! - `interpreter` and `jit` execute the instructions. `gap` handles accesses to pages of the arena
+//!   that are not allocated.
 //! - [`code_cache`] keeps compiled code for later loads of the same program.
 //! - [`Vm`] owns a program and calls it. `budget` limits the number of instructions of each call.
 //! - [`Func`] is a function of the kernel that a program can call. [`World`] is the simulated
@@ -15,6 +16,7 @@ pub mod code_cache;
 pub(crate) mod context;
 mod enter;
 pub(crate) mod func;
+mod gap;
 mod host_stack;
 mod interpreter;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -27,5 +29,6 @@ pub(crate) mod world;
 pub use budget::BUDGET;
 pub use context::{ANY, Entry};
 pub use func::{Body, FromReg, Func, HelperRow, IntoReg, Row};
+pub use gap::Gap;
 pub use vm::{Engine, Vm};
 pub use world::World;

@@ -24,6 +24,9 @@ use super::call::{call, caught, set_cpu};
 use super::code_cache::Origin;
 use super::context::{Context, Entry, Hardware};
 use super::func::Func;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use super::gap;
+use super::gap::{Gap, Gaps};
 use super::raise::take_fault;
 use super::world::World;
 use super::{enter, host_stack, interpreter};
@@ -167,6 +170,7 @@ impl<W: World> Vm<W> {
             zeros: region.zeros(),
             arena,
             arena_user,
+            gaps: Gaps::new(),
             entries: Vec::new(),
             engine_entries: vec![interpreter::run as Entry; code.functions.len()],
             code,
@@ -190,6 +194,10 @@ impl<W: World> Vm<W> {
             cx.engine_entries.fill(interpreter::run_sanitized as Entry);
         }
 
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if arena != 0 {
+            gap::prepare();
+        }
         match engine {
             Engine::Interpreter => {}
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -216,6 +224,13 @@ impl<W: World> Vm<W> {
             cx: NonNull::from(Box::leak(cx)),
             world: PhantomData,
         })
+    }
+
+    /// Returns the accesses of the program to pages of its arena that were not allocated: for each
+    /// instruction that made some, its index and the accesses.
+    pub fn gaps(&self) -> Vec<(usize, Gap)> {
+        let gaps = &self.cx().gaps;
+        gaps.iter().map(|(&pc, &gap)| (pc as usize, gap)).collect()
     }
 
     pub(super) fn cx(&self) -> &Context {

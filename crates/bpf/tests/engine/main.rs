@@ -5,6 +5,7 @@
 mod asm;
 mod competing;
 mod corpus;
+mod gaps;
 mod given;
 mod limits;
 mod nesting;

@@ -125,6 +125,41 @@ fn a_finding_ends_the_run_with_status_1_and_a_sanitizer_report() {
 }
 
 #[test]
+fn without_the_sanitizer_an_unallocated_page_of_the_arena_causes_a_warning() {
+    let name = "arena_unallocated.bpf.c";
+    let object = object(&format!("{FOLDER}/{name}"));
+    let object = object.to_str().expect("the path is UTF-8");
+    let line = header(name).line.expect("the source has a marked line");
+    let found: Vec<Value> = ["jit", "interpreter"]
+        .iter()
+        .map(|engine| run(name, &["--engine", engine])["arena_faults"].take())
+        .collect();
+    assert_eq!(found[0], found[1], "the engines differ");
+    let fault = &found[0][0];
+    assert_eq!(
+        (fault["access"].as_str(), fault["address"].as_str()),
+        (Some("WRITE"), Some("0x200800005000"))
+    );
+    assert!(fault["count"].as_u64() > Some(10), "{fault}");
+    let position = format!("{name}:{line}:");
+    assert!(
+        fault["source"]
+            .as_str()
+            .is_some_and(|source| source.contains(&position)),
+        "{fault}"
+    );
+    let ran = support::windtunnel(&["run", object, "--for", "20ms"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    for part in [
+        " stores had no effect",
+        "\"ERROR: Arena WRITE access at unmapped address 0x200800005000\"",
+        &position,
+    ] {
+        assert!(ran.stderr.contains(part), "no {part:?} in: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn the_sanitizer_does_not_change_the_schedules_of_the_policies() {
     for policy in support::policies() {
         let object = object(&format!("policies/{policy}.bpf.c"));

@@ -2,7 +2,7 @@
 /*
  * arena_unallocated: stores to a page of its arena that it has not allocated.
  * expected message with --sanitize: arena-unallocated: store of 8 bytes
- * expected message without --sanitize: page 5 of the arena is not allocated
+ * expected message without --sanitize: none
  */
 #include "base.h"
 

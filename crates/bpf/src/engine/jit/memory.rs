@@ -17,7 +17,7 @@ use crate::lookup::{LookupMap, LookupSet};
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{self, BlockArg, InstBuilder, Type, Value, types};
 
 use super::function::Translator;
 use super::runtime::Runtime;
@@ -340,7 +340,9 @@ impl Translator<'_, '_> {
             (4, true) => ins.sload32(memory, address, offset),
             _ => ins.load(wide, memory, address, offset),
         };
-        if insn::size(i.op) == 8 && self.in_frame(base, i).is_none() {
+        // Two loads of an arena must not become one, because each can access a gap.
+        let whole = insn::size(i.op) == 8 || self.cx.arena != 0;
+        if whole && self.in_frame(base, i).is_none() {
             self.builder.ins().sequence_point();
         }
         value
@@ -397,16 +399,55 @@ impl Translator<'_, '_> {
             false => self.writable(pc, base, i),
         };
         self.touch(base, i.off, !is_load);
+        let done = self.skip_gap(pc, base, i);
+        self.atomic_access(base, i, ty, is_load);
+        if let Some(done) = done {
+            self.builder.ins().jump(done, &[]);
+            self.enter_block(done);
+        }
+        true
+    }
+
+    /// Emits a test whether an atomic instruction accesses a page of the arena that is not
+    /// allocated. If it does, the emitted code jumps to the returned block, which the caller must
+    /// enter after the instruction. Returns `None` if the instruction cannot access the arena.
+    fn skip_gap(&mut self, pc: usize, base: Value, i: &Insn) -> Option<ir::Block> {
+        if self.cx.arena == 0 || self.cx.checks.is_some() || self.is_inside(base) {
+            return None;
+        }
+        let (arena, next, done) = (
+            self.cold_block(),
+            self.builder.create_block(),
+            self.builder.create_block(),
+        );
+        // All accesses with a base in the arena are tested, and none with a base outside of it.
+        let first = self.cx.arena.cast_signed().wrapping_neg();
+        let far = self.builder.ins().iadd_imm_s(base, first);
+        let high = self.builder.ins().ushr_imm_u(far, 32);
+        self.builder.ins().brif(high, next, &[], arena, &[]);
+        self.enter_block(arena);
+        let at = self.builder.ins().iconst(types::I32, pc as i64);
+        self.store_field(at, offset_of!(Context, pc));
+        let offset = self.builder.ins().iconst(types::I64, i64::from(i.off));
+        let size = self.builder.ins().iconst(types::I64, insn::size(i.op) as i64);
+        let gap = self.call_symbol(Runtime::AtomicGap, &[base, offset, size]);
+        self.builder.ins().brif(gap, done, &[], next, &[]);
+        self.enter_block(next);
+        Some(done)
+    }
+
+    /// Emits the loads and stores of an atomic operation.
+    fn atomic_access(&mut self, base: Value, i: &Insn, ty: Type, is_load: bool) {
         if i.imm == atomic::STORE_RELEASE {
             let value = self.get(i.src);
             let value = self.narrow(value, ty);
             self.store_at(base, i, value);
-            return true;
+            return;
         }
         let loaded = self.load_at(base, i, false);
         if is_load {
             self.set(i.dst, loaded);
-            return true;
+            return;
         }
         let old = self.narrow(loaded, ty);
         let operand = self.get(i.src);
@@ -430,7 +471,6 @@ impl Translator<'_, '_> {
         } else if i.imm & atomic::FETCH != 0 {
             self.set(i.src, loaded);
         }
-        true
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::symbol::Symbol;
 use crate::engine::context::{self, Entry};
-use crate::engine::raise;
+use crate::engine::{gap, raise};
 use crate::sanitizer;
 
 /// Defines [`Runtime`], with one function of this crate in each line.
@@ -28,6 +28,7 @@ runtime! {
     FieldStore = raise::field_store;
     ForeignStore = raise::foreign_store;
     BadAccess = raise::bad_access;
+    AtomicGap = gap::atomic_gap;
     LoadLine = context::load_line;
     StoreLine = context::store_line;
     CheckRead = sanitizer::read;

@@ -238,7 +238,7 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
             costs: Costs::default(),
         },
         origin: origin.to_owned(),
-        notes: found.notes,
+        notes: [found.notes, found.speed_notes].concat(),
         cost_sources: BTreeMap::new(),
     }
 }

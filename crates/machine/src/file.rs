@@ -211,9 +211,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
                 .hint("add topology = \"node:2 core:8 pu:2\", topology = { xml = \"FILE\" }, or [[cpus]] groups"));
         }
     };
-    for kind in &written.kind {
-        file.kind(kind.get_ref(), &mut found.topology, &mut priorities)?;
-    }
+    file.kinds(&written.kind, &mut found, &mut priorities)?;
     let priorities = file.priorities(&priorities, &written)?;
     let fastest = found.topology.cpus.iter().map(|c| c.capacity).max().unwrap_or(0);
     if fastest != 1024 {
@@ -308,7 +306,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
             costs,
         },
         origin: source.place.clone(),
-        notes: found.notes,
+        notes: [found.notes, found.speed_notes].concat(),
         cost_sources,
     })
 }

@@ -2,10 +2,11 @@
 //! Description of the host, read from /sys and /proc.
 
 use crate::bitmap::{Bitmap, MAX_INDEX};
-use crate::parts::{CpuParts, Distances, Kind, Parts, Speed};
+use crate::parts::{CpuParts, Distances, Kind, Parts};
+use crate::speed::Speed;
 use input::Error;
 use input::cpu_list;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The host as its /sys and /proc describe it.
@@ -44,8 +45,7 @@ pub(crate) fn read(root: &Path) -> Result<Host, Error> {
         return Err(Error::at(path, "cannot read the list of online CPUs").hint("`host` needs /sys of Linux"));
     };
     let present = sys.cpus("cpu/present").unwrap_or_default();
-    let mut cpus: Vec<HostCpu> = online.iter().map(|cpu| host_cpu(&sys, cpu, &online)).collect();
-    equalize_frequencies(&mut cpus);
+    let cpus = online.iter().map(|cpu| host_cpu(&sys, cpu, &online)).collect();
     let mut nodes = BTreeMap::new();
     for node in sys.cpus("node/online").unwrap_or_default().iter() {
         let Some(cpus) = sys.cpus(&format!("node/node{node}/cpulist")) else {
@@ -72,6 +72,18 @@ pub(crate) fn read(root: &Path) -> Result<Host, Error> {
         model: model.map(|(_, model)| model.trim().to_owned()),
     })
 }
+
+/// Devices below /sys/devices whose file `cpus` lists the CPUs of a core type, and hwloc's names of
+/// these types. On a hybrid processor of Intel, each core type has its own performance counters.
+const CORE_TYPES: [(&str, &str); 3] = [
+    ("cpu_core", "IntelCore"),
+    ("cpu_lowpower", "IntelLowPower"),
+    ("cpu_atom", "IntelAtom"),
+];
+
+/// Largest number of caches that a CPU can use. The kernel numbers them without gaps on most
+/// machines, but virtual machines can lack some.
+const MAX_CACHES: u32 = 10;
 
 /// A directory below /sys.
 struct SysDirectory(PathBuf);
@@ -113,13 +125,13 @@ fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
         parts.extend(cpus.map(|cpus| Part { kind, cpus, bytes }));
     };
     part(Kind::Core, topology("thread_siblings", "core_cpus"), 0);
-    for n in 0.. {
+    for n in 0..MAX_CACHES {
         let cache = format!("{own}/cache/index{n}");
         let (Some(level), Some(kind)) = (
             sys.number(&format!("{cache}/level")),
             sys.text(&format!("{cache}/type")),
         ) else {
-            break;
+            continue;
         };
         let level = u8::try_from(level).unwrap_or(u8::MAX);
         if kind != "Instruction" && (1..=5).contains(&level) {
@@ -134,9 +146,7 @@ fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
         let cpus = SysDirectory(sys.0.join("..")).cpus(&format!("{device}/cpus"));
         cpus.is_some_and(|cpus| cpus.contains(cpu))
     };
-    let core_type = [("cpu_atom", "IntelAtom"), ("cpu_core", "IntelCore")]
-        .into_iter()
-        .find(|(device, _)| belongs_to(device));
+    let core_type = CORE_TYPES.into_iter().find(|(device, _)| belongs_to(device));
     HostCpu {
         os_index: cpu,
         parts,
@@ -146,42 +156,36 @@ fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
             max_mhz: sys
                 .number(&format!("{own}/cpufreq/cpuinfo_max_freq"))
                 .map(|khz| khz / 1000),
+            efficiency: None,
         },
-    }
-}
-
-/// Sets the frequency of each CPU to the highest frequency of its core type. CPUs of one type
-/// differ only in their turbo frequency, and should nevertheless have the same capacity.
-fn equalize_frequencies(cpus: &mut [HostCpu]) {
-    let mut fastest: BTreeMap<Option<String>, Option<u64>> = BTreeMap::new();
-    for Speed { core_type, max_mhz, .. } in cpus.iter().map(|cpu| &cpu.speed) {
-        let fastest = fastest.entry(core_type.clone()).or_default();
-        *fastest = (*fastest).max(*max_mhz);
-    }
-    for cpu in cpus {
-        cpu.speed.max_mhz = fastest[&cpu.speed.core_type];
     }
 }
 
 impl Host {
     /// Converts the host into the common description of machines.
     pub(crate) fn parts(&self) -> Parts {
-        let cpus = self.cpus.iter().map(|cpu| {
-            let mut parts = CpuParts::new(cpu.os_index);
-            for part in &cpu.parts {
-                parts.add(part.kind, u64::from(part.cpus.first().unwrap_or(0)), part.bytes);
-            }
-            let local = self.nodes.iter().filter(|(_, (cpus, _))| cpus.contains(cpu.os_index));
-            parts.node = local
-                .map(|(&node, (cpus, _))| (cpus.len(), node))
-                .min()
-                .map(|(_, node)| node);
-            parts.speed = cpu.speed.clone();
-            parts
-        });
+        let cpus: Vec<CpuParts> = self
+            .cpus
+            .iter()
+            .map(|cpu| {
+                let mut parts = CpuParts::new(cpu.os_index);
+                for part in &cpu.parts {
+                    parts.add(part.kind, u64::from(part.cpus.first().unwrap_or(0)), part.bytes);
+                }
+                let local = self.nodes.iter().filter(|(_, (cpus, _))| cpus.contains(cpu.os_index));
+                parts.node = local
+                    .map(|(&node, (cpus, _))| (cpus.len(), node))
+                    .min()
+                    .map(|(_, node)| node);
+                parts.speed = cpu.speed.clone();
+                parts
+            })
+            .collect();
+        let used: BTreeSet<u32> = cpus.iter().filter_map(|cpu| cpu.node).collect();
         Parts {
-            cpus: cpus.collect(),
             offline: self.offline.len(),
+            memory_nodes: self.nodes.keys().copied().filter(|node| !used.contains(node)).collect(),
+            cpus,
             distances: vec![self.distances()],
             model: self.model.clone(),
         }
@@ -268,7 +272,10 @@ mod tests {
         let t = found.topology;
         assert_eq!(
             found.notes,
-            ["1 offline CPUs are ignored; the other CPUs are renumbered"]
+            [
+                "1 CPU is ignored, because it is offline or disallowed; the others are renumbered",
+                "no CPU belongs to NUMA node 2, so its memory is not modelled",
+            ]
         );
         assert_eq!(t.cores, [[0, 2], [1, 3]]);
         assert_eq!((&t.llcs, &t.nodes, &t.packages), (&t.cores, &t.cores, &t.cores));
@@ -295,16 +302,23 @@ mod tests {
         }
     }
 
-    /// Returns a host with a performance core, an efficiency core and no caches. The threads of the
-    /// performance core have different frequencies.
+    /// Returns a host with two performance cores, an efficiency core, a low-power core and no caches.
+    /// The performance cores have different frequencies. The kernel exports a capacity of 1024 for
+    /// all CPUs, as if the machine had SMT.
     fn hybrid() -> Host {
         host(&[
-            ("system/cpu/online", "0-2"),
+            ("system/cpu/online", "0-3"),
             ("cpu_core/cpus", "0-1"),
             ("cpu_atom/cpus", "2"),
+            ("cpu_lowpower/cpus", "3"),
             ("system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "5000000"),
             ("system/cpu/cpu1/cpufreq/cpuinfo_max_freq", "5200000"),
             ("system/cpu/cpu2/cpufreq/cpuinfo_max_freq", "3900000"),
+            ("system/cpu/cpu3/cpufreq/cpuinfo_max_freq", "2600000"),
+            ("system/cpu/cpu0/cpu_capacity", "1024"),
+            ("system/cpu/cpu1/cpu_capacity", "1024"),
+            ("system/cpu/cpu2/cpu_capacity", "1024"),
+            ("system/cpu/cpu3/cpu_capacity", "1024"),
         ])
     }
 
@@ -313,9 +327,9 @@ mod tests {
         let t = topology(&hybrid());
         assert_eq!(
             t.cpus.iter().map(|cpu| cpu.capacity).collect::<Vec<_>>(),
-            [1024, 1024, 576]
+            [1024, 1024, 576, 384]
         );
-        assert_eq!((t.cores.len(), t.llcs.len(), t.nodes.len()), (3, 1, 1));
+        assert_eq!((t.cores.len(), t.llcs.len(), t.nodes.len()), (4, 1, 1));
     }
 
     #[test]

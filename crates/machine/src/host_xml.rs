@@ -4,7 +4,8 @@
 
 use crate::bitmap::Bitmap;
 use crate::host::{Host, Part};
-use crate::parts::{Kind, Speed};
+use crate::parts::Kind;
+use crate::speed::Speed;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -31,6 +31,7 @@ mod regular;
 pub mod scale;
 pub mod show;
 pub mod smt;
+mod speed;
 mod synthetic;
 pub mod topology;
 mod xml;

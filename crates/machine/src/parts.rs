@@ -9,15 +9,18 @@
 //! affect scheduling.
 
 use crate::MAX_CPUS;
+use crate::speed::{self, Speed};
 use crate::synthetic;
 use crate::topology::{Cpu, Topology};
-use input::Error;
+use input::{Error, cpu_list};
 use std::collections::BTreeMap;
 
 /// A topology, with notes (sentences) about parts that were ignored and values that were assumed.
 pub(crate) struct Found {
     pub topology: Topology,
     pub notes: Vec<String>,
+    /// Notes about capacities that were estimated or ignored.
+    pub speed_notes: Vec<String>,
     /// Name of the processor, if the description contains it.
     pub model: Option<String>,
 }
@@ -83,18 +86,6 @@ impl CpuParts {
     }
 }
 
-/// Properties of a CPU that determine its speed. Those that the description does not contain are
-/// `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Speed {
-    /// Relative capacity, which ARM kernels export.
-    pub capacity: Option<u64>,
-    /// `IntelAtom` or `IntelCore`.
-    pub core_type: Option<String>,
-    /// Highest frequency in MHz.
-    pub max_mhz: Option<u64>,
-}
-
 /// SLIT distances between NUMA nodes, row by row. `nodes` contains their OS indexes.
 pub(crate) struct Distances {
     pub nodes: Vec<u32>,
@@ -106,8 +97,11 @@ pub(crate) struct Distances {
 pub(crate) struct Parts {
     /// Online CPUs, ordered by OS index.
     pub cpus: Vec<CpuParts>,
-    /// Number of offline CPUs.
+    /// Number of CPUs that are offline or disallowed.
     pub offline: usize,
+    /// OS indexes of the NUMA nodes to which no CPU belongs, for example nodes of high-bandwidth
+    /// or CXL memory.
+    pub memory_nodes: Vec<u32>,
     /// Matrices of node distances, best first. The first matrix that contains all nodes is used.
     pub distances: Vec<Distances>,
     pub model: Option<String>,
@@ -129,19 +123,35 @@ impl Parts {
         }
         let mut notes = Vec::new();
         if self.offline > 0 {
-            notes.push(format!(
-                "{} offline CPUs are ignored; the other CPUs are renumbered",
-                self.offline
-            ));
+            notes.push(match self.offline {
+                1 => "1 CPU is ignored, because it is offline or disallowed; the others are renumbered".into(),
+                n => format!("{n} CPUs are ignored, because they are offline or disallowed; the others are renumbered"),
+            });
         }
-        let capacities = capacities(&self.cpus, &mut notes);
+        match self.memory_nodes.as_slice() {
+            [] => {}
+            [node] => notes.push(format!(
+                "no CPU belongs to NUMA node {node}, so its memory is not modelled"
+            )),
+            nodes => notes.push(format!(
+                "no CPU belongs to NUMA nodes {}, so their memory is not modelled",
+                cpu_list::format(nodes)
+            )),
+        }
+        let mut speed_notes = Vec::new();
+        let capacities = speed::capacities(&self.cpus, &mut speed_notes);
         let topology = topology(&self.cpus, &capacities, &self.distances, &mut notes);
         if let Some(problem) = topology.nesting_error() {
             return Err(Error::at(place, problem)
                 .hint("make each CPU set of a core, cache or NUMA node contain or exclude the others completely"));
         }
         let model = self.model.map(|m| m.split_whitespace().collect::<Vec<_>>().join(" "));
-        Ok(Found { topology, notes, model })
+        Ok(Found {
+            topology,
+            notes,
+            speed_notes,
+            model,
+        })
     }
 }
 
@@ -218,39 +228,4 @@ fn square(matrix: &Distances, node_ids: &BTreeMap<(u8, u64), u32>, n: usize) -> 
     // are larger.
     let valid = |i: usize, j: usize| (out[i][j] == 10) == (i == j) && out[i][j] >= 10;
     (0..n).all(|i| (0..n).all(|j| valid(i, j))).then_some(out)
-}
-
-/// Returns the capacity of each CPU; the fastest has 1024.
-///
-/// ARM kernels export capacities. For Intel's hybrid processors, only core types and frequencies
-/// are known; an E core does about 3/4 of a P core's work per cycle. CPUs that differ only in turbo
-/// frequency have equal capacities, as in Linux.
-fn capacities(cpus: &[CpuParts], notes: &mut Vec<String>) -> Vec<u32> {
-    let weight = |speed: &Speed| match (speed.capacity, &speed.core_type) {
-        (Some(capacity), _) => capacity.clamp(1, 1 << 20),
-        (None, Some(core_type)) => {
-            let mhz = speed.max_mhz.unwrap_or(1_000).clamp(1, 1 << 20);
-            if core_type == "IntelAtom" { mhz * 3 / 4 } else { mhz }
-        }
-        (None, None) => 0,
-    };
-    let exported = cpus.iter().any(|c| c.speed.capacity.is_some());
-    let hybrid = cpus
-        .iter()
-        .any(|c| c.speed.capacity.is_none() && c.speed.core_type.is_some());
-    let weights: Vec<u64> = cpus.iter().map(|c| weight(&c.speed)).collect();
-    let max = weights.iter().copied().max().unwrap_or(0);
-    if max == 0 || exported && hybrid || weights.contains(&0) {
-        return vec![1024; cpus.len()];
-    }
-    let relative = |&w: &u64| u32::try_from(w * 1024 / max).map_or(1024, |capacity| capacity.clamp(1, 1024));
-    let capacities: Vec<u32> = weights.iter().map(relative).collect();
-    if hybrid && capacities.iter().any(|&c| c < 1024) {
-        notes.push(
-            "capacities are estimated from core type and highest frequency (an E core does 3/4 of a P \
-             core's work per cycle)"
-                .into(),
-        );
-    }
-    capacities
 }

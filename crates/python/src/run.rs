@@ -56,8 +56,11 @@ pub fn run(
     tables: bool,
     trace: Option<PathBuf>,
 ) -> PyResult<Ran> {
+    let mut notes = Vec::new();
     let scenario = || -> Result<Scenario, Error> {
-        let mut machine = machine::load(machine, &paths(&search::folders("machines")))?;
+        let definition = machine::define(machine, &paths(&search::folders("machines")))?;
+        notes = definition.notes;
+        let mut machine = definition.spec;
         if let Some(level) = noise {
             machine.noise = Noise::parse(level).map_err(|error| Error::new(format!("noise: {error}")))?;
         }
@@ -104,7 +107,8 @@ pub fn run(
             Some(named.unbind())
         }
     };
-    Ok((json.to_string(), figures.unbind(), outcome.warnings, tables))
+    let warnings = [notes, outcome.warnings].concat();
+    Ok((json.to_string(), figures.unbind(), warnings, tables))
 }
 
 /// Runs a scenario without the lock of the Python interpreter (GIL). A signal that raises an

@@ -4,8 +4,11 @@
 //! around it, and last the files that the command carries inside it.
 
 use crate::errln;
-use std::path::PathBuf;
-use std::sync::Once;
+use input::Error;
+use machine::MachineSpec;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once, PoisonError};
 
 /// Returns the existing directories called `name`, for example `machines`, in the order of the
 /// search.
@@ -28,4 +31,25 @@ pub fn folders(name: &str) -> Vec<PathBuf> {
     found.dedup();
     found.retain(|folder| folder.is_dir());
     found
+}
+
+/// Loads a machine. Prints its notes, for example about capacities that were estimated, to standard
+/// error, each only once.
+///
+/// # Errors
+/// The same as those of [`machine::load`].
+pub fn machine(name: &str) -> Result<MachineSpec, Error> {
+    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let folders = folders("machines");
+    let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+    let definition = machine::define(name, &folders)?;
+    for note in &definition.notes {
+        let text = format!("{name}: note: {note}");
+        let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if !printed.contains(&text) {
+            errln!("{text}");
+            printed.insert(text);
+        }
+    }
+    Ok(definition.spec)
 }

@@ -75,7 +75,7 @@ impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
         let policy = Policy::find(&self.policy)?;
         let folders = |name| search::folders(name);
-        let mut machine = machine::load(&self.machine, &paths(&folders("machines")))?;
+        let mut machine = search::machine(&self.machine)?;
         // The live side has the times of the kernel's tracepoints.
         machine.kernel.trace_before_switch = true;
         let workload = workload::load(&self.workload, &paths(&folders("workloads")))?;

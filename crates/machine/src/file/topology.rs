@@ -140,6 +140,7 @@ impl File<'_> {
         Ok(Found {
             topology: Topology::new(cpus, Vec::new()),
             notes: Vec::new(),
+            speed_notes: Vec::new(),
             model: None,
         })
     }
@@ -170,13 +171,30 @@ impl File<'_> {
         Ok(found.iter().copied().flatten().collect())
     }
 
-    /// Sets the capacity and the priority of the CPUs of a `[[kind]]`.
-    pub(super) fn kind(
+    /// Applies the `[[kind]]` entries.
+    pub(super) fn kinds(
         &self,
-        kind: &Kind,
-        topology: &mut Topology,
+        kinds: &[Spanned<Kind>],
+        found: &mut Found,
         priorities: &mut Vec<Option<u32>>,
     ) -> Result<(), Error> {
+        let mut given = vec![false; found.topology.cpus.len()];
+        for kind in kinds {
+            for cpu in self.kind(kind.get_ref(), &mut found.topology, priorities)? {
+                given[cpu as usize] = true;
+            }
+        }
+        // If the file gives the capacities of all slower CPUs, no estimate is left.
+        let is_known = |(cpu, given): (&Cpu, &bool)| cpu.capacity == 1024 || *given;
+        if given.contains(&true) && found.topology.cpus.iter().zip(&given).all(is_known) {
+            found.speed_notes.clear();
+        }
+        Ok(())
+    }
+
+    /// Sets the capacity and the priority of the CPUs of a `[[kind]]`. Returns the CPUs whose
+    /// capacity is set.
+    fn kind(&self, kind: &Kind, topology: &mut Topology, priorities: &mut Vec<Option<u32>>) -> Result<Vec<u32>, Error> {
         let capacity = kind
             .capacity
             .as_ref()
@@ -192,7 +210,7 @@ impl File<'_> {
             let error = self.source.error(kind.cpus.span().start, message);
             error.hint(cpu_list::EXAMPLE)
         })?;
-        for cpu in cpus {
+        for &cpu in &cpus {
             if let Some(capacity) = capacity {
                 topology.cpus[cpu as usize].capacity = capacity;
             }
@@ -200,7 +218,7 @@ impl File<'_> {
                 priorities[cpu as usize] = priority;
             }
         }
-        Ok(())
+        Ok(if capacity.is_some() { cpus } else { Vec::new() })
     }
 
     /// Reads the matrix of node distances.

@@ -81,7 +81,7 @@ fn offline_cpus_are_ignored() {
     assert_eq!(definition.spec.topology.siblings(3), [3]);
     assert_eq!(
         definition.notes,
-        ["1 offline CPUs are ignored; the other CPUs are renumbered"]
+        ["1 CPU is ignored, because it is offline or disallowed; the others are renumbered"]
     );
 }
 

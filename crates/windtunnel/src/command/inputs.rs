@@ -120,7 +120,7 @@ impl Inputs {
     /// Returns one scenario for each policy. A `--set` option can name a policy by its own name or
     /// by its entry in `sides`.
     pub fn scenarios(&self, policies: &[Policy], sides: &[&str]) -> Result<Vec<Scenario>, Error> {
-        let mut machine = machine::load(&self.machine, &paths(&search::folders("machines")))?;
+        let mut machine = search::machine(&self.machine)?;
         if let Some(noise) = self.noise {
             machine.noise = noise.noise();
         }

@@ -257,9 +257,7 @@ impl RunSpec {
     /// # Errors
     /// The machine does not exist.
     pub fn machine(&self) -> Result<MachineSpec, Error> {
-        let folders = search::folders("machines");
-        let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
-        let mut machine = machine::load(&self.machine, &folders)?;
+        let mut machine = search::machine(&self.machine)?;
         if !self.costs {
             machine.costs = machine::Costs::none();
         }

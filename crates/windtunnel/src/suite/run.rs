@@ -31,9 +31,7 @@ impl Case {
     pub fn run(&self, objects: &Path, engine: Engine, max_ns: u64) -> Result<(), String> {
         let path = objects.join(format!("{}.bpf.o", self.object));
         let object = Object::open(&path).map_err(|error| error.to_string())?;
-        let folders = crate::search::folders("machines");
-        let folders: Vec<&Path> = folders.iter().map(AsRef::as_ref).collect();
-        let spec = machine::load(&self.machine, &folders).map_err(|error| error.to_string())?;
+        let spec = crate::search::machine(&self.machine).map_err(|error| error.to_string())?;
         let machine = Machine::new(spec, self.workload.clone(), 1)?;
         let mut running = Running {
             case: self,

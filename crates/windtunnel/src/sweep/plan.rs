@@ -76,9 +76,8 @@ impl Plan {
             };
             policies.push(Input::new(name, policy, hash));
         }
-        let folders = search::folders("machines");
         let machines = sweep.machines.iter().map(|name| {
-            let machine = machine::load(name, &paths(&folders))?;
+            let machine = search::machine(name)?;
             let hash = hash(&format!("{machine:?}"));
             Ok(Input::new(name, machine, hash))
         });

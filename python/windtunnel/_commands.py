@@ -87,9 +87,11 @@ def invariants(policy: Argument, **options: Any) -> Any:
 def score(policy: Argument, **options: Any) -> Any:
     """Compare a policy with eevdf on several machines and workloads, as `windtunnel score` does.
 
-    options: those of the command, for example `suite="mine.toml"` and `set={"slice_ns": 2000000}`.
+    options: those of the command, for example `suite="mine.toml"`, `set={"slice_ns": 2000000}` and
+        `no_sanitize=True`.
 
-    Returns the command's JSON. `score` is None if the policy failed, and `failures` says why.
+    Returns the command's JSON. `score` is None if the policy failed or broke a rule of the kernel's
+    verifier, and `failures` says why.
     """
     return json.loads(execute("score", [policy], {**options, "json": True}).stdout)
 

@@ -157,13 +157,16 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
 
     @made.tool()
     def score(policy: str, suite: str = "default", set: dict[str, str] | None = None) -> Answer:
-        """Compare a policy with eevdf on several machines and workloads: one number, above 1 if better."""
+        """Compare a policy with eevdf on several machines and workloads: one number, above 1 if better. A policy
+        that fails, or that the kernel's verifier would reject, has no score."""
         found = answer("score", [policy], {"suite": suite, "set": set or {}, "json": True})
         if found["status"] == "error":
             return found
         parts = json.loads(_text_of(found["files"][0]))
         link = kept("score.json", json.dumps(parts, indent=2))
         lines = [f"score {parts['score']:.4f}" if parts["score"] is not None else "no score", *parts["failures"]]
+        if parts["score"] is not None:
+            lines += [f"{ratio:.3f} {aspect}" for aspect, ratio in parts["by_aspect"].items()]
         lines += [
             f"{case['ratio']:.3f} {case['metric']}: {case['workload']} on {case['machine']}"
             for case in parts["cases"]

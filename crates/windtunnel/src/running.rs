@@ -10,7 +10,7 @@ use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
 use bpf::engine::Gap;
 use bpf::link::Image;
 use bpf::object::Object;
-use kernel::ext::ops::NAMES;
+use kernel::ext::ops::{NAMES, Op};
 use kernel::ext::{EnableState, Exit, Kind};
 use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
@@ -363,7 +363,9 @@ impl Running<'_> {
         let checked = machine.ext.last_vm().and_then(|vm| vm.check_counts());
         let arena_faults = arena_faults(machine);
         self.warnings.extend(arena_faults.iter().map(ArenaFault::sentence));
+        let uncalled = uncalled(machine);
         let mut outcome = self.sinks.finish(run, self.warnings)?;
+        outcome.uncalled = uncalled;
         outcome.result.checked = checked.map(|checked| CheckedResult {
             accesses: checked.accesses,
             calls: checked.calls,
@@ -432,6 +434,17 @@ fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
     called
         .map(|(name, called)| CallbackResult::new(name, called.count, called.insns, called.insns_max))
         .collect()
+}
+
+/// Returns the names of the policy's callbacks that were not called.
+fn uncalled(machine: &Machine) -> Vec<&'static str> {
+    let ops = machine.ext.ops();
+    let defined = NAMES
+        .into_iter()
+        .zip(&machine.ext.called)
+        .filter(|(name, _)| Op::by_name(name).is_some_and(|op| ops.defines(op)));
+    let uncalled = defined.filter(|(_, called)| called.count == 0);
+    uncalled.map(|(name, _)| name).collect()
 }
 
 fn lock_waits(machine: &Machine) -> Vec<LockResult> {

@@ -105,6 +105,9 @@ pub struct Outcome {
     pub drawing: Option<String>,
     /// Warnings of the loader and the machine, for example about functions that are not modelled.
     pub warnings: Vec<String>,
+    /// Callbacks of the policy that the run did not call, so nothing is known about their code.
+    /// Empty if the policy ended before the run did.
+    pub uncalled: Vec<&'static str>,
     /// The error, if the trace file could not be written. The result is valid nevertheless.
     pub unwritten: Option<Error>,
 }
@@ -309,6 +312,7 @@ impl Sinks {
             result,
             drawing,
             warnings,
+            uncalled: Vec::new(),
             unwritten,
         })
     }

@@ -36,6 +36,10 @@ pub struct Args {
     /// Whether the seed also determines the times of the ticks and of the tasks' starts
     #[arg(long, value_enum, default_value = "random")]
     phase: Phase,
+    /// Do not run the policy in the sanitizer. The score is the same and takes less time, but the
+    /// policy may break rules of the kernel's verifier
+    #[arg(long)]
+    no_sanitize: bool,
     /// Memory that one run may use on this host. A policy that needs more has no score
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size::parse)]
     memory: u64,
@@ -61,6 +65,7 @@ impl Args {
             profile: self.profile.clone(),
             kernel: self.kernel,
             phase: self.phase,
+            sanitizer: !self.no_sanitize,
             memory: self.memory,
             threads: self.threads,
         };
@@ -75,24 +80,17 @@ impl Args {
             errln!("interrupted before all runs were complete, so there is no score");
             return Ok(ExitStatus::from(1));
         };
+        for warning in &scored.warnings {
+            errln!("{}: warning: {warning}", scored.policy);
+        }
         if self.json {
             let json = score::json(&scored, &self.suite, &self.command());
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
         } else {
             console::styled(&score::table(&scored, console::surface()));
-            for failure in &scored.failures {
-                outln!("{}: {failure}", scored.policy);
-            }
-            match (scored.score, scored.interval) {
-                (Some(score), Some((low, high))) => {
-                    outln!(
-                        "score {score:.4} (95 % CI {low:.4} to {high:.4}; {} is 1)",
-                        scored.baseline
-                    );
-                }
-                (Some(score), None) => outln!("score {score:.4} ({} is 1)", scored.baseline),
-                (None, _) => outln!("no score"),
+            for line in score::lines(&scored) {
+                outln!("{line}");
             }
             outln!("repeat: {}", self.command());
         }
@@ -121,6 +119,9 @@ impl Args {
         }
         if self.phase != Phase::Random {
             words.push(format!("--phase {}", self.phase.name()));
+        }
+        if self.no_sanitize {
+            words.push("--no-sanitize".to_owned());
         }
         if self.memory != bpf::memory::DEFAULT_LIMIT {
             words.push(format!("--memory {}", size::format(self.memory)));

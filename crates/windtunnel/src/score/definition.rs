@@ -11,6 +11,13 @@
 //! for = "600ms"             # simulated time
 //! metric = "p99_wakeup"     # by default the workload's score
 //! weight = 2.0              # by default 1
+//! aspect = "latency"        # cases with the same aspect have a partial score
+//! name = "requests"         # by default the workload
+//!
+//! [[probe]]                 # the policy must get through this run, which has no figure
+//! machine = "smp8"
+//! workload = "compat.json"
+//! for = "1s"
 //! ```
 
 use crate::compare::metric::Metric;
@@ -34,17 +41,30 @@ pub struct ScoreSuite {
     pub baseline: String,
     pub seeds: Vec<u64>,
     pub cases: Vec<Case>,
+    /// Runs that have no figure. A policy that fails in one of them has no score.
+    pub probes: Vec<Setting>,
+}
+
+/// A machine and a workload, without a policy and a seed.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub machine: String,
+    pub workload: String,
+    /// Simulated time in ns at which a run ends at the latest.
+    pub for_ns: u64,
 }
 
 /// A machine and a workload, with the figure that counts.
 #[derive(Clone, Debug)]
 pub struct Case {
-    pub machine: String,
-    pub workload: String,
-    /// Simulated time in ns at which a run ends at the latest.
-    pub for_ns: u64,
+    pub setting: Setting,
     pub metric: Metric,
     pub weight: f64,
+    /// Aspect that the case measures, for example `latency`. Cases with the same aspect have a
+    /// partial score.
+    pub aspect: Option<String>,
+    /// Short name of the case in tables: by default the workload.
+    pub name: String,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +79,9 @@ enum Seeds {
 struct SuiteFile {
     baseline: Option<String>,
     seeds: Option<Spanned<Seeds>>,
-    case: Vec<Spanned<CaseTable>>,
+    case: Vec<CaseTable>,
+    #[serde(default)]
+    probe: Vec<ProbeTable>,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +93,17 @@ struct CaseTable {
     length: Spanned<String>,
     metric: Option<Spanned<String>>,
     weight: Option<Spanned<f64>>,
+    aspect: Option<String>,
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProbeTable {
+    machine: String,
+    workload: String,
+    #[serde(rename = "for")]
+    length: Spanned<String>,
 }
 
 impl ScoreSuite {
@@ -105,7 +138,7 @@ impl ScoreSuite {
         let cases: Vec<Case> = written
             .case
             .into_iter()
-            .map(|case| case.into_inner().parse(source))
+            .map(|case| case.parse(source))
             .collect::<Result<_, Error>>()?;
         if cases.is_empty() {
             return Err(source.error(0, "a score suite needs at least one [[case]]"));
@@ -114,14 +147,30 @@ impl ScoreSuite {
             baseline: written.baseline.unwrap_or_else(|| EEVDF.to_owned()),
             seeds,
             cases,
+            probes: written
+                .probe
+                .into_iter()
+                .map(|probe| Setting::parse(probe.machine, probe.workload, &probe.length, source))
+                .collect::<Result<_, Error>>()?,
+        })
+    }
+}
+
+impl Setting {
+    fn parse(machine: String, workload: String, length: &Spanned<String>, source: &Source) -> Result<Setting, Error> {
+        let for_ns =
+            duration::parse_some(length.get_ref()).map_err(|message| source.error(length.span().start, message))?;
+        Ok(Setting {
+            machine,
+            workload,
+            for_ns,
         })
     }
 }
 
 impl CaseTable {
     fn parse(self, source: &Source) -> Result<Case, Error> {
-        let for_ns = duration::parse_some(self.length.get_ref())
-            .map_err(|message| source.error(self.length.span().start, message))?;
+        let setting = Setting::parse(self.machine, self.workload, &self.length, source)?;
         let metric = match &self.metric {
             None => Metric::find("score").map_err(|message| source.error(0, message))?,
             Some(name) => {
@@ -147,11 +196,11 @@ impl CaseTable {
             }
         };
         Ok(Case {
-            machine: self.machine,
-            workload: self.workload,
-            for_ns,
+            name: self.name.unwrap_or_else(|| setting.workload.clone()),
+            setting,
             metric,
             weight,
+            aspect: self.aspect,
         })
     }
 }
@@ -169,7 +218,24 @@ mod tests {
     fn a_case_has_defaults() {
         let suite = parse("for = '1s'").expect("the suite is valid");
         assert_eq!((suite.baseline.as_str(), suite.seeds), ("eevdf", vec![1]));
-        assert_eq!((suite.cases[0].metric.name, suite.cases[0].weight), ("score", 1.0));
+        let case = &suite.cases[0];
+        assert_eq!((case.metric.name, case.weight), ("score", 1.0));
+        assert_eq!((case.name.as_str(), &case.aspect), ("schbench", &None));
+        assert!(suite.probes.is_empty());
+    }
+
+    #[test]
+    fn a_probe_has_a_length_and_no_figure() {
+        let probe = "for = '1s'\n[[probe]]\nmachine = 'rpi4'\nworkload = 'compat.json'\n";
+        let suite = parse(&format!("{probe}for = '700ms'")).expect("the suite is valid");
+        assert_eq!(
+            (suite.probes[0].machine.as_str(), suite.probes[0].for_ns),
+            ("rpi4", 700_000_000)
+        );
+        let error = parse(&format!("{probe}for = '1 parsec'")).expect_err("a wrong length");
+        assert!(error.starts_with("x.toml:8:7: "), "{error}");
+        let error = parse(&format!("{probe}for = '1s'\nmetric = 'score'")).expect_err("a probe with a figure");
+        assert!(error.contains("x.toml:9:1: unknown key 'metric'"), "{error}");
     }
 
     #[test]

@@ -5,22 +5,26 @@
 //! seed. For each pair of runs, the ratio of their figures is computed so that a ratio above 1
 //! means that the policy is better than the baseline. The score is the weighted geometric mean of
 //! all ratios. A policy that fails, is refused or loses tasks in a run has no score.
+//!
+//! The policy runs in the sanitizer, because a kernel would not load a policy that breaks the
+//! rules of the verifier. Probes are runs without a figure, which call callbacks of the policy
+//! that the cases do not call.
 
 pub mod definition;
 mod present;
 
-pub use definition::{Case, ScoreSuite};
-pub use present::{json, table};
+pub use definition::{Case, ScoreSuite, Setting};
+pub use present::{json, lines, table};
 
 use crate::error::Error;
 use crate::experiment::statistics::estimate;
 use crate::parallel::{self, Progress};
 use crate::policy::Policy;
-use crate::scenario::{Phase, Scenario};
+use crate::scenario::{Outcome, Phase, Scenario};
 use crate::search;
-use bpf::engine::Engine;
 use kernel::release::Release;
-use report::{Better, RunResult};
+use report::{Better, CheckedResult, RunResult};
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +36,8 @@ pub struct Options {
     pub profile: Option<PathBuf>,
     pub kernel: Release,
     pub phase: Phase,
+    /// Whether the policy runs in the sanitizer. The baseline does not.
+    pub sanitizer: bool,
     /// Maximum host memory of a run, in bytes.
     pub memory: u64,
     pub threads: Option<NonZero<usize>>,
@@ -50,8 +56,25 @@ pub struct Scored {
     /// The 95 % confidence interval of the score over the seeds. `None` if there is no score or
     /// only one seed.
     pub interval: Option<(f64, f64)>,
-    /// One text for each run that makes a score impossible.
-    pub failures: Vec<String>,
+    /// The runs that make a score impossible.
+    pub failures: Vec<Failure>,
+    /// Numbers of the sanitizer's checks in all runs. `None` if the policy did not run in it.
+    pub checked: Option<CheckedResult>,
+    /// Callbacks of the policy that no run called. Empty if there are failures.
+    pub uncalled: Vec<&'static str>,
+    /// Warnings of the policy's runs, without duplicates.
+    pub warnings: Vec<String>,
+}
+
+/// A run of the policy without a valid figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Workload, machine and seed.
+    pub place: String,
+    pub reason: String,
+    /// The reason without times, tasks and addresses, which differ from run to run. Failures with
+    /// the same cause are printed once.
+    pub cause: String,
 }
 
 /// A case with the figures of its runs.
@@ -81,15 +104,9 @@ pub fn run(
     let baseline = Policy::find(&suite.baseline)?;
     let mut jobs = Vec::new();
     for case in &suite.cases {
-        let scenario = scenario(case, options)?;
+        let scenario = scenario(&case.setting, options)?;
         for &seed in &suite.seeds {
-            jobs.push(Scenario {
-                seed,
-                policy: policy.clone(),
-                profile: options.profile.clone(),
-                settings: options.settings.clone(),
-                ..scenario.clone()
-            });
+            jobs.push(candidate(policy, seed, &scenario, options));
             jobs.push(Scenario {
                 seed,
                 policy: baseline.clone(),
@@ -97,61 +114,96 @@ pub fn run(
             });
         }
     }
+    let nr_scored = jobs.len();
+    for probe in &suite.probes {
+        jobs.push(candidate(policy, suite.seeds[0], &scenario(probe, options)?, options));
+    }
     let run = |scenario: &Scenario, report: &mut dyn FnMut(u64)| {
-        Ok(Some(scenario.run(report)?.result).filter(|result| !result.interrupted))
+        Ok(Some(scenario.run(report)?).filter(|outcome| !outcome.result.interrupted))
     };
-    let results = parallel::run_until_interrupted(&jobs, options.threads, progress, run)?;
-    let Some(results) = results.into_iter().collect::<Option<Vec<RunResult>>>() else {
+    let outcomes = parallel::run_until_interrupted(&jobs, options.threads, progress, run)?;
+    let Some(outcomes) = outcomes.into_iter().collect::<Option<Vec<Outcome>>>() else {
         return Ok(None);
     };
-    let scored = Scored {
-        policy: policy.name().to_owned(),
-        settings: options.settings.clone(),
-        ..scored(suite, &results)?
-    };
+    let results: Vec<&RunResult> = outcomes.iter().map(|outcome| &outcome.result).collect();
+    let (results, probes) = results.split_at(nr_scored);
+    let mut scored = scored(suite, results, probes)?;
+    policy.name().clone_into(&mut scored.policy);
+    scored.settings.clone_from(&options.settings);
+    let (paired, probes) = outcomes.split_at(nr_scored);
+    observe(&mut scored, paired.iter().step_by(2).chain(probes));
     Ok(Some(scored))
 }
 
-/// Returns the run of a case with the baseline's options. The policy is a placeholder.
-fn scenario(case: &Case, options: &Options) -> Result<Scenario, Error> {
+/// Adds what the runs of the policy reveal besides its figures: the sanitizer's checks, callbacks
+/// that were never called, and warnings.
+fn observe<'a>(scored: &mut Scored, outcomes: impl Iterator<Item = &'a Outcome> + Clone) {
+    for outcome in outcomes.clone() {
+        if let Some(checked) = outcome.result.checked {
+            let all = scored.checked.get_or_insert_default();
+            all.accesses += checked.accesses;
+            all.calls += checked.calls;
+        }
+        for warning in &outcome.warnings {
+            if !scored.warnings.contains(warning) {
+                scored.warnings.push(warning.clone());
+            }
+        }
+    }
+    if scored.failures.is_empty() {
+        let mut uncalled = outcomes.map(|outcome| outcome.uncalled.clone());
+        scored.uncalled = uncalled.next().unwrap_or_default();
+        for others in uncalled {
+            scored.uncalled.retain(|name| others.contains(name));
+        }
+    }
+}
+
+/// Returns the policy's run of a setting.
+fn candidate(policy: &Policy, seed: u64, scenario: &Scenario, options: &Options) -> Scenario {
+    Scenario {
+        seed,
+        policy: policy.clone(),
+        profile: options.profile.clone(),
+        settings: options.settings.clone(),
+        sanitizer: options.sanitizer,
+        ..scenario.clone()
+    }
+}
+
+/// Returns the baseline's run of a setting, with placeholders for policy and seed.
+fn scenario(setting: &Setting, options: &Options) -> Result<Scenario, Error> {
     let (machines, workloads) = (search::folders("machines"), search::folders("workloads"));
     let machines: Vec<&Path> = machines.iter().map(PathBuf::as_path).collect();
     let workloads: Vec<&Path> = workloads.iter().map(PathBuf::as_path).collect();
     Ok(Scenario {
-        policy: Policy::Eevdf,
-        profile: None,
-        settings: Vec::new(),
-        engine: Engine::default(),
-        sanitizer: false,
-        machine: machine::load(&case.machine, &machines)?,
-        workload: workload::load(&case.workload, &workloads)?,
-        seed: 0,
         phase: options.phase,
-        for_ns: Some(case.for_ns),
+        for_ns: Some(setting.for_ns),
         kernel: options.kernel,
-        after_failure: false,
-        hotplug: Vec::new(),
         memory: options.memory,
-        trace: None,
-        draw: None,
+        ..Scenario::new(
+            Policy::Eevdf,
+            machine::load(&setting.machine, &machines)?,
+            workload::load(&setting.workload, &workloads)?,
+        )
     })
 }
 
 /// Computes the score. `results` contains, for each case and each seed, the result of the policy
-/// and then that of the baseline.
-fn scored(suite: &ScoreSuite, results: &[RunResult]) -> Result<Scored, Error> {
+/// and then that of the baseline. `probes` contains the policy's result of each probe.
+fn scored(suite: &ScoreSuite, results: &[&RunResult], probes: &[&RunResult]) -> Result<Scored, Error> {
     let mut failures = Vec::new();
     let mut cases = Vec::new();
     for (case, results) in suite.cases.iter().zip(results.chunks_exact(2 * suite.seeds.len())) {
         let better = case.metric.figure.better.unwrap_or(results[1].score_better);
         let mut values = Vec::new();
         for (seed, pair) in suite.seeds.iter().zip(results.chunks_exact(2)) {
-            let place = format!("{} on {}, seed {seed}", case.workload, case.machine);
-            let base = figure(case, &pair[1]).map_err(|reason| {
+            let place = place(&case.setting, *seed);
+            let base = figure(case, pair[1]).map_err(|reason| {
                 Error::new(format!("score: the baseline {} on {place}: {reason}", suite.baseline))
                     .hint("choose another metric, or a longer time for this case")
             })?;
-            let value = figure(case, &pair[0]).map_err(|reason| failures.push(format!("{place}: {reason}")));
+            let value = figure(case, pair[0]).map_err(|reason| failures.push(Failure::new(place, reason, pair[0])));
             values.push((value.ok(), base));
         }
         let ratios: Option<Vec<f64>> = values
@@ -160,11 +212,17 @@ fn scored(suite: &ScoreSuite, results: &[RunResult]) -> Result<Scored, Error> {
             .collect();
         cases.push(ScoredCase {
             case: case.clone(),
-            unit: unit(case, &results[1]),
+            unit: unit(case, results[1]),
             better,
             ratio: ratios.map(|ratios| geometric(ratios.iter().map(|&ratio| (1.0, ratio)))),
             values,
         });
+    }
+    for (probe, result) in suite.probes.iter().zip(probes) {
+        if let Some(reason) = failure(result) {
+            let place = place(probe, suite.seeds[0]);
+            failures.push(Failure::new(place, reason, result));
+        }
     }
     // The mean over the cases is computed for each seed, so that the seeds give an interval.
     let by_seed: Option<Vec<f64>> = (0..suite.seeds.len())
@@ -193,7 +251,55 @@ fn scored(suite: &ScoreSuite, results: &[RunResult]) -> Result<Scored, Error> {
         interval,
         cases,
         failures,
+        checked: None,
+        uncalled: Vec::new(),
+        warnings: Vec::new(),
     })
+}
+
+impl Scored {
+    /// Returns the weighted geometric mean of the ratios of cases that agree in a property, by that
+    /// property and in the order of the suite. The mean is `None` if one of these cases has no
+    /// ratio. Cases without the property are left out.
+    pub fn by<'a>(&'a self, property: impl Fn(&'a ScoredCase) -> Option<&'a str>) -> Vec<(&'a str, Option<f64>)> {
+        let mut order: Vec<&str> = Vec::new();
+        let mut parts: BTreeMap<&str, Vec<Option<(f64, f64)>>> = BTreeMap::new();
+        for case in &self.cases {
+            if let Some(name) = property(case) {
+                let part = parts.entry(name).or_insert_with(|| {
+                    order.push(name);
+                    Vec::new()
+                });
+                part.push(case.ratio.map(|ratio| (case.case.weight, ratio)));
+            }
+        }
+        let mean = |name: &str| {
+            let ratios: Vec<(f64, f64)> = parts[name].iter().copied().collect::<Option<_>>()?;
+            Some(geometric(ratios.into_iter()))
+        };
+        order.into_iter().map(|name| (name, mean(name))).collect()
+    }
+}
+
+impl Failure {
+    fn new(place: String, reason: String, result: &RunResult) -> Failure {
+        let cause = match (&result.exit, &result.lost_tasks) {
+            (Some(exit), _) => format!("{}: {}", exit.reason, exit.source.as_ref().unwrap_or(&exit.message)),
+            (None, Some(_)) => "lost tasks".to_owned(),
+            (None, None) => reason.clone(),
+        };
+        Failure { place, reason, cause }
+    }
+}
+
+fn place(setting: &Setting, seed: u64) -> String {
+    format!("{} on {}, seed {seed}", setting.workload, setting.machine)
+}
+
+/// Returns how the policy failed or was refused, or `None` if it survived the run.
+fn failure(result: &RunResult) -> Option<String> {
+    let failed = result.failed().then(|| "the policy failed".to_owned());
+    result.failure().or(failed)
 }
 
 /// Returns the figure of a run that counts.
@@ -201,11 +307,8 @@ fn scored(suite: &ScoreSuite, results: &[RunResult]) -> Result<Scored, Error> {
 /// # Errors
 /// The reason why the run has none.
 fn figure(case: &Case, result: &RunResult) -> Result<f64, String> {
-    if let Some(failure) = result.failure() {
+    if let Some(failure) = failure(result) {
         return Err(failure);
-    }
-    if result.failed() {
-        return Err("the policy failed".to_owned());
     }
     if let Some(lost) = &result.lost_tasks {
         return Err(format!("lost tasks: {}", lost.sentence()));
@@ -217,7 +320,7 @@ fn figure(case: &Case, result: &RunResult) -> Result<f64, String> {
         Some(value) if value > 0.0 => Ok(value),
         Some(value) => Err(format!("{} is {value}, so there is no ratio", case.metric.name)),
         None if case.metric.name == "score" && result.score_unit == "s" => {
-            let limit = crate::duration::format(case.for_ns);
+            let limit = crate::duration::format(case.setting.for_ns);
             Err(format!("the workload did not end within {limit}"))
         }
         None => Err(format!("the run has no {}", case.metric.name)),
@@ -256,11 +359,13 @@ mod tests {
     use input::Source;
     use report::LostTasks;
 
-    const SUITE: &str = "seeds = 2\n[[case]]\nmachine = 'a'\nworkload = 'w'\nfor = '1s'\nweight = 3.0\n\
-                         [[case]]\nmachine = 'b'\nworkload = 'w'\nfor = '1s'\nmetric = 'p99_wakeup'";
+    const SUITE: &str = "seeds = 2\n[[case]]\nmachine = 'a'\nworkload = 'w'\nfor = '1s'\nweight = 3.0\naspect = 'y'\n\
+                         [[case]]\nmachine = 'b'\nworkload = 'w'\nfor = '1s'\nmetric = 'p99_wakeup'\naspect = 'x'\n\
+                         [[probe]]\nmachine = 'c'\nworkload = 'v'\nfor = '1s'";
 
-    fn suite() -> ScoreSuite {
-        ScoreSuite::parse(&Source::new("x.toml", SUITE)).expect("the suite is valid")
+    fn score(results: &[RunResult], probe: &RunResult) -> Result<Scored, Error> {
+        let suite = ScoreSuite::parse(&Source::new("x.toml", SUITE)).expect("the suite is valid");
+        scored(&suite, &results.iter().collect::<Vec<_>>(), &[probe])
     }
 
     fn result(score: f64, p99: u64) -> RunResult {
@@ -274,6 +379,18 @@ mod tests {
         result
     }
 
+    fn outcome(uncalled: &[&'static str], warning: &str) -> Outcome {
+        let mut result = result(1.0, 1);
+        result.checked = Some(CheckedResult { accesses: 5, calls: 2 });
+        Outcome {
+            result,
+            drawing: None,
+            warnings: vec![warning.to_owned()],
+            uncalled: uncalled.to_vec(),
+            unwritten: None,
+        }
+    }
+
     #[test]
     fn the_score_is_the_weighted_geometric_mean_of_ratios() {
         // The policy has twice the throughput in the first case, and four times the latency in the
@@ -283,7 +400,7 @@ mod tests {
             .chain([(1.0, 400), (1.0, 100), (1.0, 400), (1.0, 100)])
             .map(|(score, p99)| result(score, p99))
             .collect();
-        let scored = scored(&suite(), &results).expect("the baseline has all figures");
+        let scored = score(&results, &result(1.0, 1)).expect("the baseline has all figures");
         assert_eq!(scored.cases[0].ratio.map(|ratio| (ratio * 1e9).round()), Some(2e9));
         assert_eq!(scored.cases[1].ratio.map(|ratio| (ratio * 1e9).round()), Some(25e7));
         // (2^3 * 1/4)^(1/4)
@@ -291,6 +408,14 @@ mod tests {
         assert!((scored.score.expect("a score") - expected).abs() < 1e-12);
         let (low, high) = scored.interval.expect("two seeds have an interval");
         assert!((low - expected).abs() < 1e-9 && (high - expected).abs() < 1e-9);
+        // The aspects are in the order of the suite.
+        let aspects = scored.by(|case| case.case.aspect.as_deref());
+        let aspects: Vec<_> = aspects
+            .into_iter()
+            .map(|(name, ratio)| (name, ratio.map(|ratio| (ratio * 100.0).round())))
+            .collect();
+        assert_eq!(aspects, [("y", Some(200.0)), ("x", Some(25.0))]);
+        assert_eq!(scored.by(|_| None), []);
     }
 
     #[test]
@@ -302,16 +427,55 @@ mod tests {
             comm: "victim".into(),
             ..LostTasks::default()
         });
-        let scored = scored(&suite(), &results).expect("the baseline has all figures");
+        let scored = score(&results, &result(1.0, 1)).expect("the baseline has all figures");
         assert_eq!((scored.score, scored.cases[0].ratio), (None, Some(1.0)));
-        assert!(scored.failures[0].starts_with("w on b, seed 1: lost tasks: 1 task waited"));
+        assert_eq!(scored.failures[0].place, "w on b, seed 1");
+        assert!(scored.failures[0].reason.starts_with("lost tasks: 1 task waited"));
+        let aspects = scored.by(|case| case.case.aspect.as_deref());
+        assert_eq!(aspects, [("y", Some(1.0)), ("x", None)]);
+    }
+
+    #[test]
+    fn a_policy_that_fails_in_a_probe_has_no_score() {
+        let results: Vec<RunResult> = (0..8).map(|_| result(1.0, 100)).collect();
+        let mut probe = RunResult {
+            lost_tasks: Some(LostTasks::default()),
+            ..RunResult::default()
+        };
+        let scored = score(&results, &probe).expect("the baseline has all figures");
+        assert_eq!(scored.score, Some(1.0));
+        probe.lost_tasks = None;
+        probe.status = report::Status::Ejected;
+        let scored = score(&results, &probe).expect("the baseline has all figures");
+        assert_eq!((scored.score, scored.interval), (None, None));
+        let failure = Failure {
+            place: "v on c, seed 1".into(),
+            reason: "the policy failed".into(),
+            cause: "the policy failed".into(),
+        };
+        assert_eq!(scored.failures, [failure]);
+    }
+
+    #[test]
+    fn a_callback_is_uncalled_if_no_run_called_it() {
+        let results: Vec<RunResult> = (0..8).map(|_| result(1.0, 100)).collect();
+        let mut scored = score(&results, &result(1.0, 1)).expect("the baseline has all figures");
+        let outcomes = [
+            outcome(&["tick", "dump"], "a"),
+            outcome(&["dump", "yield"], "b"),
+            outcome(&["tick", "yield", "dump"], "a"),
+        ];
+        observe(&mut scored, outcomes.iter());
+        assert_eq!(scored.uncalled, ["dump"]);
+        assert_eq!(scored.warnings, ["a", "b"]);
+        assert_eq!(scored.checked.map(|all| (all.accesses, all.calls)), Some((15, 6)));
     }
 
     #[test]
     fn a_baseline_without_a_figure_is_an_error() {
         let mut results: Vec<RunResult> = (0..8).map(|_| result(1.0, 100)).collect();
         results[1].score = None;
-        let error = scored(&suite(), &results).expect_err("the baseline has no score");
+        let error = score(&results, &result(1.0, 1)).expect_err("the baseline has no score");
         assert!(
             error.message.contains("the baseline eevdf on w on a, seed 1"),
             "{error}"

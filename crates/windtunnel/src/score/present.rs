@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Formats a score as a table and as JSON.
+//! Formats a score as text and as JSON.
 
-use super::{Scored, ScoredCase};
+use super::{Failure, Scored, ScoredCase};
 use report::Better;
 use report::fit::{Grid, Surface};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde_json::{Map, Value, json};
 
 /// Returns a table with one row for each case. `surface` selects text for a terminal or Markdown.
 pub fn table(scored: &Scored, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
+    let aspects = scored.cases.iter().any(|case| case.case.aspect.is_some());
+    let named = scored
+        .cases
+        .iter()
+        .any(|case| case.case.name != case.case.setting.workload);
     let mut grid = Grid::new();
+    if aspects {
+        grid.left("aspect", 0);
+    }
+    grid.left(if named { "case" } else { "workload" }, 0);
     grid.left("machine", 0);
-    grid.left("workload", 0);
     grid.left("figure", 1);
     grid.right(&scored.baseline, 3);
     grid.right(&scored.policy, 2);
@@ -26,16 +33,66 @@ pub fn table(scored: &Scored, surface: impl Into<Surface>) -> String {
             1.0 => String::new(),
             weight => format!(" (weight {weight})"),
         };
-        grid.row([
-            case.case.machine.clone(),
-            case.case.workload.clone(),
+        let cells = [
+            case.case.name.clone(),
+            case.case.setting.machine.clone(),
             format!("{}{weight}", case.case.metric.name),
             text(mean(case.values.iter().map(|(_, base)| Some(*base)))),
             text(mean(case.values.iter().map(|(value, _)| *value))),
             case.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
-        ]);
+        ];
+        let aspect = aspects.then(|| case.case.aspect.clone().unwrap_or_default());
+        grid.row(aspect.into_iter().chain(cells));
     }
     grid.render(surface)
+}
+
+/// Returns the lines below the table: failures, the partial score of each aspect, the score, and
+/// what the sanitizer did not check.
+pub fn lines(scored: &Scored) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (failure, runs) in distinct(&scored.failures) {
+        let more = match runs {
+            1 => String::new(),
+            runs => format!(" (and in {} more runs)", runs - 1),
+        };
+        lines.push(format!(
+            "{}: {}{more}: {}",
+            scored.policy, failure.place, failure.reason
+        ));
+    }
+    let aspects = scored.by(|case| case.case.aspect.as_deref());
+    if scored.score.is_some() && !aspects.is_empty() {
+        let parts = aspects
+            .iter()
+            .filter_map(|(name, ratio)| Some(format!("{name} {:.3}", (*ratio)?)));
+        lines.push(parts.collect::<Vec<_>>().join(", "));
+    }
+    lines.push(match (scored.score, scored.interval) {
+        (Some(score), Some((low, high))) => format!(
+            "score {score:.4} (95 % CI {low:.4} to {high:.4}; {} is 1)",
+            scored.baseline
+        ),
+        (Some(score), None) => format!("score {score:.4} ({} is 1)", scored.baseline),
+        (None, _) => "no score".to_owned(),
+    });
+    if !scored.uncalled.is_empty() {
+        let names: Vec<String> = scored.uncalled.iter().map(|name| format!("ops.{name}")).collect();
+        lines.push(format!("never called, so not tested: {}", names.join(", ")));
+    }
+    lines
+}
+
+/// Returns the first failure with each cause, and the number of failures with this cause.
+fn distinct(failures: &[Failure]) -> Vec<(&Failure, usize)> {
+    let mut found: Vec<(&Failure, usize)> = Vec::new();
+    for failure in failures {
+        match found.iter_mut().find(|(first, _)| first.cause == failure.cause) {
+            Some((_, runs)) => *runs += 1,
+            None => found.push((failure, 1)),
+        }
+    }
+    found
 }
 
 /// Returns the mean, or `None` if a value is missing.
@@ -47,6 +104,8 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 /// Returns the score and its parts as JSON.
 pub fn json(scored: &Scored, suite: &str, command: &str) -> Value {
     let settings = scored.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let failures = scored.failures.iter();
+    let failures = failures.map(|failure| format!("{}: {}", failure.place, failure.reason));
     json!({
         "policy": scored.policy,
         "settings": settings.collect::<Vec<_>>(),
@@ -57,18 +116,30 @@ pub fn json(scored: &Scored, suite: &str, command: &str) -> Value {
         "score_low": scored.interval.map(|(low, _)| low),
         "score_high": scored.interval.map(|(_, high)| high),
         "cases": scored.cases.iter().map(case).collect::<Vec<_>>(),
-        "by_machine": part(scored, |case| &case.case.machine),
-        "by_metric": part(scored, |case| case.case.metric.name),
-        "failures": scored.failures,
+        "by_aspect": parts(scored, |case| case.case.aspect.as_deref()),
+        "by_machine": parts(scored, |case| Some(&case.case.setting.machine)),
+        "by_metric": parts(scored, |case| Some(case.case.metric.name)),
+        "checked": scored.checked,
+        "uncalled": scored.uncalled,
+        "warnings": scored.warnings,
+        "failures": failures.collect::<Vec<_>>(),
         "command": command,
     })
 }
 
+/// Returns the partial scores by a property of the cases, as a JSON object.
+fn parts<'a>(scored: &'a Scored, property: impl Fn(&'a ScoredCase) -> Option<&'a str>) -> Map<String, Value> {
+    let parts = scored.by(property).into_iter();
+    parts.map(|(name, ratio)| (name.to_owned(), json!(ratio))).collect()
+}
+
 fn case(scored: &ScoredCase) -> Value {
     json!({
-        "machine": scored.case.machine,
-        "workload": scored.case.workload,
-        "for_ns": scored.case.for_ns,
+        "name": scored.case.name,
+        "aspect": scored.case.aspect,
+        "machine": scored.case.setting.machine,
+        "workload": scored.case.setting.workload,
+        "for_ns": scored.case.setting.for_ns,
         "metric": scored.case.metric.name,
         "unit": scored.unit,
         "better": match scored.better { Better::Higher => "higher", Better::Lower => "lower" },
@@ -79,17 +150,44 @@ fn case(scored: &ScoredCase) -> Value {
     })
 }
 
-/// Returns the weighted geometric mean of the cases that agree in a property, by that property.
-/// The mean is null if one of these cases has no ratio.
-fn part<'a>(scored: &'a Scored, property: impl Fn(&'a ScoredCase) -> &'a str) -> BTreeMap<&'a str, Option<f64>> {
-    let mut groups: BTreeMap<&str, Vec<Option<(f64, f64)>>> = BTreeMap::new();
-    for case in &scored.cases {
-        let ratio = case.ratio.map(|ratio| (case.case.weight, ratio));
-        groups.entry(property(case)).or_default().push(ratio);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_with_the_same_cause_are_one_line() {
+        let failure = |place: &str, reason: &str, cause: &str| Failure {
+            place: place.to_owned(),
+            reason: reason.to_owned(),
+            cause: cause.to_owned(),
+        };
+        let scored = Scored {
+            policy: "p".into(),
+            settings: Vec::new(),
+            baseline: "eevdf".into(),
+            seeds: vec![1, 2],
+            cases: Vec::new(),
+            score: None,
+            interval: None,
+            failures: vec![
+                failure("a, seed 1", "failed at 1 ns: leak", "leak"),
+                failure("a, seed 2", "failed at 2 us: leak", "leak"),
+                failure("b, seed 1", "lost tasks: 3 tasks", "lost tasks"),
+                failure("c, seed 1", "failed at 7 ms: leak", "leak"),
+            ],
+            checked: None,
+            uncalled: vec!["tick", "dump"],
+            warnings: Vec::new(),
+        };
+        let expected = [
+            "p: a, seed 1 (and in 2 more runs): failed at 1 ns: leak",
+            "p: b, seed 1: lost tasks: 3 tasks",
+            "no score",
+            "never called, so not tested: ops.tick, ops.dump",
+        ];
+        assert_eq!(lines(&scored), expected);
+        let json = json(&scored, "default", "windtunnel score p");
+        assert_eq!(json["failures"][1], "a, seed 2: failed at 2 us: leak");
+        assert_eq!(json["uncalled"], serde_json::json!(["tick", "dump"]));
     }
-    let mean = |ratios: Vec<Option<(f64, f64)>>| {
-        let ratios = ratios.into_iter().collect::<Option<Vec<_>>>()?;
-        Some(super::geometric(ratios.into_iter()))
-    };
-    groups.into_iter().map(|(name, ratios)| (name, mean(ratios))).collect()
 }

@@ -72,7 +72,19 @@ fn ours(name: &str) -> Workload {
 
 #[test]
 fn files_in_workloads_load() {
-    for name in ["mixed", "periodic", "pingpong", "locks", "hogs", "fork", "rt"] {
+    for name in [
+        "mixed",
+        "periodic",
+        "pingpong",
+        "locks",
+        "hogs",
+        "fork",
+        "rt",
+        "desktop",
+        "service",
+        "background",
+        "tenants",
+    ] {
         let workload = ours(name);
         assert_eq!(workload.duration_ns, Some(2_000_000_000), "{name}");
         written_and_read(&workload);

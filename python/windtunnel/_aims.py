@@ -42,7 +42,9 @@ class Constraint:
     def parse(cls, text: str) -> Constraint:
         found = re.fullmatch(r"\s*(\w+)\s*(<=|>=)\s*([+-]?\d+(?:\.\d+)?)\s*%\s*", text)
         if not found:
-            raise ValueError(f"constraint {text!r}: expected METRIC <= +5% or METRIC >= -5%")
+            number = re.search(r"[\d.]+\s*$", text)
+            missing = f"{number[0].strip()!r} has no unit; " if number else ""
+            raise ValueError(f"constraint {text!r}: {missing}expected METRIC <= +5% or METRIC >= -5%")
         return cls(found[1], found[2] == "<=", 1 + float(found[3]) / 100)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from windtunnel import _windtunnel
 from windtunnel._result import Result
+from windtunnel._units import Time, duration, size
 
 Setting = int | bool | str
 
@@ -21,7 +22,7 @@ def run(
     workload: str | os.PathLike[str] = "mixed.json",
     seed: int = 1,
     set: Mapping[str, Setting] | None = None,
-    for_: str | None = None,
+    for_: Time | None = None,
     profile: str | os.PathLike[str] | None = None,
     kernel: str | None = None,
     noise: str | None = None,
@@ -40,7 +41,8 @@ def run(
     policy: an object (`mine.bpf.o`), the name of a policy of the package, or "eevdf".
     machine, workload: a name or a file; a workload may also be a generator such as "closed:n=7".
     set: values of the policy's parameters by name.
-    for_: simulated time, for example "500ms". By default the workload's own length.
+    for_: simulated time, for example "500ms" or a datetime.timedelta. By default the workload's own
+        length.
     noise: level of the machine's background work: "off", "quiet", "server" or "desktop". By default,
         the machine determines it.
     phase: with "random", the seed also determines the times of the ticks and of the tasks' starts, as
@@ -68,14 +70,14 @@ def run(
         workload=os.fspath(workload),
         seed=seed,
         settings=settings,
-        for_ns=for_,
+        for_ns=duration("for_", for_),
         profile=profile,
         kernel=kernel,
         noise=noise,
         phase=phase,
         sanitize=sanitize,
         after_failure=after_failure,
-        memory=memory,
+        memory=size("memory", memory),
         tables=tables,
         trace=trace,
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from windtunnel import _windtunnel
 from windtunnel._inputs import toml
+from windtunnel._units import Time, duration, size
 from windtunnel._windtunnel import Table
 
 Name = str | os.PathLike[str]
@@ -27,7 +28,7 @@ def sweep(
     kernels: Iterable[str] | None = None,
     noise: Iterable[str] | None = None,
     phase: str | None = None,
-    for_: str | None = None,
+    for_: Time | None = None,
     memory: str | None = None,
     zip: Iterable[Iterable[str]] = (),
     skip: Iterable[Mapping[str, Any]] = (),
@@ -63,8 +64,13 @@ def sweep(
         "workloads": _names(workloads),
         "seeds": seeds if isinstance(seeds, int) else list(seeds),
     }
-    optional = {"kernels": kernels and list(kernels), "noise": noise and list(noise)}
-    optional |= {"phase": phase, "for": for_, "memory": memory}
+    optional = {
+        "kernels": kernels and list(kernels),
+        "noise": noise and list(noise),
+        "phase": phase,
+        "for": duration("for_", for_),
+        "memory": size("memory", memory),
+    }
     axes |= {name: value for name, value in optional.items() if value is not None}
     axes["zip"] = [list(names) for names in zip]
     if set:

@@ -1,47 +1,76 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Durations as users write them: `250ms`, `1.5s`, `20us`, `700ns`.
 
-/// Parses a duration to nanoseconds. A number without a unit is in seconds.
+use crate::quoted::Quoted;
+use serde::{Deserialize, Deserializer};
+use std::fmt::Display;
+
+const UNITS: [(&str, u64); 5] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+];
+
+/// Parses a duration to nanoseconds. Only 0 needs no unit.
 ///
 /// # Errors
-/// The text is not a duration, or the duration exceeds about 584 years.
+/// The text is not a duration, has no unit, or the duration exceeds about 584 years.
 pub fn parse(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
+    let number = number.trim_end();
     let bad = || format!("'{text}' is not a length of time, expected for example 250ms or 1.5s");
-    if number.is_empty() {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) || !is_digits(whole) || !is_digits(fraction) {
         return Err(bad());
     }
-    let unit_ns: u64 = match unit {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" | "" => 1_000_000_000,
-        "m" | "min" => 60_000_000_000,
-        _ => {
-            return Err(format!(
-                "'{text}': unknown unit '{unit}', expected ns, us, ms, s or min"
-            ));
+    let unit_ns = match unit {
+        "m" => 60_000_000_000,
+        "" if number.bytes().all(|b| matches!(b, b'0' | b'.')) => 1,
+        "" => return Err(without_unit(number)),
+        unit => match UNITS.iter().find(|(name, _)| *name == unit) {
+            Some((_, ns)) => *ns,
+            None => {
+                return Err(format!(
+                    "'{text}': unknown unit '{unit}', expected ns, us, ms, s or min, for example {number}ms"
+                ));
+            }
+        },
+    };
+    let value = |part: &str| {
+        if part.is_empty() {
+            Ok(0)
+        } else {
+            part.parse::<u64>().map_err(|_| bad())
         }
     };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
-        return Err(bad());
-    }
-    let whole: u64 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().map_err(|_| bad())?
-    };
     let scale = fraction.bytes().fold(1u64, |scale, _| scale * 10);
-    let fraction: u64 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().map_err(|_| bad())?
-    };
-    let part = u128::from(fraction) * u128::from(unit_ns) / u128::from(scale);
-    let ns = u128::from(whole) * u128::from(unit_ns) + part;
+    let part = u128::from(value(fraction)?) * u128::from(unit_ns) / u128::from(scale);
+    let ns = u128::from(value(whole)?) * u128::from(unit_ns) + part;
     u64::try_from(ns).map_err(|_| format!("'{text}' is too long"))
+}
+
+/// Returns the error message about a duration that is only a number.
+fn without_unit(number: impl Display) -> String {
+    format!("'{number}' has no unit, expected ns, us, ms, s or min, for example {number}ms")
+}
+
+/// The text of a duration in a TOML file. If the file has a number in its place, the error says that
+/// the unit is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text(pub String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+        deserializer
+            .deserialize_any(Quoted(&|number| {
+                format!("'{number}' has no unit: write a text with ns, us, ms, s or min, for example \"{number}ms\"")
+            }))
+            .map(Text)
+    }
 }
 
 /// Parses a duration that must not be 0.
@@ -74,7 +103,10 @@ mod tests {
     #[test]
     fn lengths_are_read_exactly_and_written_back() {
         for (text, ns) in [
-            ("1", 1_000_000_000),
+            ("0", 0),
+            ("90 s", 90_000_000_000),
+            ("2m", 120_000_000_000),
+            ("0.5min", 30_000_000_000),
             ("1.5s", 1_500_000_000),
             ("20us", 20_000),
             (".25ms", 250_000),
@@ -96,5 +128,22 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_refused() {
+        for (text, example) in [("100", "100ms"), ("1.5", "1.5ms"), ("7 ", "7ms")] {
+            let error = parse(text).expect_err(text);
+            let number = text.trim();
+            assert_eq!(
+                error,
+                format!("'{number}' has no unit, expected ns, us, ms, s or min, for example {example}")
+            );
+        }
+        let error = parse("100sec").expect_err("an unknown unit");
+        assert_eq!(
+            error,
+            "'100sec': unknown unit 'sec', expected ns, us, ms, s or min, for example 100ms"
+        );
     }
 }

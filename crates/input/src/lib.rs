@@ -11,6 +11,7 @@ pub mod cpu_list;
 pub mod duration;
 pub mod error;
 mod number;
+mod quoted;
 pub mod size;
 pub mod source;
 pub mod suggest;

@@ -158,16 +158,9 @@ enum Preempt {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TaskStruct {
-    apart: Spanned<Bytes>,
+    apart: Spanned<size::Text>,
     ways: Spanned<u32>,
     line: Ns<ByDistance>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a size such as \"32 KiB\", or a number of bytes")]
-enum Bytes {
-    Number(u32),
-    Text(String),
 }
 
 /// Speeds of the threads of a core, or of all CPUs, and the source of these numbers.
@@ -350,11 +343,8 @@ impl File<'_> {
         number.unwrap_or(Ok(default))
     }
 
-    fn bytes(&self, key: &str, value: &Spanned<Bytes>) -> Result<u64, Error> {
-        let text = match value.get_ref() {
-            Bytes::Number(bytes) => return Ok(u64::from(*bytes)),
-            Bytes::Text(text) => text,
-        };
+    fn bytes(&self, key: &str, value: &Spanned<size::Text>) -> Result<u64, Error> {
+        let size::Text(text) = value.get_ref();
         // Units of 1000 bytes are refused: vendors write "kB" for the sizes of caches, but mean
         // KiB.
         let bytes = size::parse(text).ok().filter(|_| text.ends_with("iB"));

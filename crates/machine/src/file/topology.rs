@@ -2,11 +2,11 @@
 //! The parts of a machine file that describe its topology: `topology`, `[[cpus]]`, `[[kind]]` and
 //! `distances`.
 
-use super::{Bytes, File, Written};
+use super::{File, Written};
 use crate::parts::Found;
 use crate::topology::{Cpu, Topology};
 use crate::{MAX_CPUS, synthetic, xml};
-use input::{Error, Source, cpu_list};
+use input::{Error, Source, cpu_list, size};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -38,9 +38,9 @@ pub(super) struct Group {
     package: Option<Spanned<u32>>,
     node: Option<Spanned<u32>>,
     llc: Option<Spanned<u32>>,
-    l1d: Option<Spanned<Bytes>>,
-    l2: Option<Spanned<Bytes>>,
-    llc_size: Option<Spanned<Bytes>>,
+    l1d: Option<Spanned<size::Text>>,
+    l2: Option<Spanned<size::Text>>,
+    llc_size: Option<Spanned<size::Text>>,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +95,7 @@ impl File<'_> {
         for (number, spanned) in groups.get_ref().iter().enumerate() {
             let group = spanned.get_ref();
             let label = 0..=MAX_CPUS - 1;
-            let bytes = |key: &str, value: &Option<Spanned<Bytes>>| {
+            let bytes = |key: &str, value: &Option<Spanned<size::Text>>| {
                 value.as_ref().map_or(Ok(0), |value| self.bytes(key, value))
             };
             let group_cores = self.number("cores", &group.cores, 1..=MAX_CPUS)?;

@@ -349,6 +349,14 @@ fn machine_files_are_strict() {
             "m.toml:5:6: l2 \"1 MB\" is not a size\n  hint: write a size such as",
         ),
         (
+            "HEAD[[cpus]]\ncores = 1\nl2 = 1280\n",
+            "m.toml:5:6: '1280' has no unit: write a text with B, KiB, MiB or GiB, for example \"1280 KiB\"",
+        ),
+        (
+            "HEAD[[cpus]]\ncores = 1\nl2 = \"1280\"\n",
+            "m.toml:5:6: l2 \"1280\" is not a size\n  hint: write a size such as \"32 KiB\" or \"8 MiB\"",
+        ),
+        (
             "HEAD[[cpus]]\ncores = 8000\nthreads = 2\n",
             "m.toml:4:9: the machine has more than 8192 CPUs, the maximum of Linux on x86 (NR_CPUS)",
         ),

@@ -6,9 +6,9 @@
 //! ```text
 //! condition = metric ( ">" | ">=" | "<" | "<=" ) amount
 //!           | metric "worse" loss
-//! amount    = ["+" | "-"] number unit  |  number "x"
-//! loss      = number unit
-//! unit      = "%" | "ns" | "us" | "ms" | "s" | "pp" | ""
+//! amount    = ["+" | "-"] number unit  |  number "x"  |  ( "+" | "-" ) number
+//! loss      = number unit  |  "+" number
+//! unit      = "%" | "ns" | "us" | "ms" | "s" | "pp"
 //! ```
 //!
 //! | amount | meaning |
@@ -17,7 +17,7 @@
 //! | `1.5x` | ratio B / A |
 //! | `+20us` | difference B - A, for a metric that is a time |
 //! | `+1pp` | difference B - A in percentage points, for a metric that is a percentage |
-//! | `+1000` | difference B - A, for a metric that is a count or a score |
+//! | `+1000` | difference B - A, for a metric that is a count or a score; its sign is required |
 //!
 //! `worse` depends on the direction in which the metric is better. For `score`, the workload
 //! determines this direction: `score worse 3%` is `score > +3%` for hackbench, whose score is a
@@ -189,10 +189,10 @@ fn parse_amount(reader: &mut Reader, metric: &Metric, is_loss: bool) -> Result<A
     let sign = reader.take(|c| c == '+' || c == '-');
     let digits = reader.take(|c| c.is_ascii_digit() || c == '.');
     let number: f64 = match digits.parse() {
-        Ok(number) if sign.len() <= usize::from(!is_loss) => number,
+        Ok(number) if sign.len() <= 1 && !(is_loss && sign == "-") => number,
         _ => {
             let hint = match is_loss {
-                true => "for example 'score worse 3%': an amount after worse has no sign",
+                true => "for example 'score worse 3%'",
                 false => "for example +5%, -2.5%, 1.5x or +20us",
             };
             return Err(reader.error(at, "expected an amount of change").hint(hint));
@@ -209,6 +209,28 @@ fn parse_amount(reader: &mut Reader, metric: &Metric, is_loss: bool) -> Result<A
     };
     let time = |ns: f64| is_time.then_some(Amount::Difference(number * ns));
     let found = match unit {
+        "" if sign.is_empty() => {
+            let metric = metric.name;
+            let difference = match (is_time, is_percent, is_loss) {
+                (true, _, true) => format!("{digits}us (B - A)"),
+                (true, _, false) => format!("+{digits}us (B - A)"),
+                (_, true, true) => format!("{digits}pp (percentage points)"),
+                (_, true, false) => format!("+{digits}pp (percentage points)"),
+                (false, false, _) => format!("+{digits} (B - A, in the unit of {metric})"),
+            };
+            let relative = match is_loss {
+                true => format!("{digits}% (of A)"),
+                false => format!("+{digits}% (of A), {digits}x (times A)"),
+            };
+            return Err(reader
+                .error(at, format_args!("'{digits}' has no unit"))
+                .hint(format!("write {relative} or {difference}")));
+        }
+        _ if is_loss && !sign.is_empty() && !unit.is_empty() => {
+            return Err(reader
+                .error(at, format_args!("'{sign}{digits}{unit}' has a sign"))
+                .hint(format!("an amount after worse has no sign: {digits}{unit}")));
+        }
         "%" => Some(Amount::Ratio(1.0 + number / 100.0)),
         "x" if sign.is_empty() && !is_loss => Some(Amount::Ratio(number)),
         "ns" => time(1.0),
@@ -220,11 +242,11 @@ fn parse_amount(reader: &mut Reader, metric: &Metric, is_loss: bool) -> Result<A
         _ => None,
     };
     found.ok_or_else(|| {
-        let ratio = if is_loss { "" } else { "x (without a sign), " };
+        let ratio = if is_loss { "%" } else { "%, x (without a sign)" };
         let fits = match (is_time, is_percent) {
-            (true, _) => "ns, us, ms or s",
+            (true, _) => "ns, us, ms, s",
             (_, true) => "pp (percentage points)",
-            (false, false) => "no unit",
+            (false, false) => "a difference with a sign (+1000)",
         };
         let written = if unit.is_empty() {
             "a number without a unit"
@@ -234,7 +256,7 @@ fn parse_amount(reader: &mut Reader, metric: &Metric, is_loss: bool) -> Result<A
         reader.error(
             unit_at,
             format_args!(
-                "{written} does not fit the metric {}: expected %, {ratio}{fits}",
+                "{written} does not fit the metric {}: expected {ratio} or {fits}",
                 metric.name
             ),
         )
@@ -296,8 +318,8 @@ mod tests {
             ("score worse 7%", fall, Judgement::DoesNotHold, Judgement::DoesNotHold),
             ("score worse 6%", rise, Judgement::Undecided, Judgement::DoesNotHold),
             ("score worse 3%", unclear, Judgement::Undecided, Judgement::Undecided),
-            ("score worse 5", fall, Judgement::DoesNotHold, Judgement::Holds),
-            ("score worse 5", rise, Judgement::Holds, Judgement::DoesNotHold),
+            ("score worse +5", fall, Judgement::DoesNotHold, Judgement::Holds),
+            ("score worse +5", rise, Judgement::Holds, Judgement::DoesNotHold),
         ] {
             assert_eq!(judge(condition, &pairs, Better::Lower), lower, "{condition}");
             assert_eq!(judge(condition, &pairs, Better::Higher), higher, "{condition}");
@@ -346,11 +368,37 @@ mod tests {
             ("score = 5%", 7, "not '='"),
             ("score 5%", 7, "expected >, >=, <, <= or worse"),
             ("score worst 5%", 7, "expected >, >=, <, <= or worse, not 'worst'"),
-            ("score worse +5%", 13, "expected an amount"),
+            (
+                "score worse +5%",
+                13,
+                "'+5%' has a sign\n  score worse +5%\n              ^ column 13\n  hint: an amount after worse has no sign: 5%",
+            ),
+            ("score worse -5", 13, "expected an amount"),
             (
                 "score worse 2x",
                 14,
-                "x does not fit the metric score: expected %, no unit",
+                "x does not fit the metric score: expected % or a difference with a sign (+1000)",
+            ),
+            (
+                "score > 3",
+                9,
+                "hint: write +3% (of A), 3x (times A) or +3 (B - A, in the unit of score)",
+            ),
+            (
+                "score worse 3",
+                13,
+                "hint: write 3% (of A) or +3 (B - A, in the unit of score)",
+            ),
+            (
+                "p99_wakeup >= 20",
+                15,
+                "hint: write +20% (of A), 20x (times A) or +20us (B - A)",
+            ),
+            ("p99_wakeup worse 20", 18, "hint: write 20% (of A) or 20us (B - A)"),
+            (
+                "overhead > 5",
+                12,
+                "hint: write +5% (of A), 5x (times A) or +5pp (percentage points)",
             ),
             (
                 "switches worse 5%",
@@ -361,8 +409,8 @@ mod tests {
             ("score > five", 9, "expected an amount"),
             ("score > 5us", 10, "us does not fit the metric score"),
             (
-                "overhead > 5",
-                13,
+                "overhead > +5",
+                14,
                 "a number without a unit does not fit the metric overhead",
             ),
             ("p99_wakeup > +2x", 16, "x does not fit the metric p99_wakeup"),

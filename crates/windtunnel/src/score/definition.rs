@@ -90,7 +90,7 @@ struct CaseTable {
     machine: String,
     workload: String,
     #[serde(rename = "for")]
-    length: Spanned<String>,
+    length: Spanned<duration::Text>,
     metric: Option<Spanned<String>>,
     weight: Option<Spanned<f64>>,
     aspect: Option<String>,
@@ -103,7 +103,7 @@ struct ProbeTable {
     machine: String,
     workload: String,
     #[serde(rename = "for")]
-    length: Spanned<String>,
+    length: Spanned<duration::Text>,
 }
 
 impl ScoreSuite {
@@ -157,9 +157,14 @@ impl ScoreSuite {
 }
 
 impl Setting {
-    fn parse(machine: String, workload: String, length: &Spanned<String>, source: &Source) -> Result<Setting, Error> {
+    fn parse(
+        machine: String,
+        workload: String,
+        length: &Spanned<duration::Text>,
+        source: &Source,
+    ) -> Result<Setting, Error> {
         let for_ns =
-            duration::parse_some(length.get_ref()).map_err(|message| source.error(length.span().start, message))?;
+            duration::parse_some(&length.get_ref().0).map_err(|message| source.error(length.span().start, message))?;
         Ok(Setting {
             machine,
             workload,
@@ -248,6 +253,10 @@ mod tests {
         for (more, error) in [
             ("", "missing"),
             ("for = '1 parsec'", "x.toml:4:7: "),
+            (
+                "for = 1",
+                "x.toml:4:7: '1' has no unit: write a text with ns, us, ms, s or min",
+            ),
             (
                 "for = '1s'\nmetric = 'p99_wakup'",
                 "x.toml:5:10: there is no metric 'p99_wakup'",

@@ -120,8 +120,8 @@ struct SweepFile {
     seeds: Option<Spanned<Seeds>>,
     phase: Option<Spanned<String>>,
     #[serde(rename = "for")]
-    length: Option<Spanned<String>>,
-    memory: Option<Spanned<String>>,
+    length: Option<Spanned<duration::Text>>,
+    memory: Option<Spanned<size::Text>>,
     #[serde(default)]
     set: BTreeMap<String, Spanned<Vec<Value>>>,
     #[serde(default)]
@@ -191,11 +191,14 @@ impl Sweep {
                 parsed.map_err(|error: String| source.error(phase.span().start, error))?
             }
         };
-        let quantity = |text: Option<Spanned<String>>, parse: fn(&str) -> Result<u64, String>| {
-            let text = text.as_ref();
-            text.map(|text| parse(text.get_ref()).map_err(|error| source.error(text.span().start, error)))
-                .transpose()
-        };
+        let for_ns = written.length.as_ref().map(|length| {
+            let parsed = duration::parse_some(&length.get_ref().0);
+            parsed.map_err(|error| source.error(length.span().start, error))
+        });
+        let memory = written.memory.as_ref().map(|memory| {
+            let parsed = size::parse(&memory.get_ref().0);
+            parsed.map_err(|error| source.error(memory.span().start, error))
+        });
         let mut set = BTreeMap::new();
         for (name, values) in written.set {
             if values.get_ref().is_empty() {
@@ -211,8 +214,8 @@ impl Sweep {
             noise,
             seeds,
             phase,
-            for_ns: quantity(written.length, duration::parse_some)?,
-            memory: quantity(written.memory, size::parse)?.unwrap_or(DEFAULT_LIMIT),
+            for_ns: for_ns.transpose()?,
+            memory: memory.transpose()?.unwrap_or(DEFAULT_LIMIT),
             set,
             zip: written.zip.iter().map(|names| names.get_ref().clone()).collect(),
             skip: written.skip.iter().map(|filter| filter.get_ref().clone()).collect(),
@@ -342,6 +345,18 @@ mod tests {
                 "sweep.toml:4:9: phase randm: expected fixed or random",
             ),
             ("for = '3 parsecs'", "sweep.toml:4:7: "),
+            (
+                "for = 100",
+                "sweep.toml:4:7: '100' has no unit: write a text with ns, us, ms, s or min, for example \"100ms\"",
+            ),
+            (
+                "for = '100'",
+                "sweep.toml:4:7: '100' has no unit, expected ns, us, ms, s or min, for example 100ms",
+            ),
+            (
+                "memory = 512",
+                "sweep.toml:4:10: '512' has no unit: write a text with B, KiB, MiB or GiB",
+            ),
             ("kernels = ['5.4']", "sweep.toml:4:12: "),
             ("noise = []", "sweep.toml:4:9: noise is empty"),
             (

@@ -14,7 +14,7 @@ pub enum Unit {
     Time,
     /// Times separated by `/`. Each must be within the range.
     Times,
-    /// Bytes. The suffixes k, m and g are powers of 1024.
+    /// Bytes. The suffixes k, m and g are powers of 1024. KiB and KB mean the same as k.
     Bytes,
     /// A word from this list.
     Choice(&'static [&'static str]),
@@ -140,10 +140,17 @@ impl Parameter {
 
     fn value(&self, text: &str) -> Result<u64, (String, String)> {
         let expected = || format!("expected {}", self.expected());
-        let value = self
-            .unit
-            .number(text)
-            .ok_or_else(|| (format!("'{text}' is not a value"), expected()))?;
+        let value = self.unit.number(text).ok_or_else(|| {
+            // A number that is valid with a unit lacks only the unit.
+            let with_unit = self.unit.example().map(|unit| format!("{text}{unit}"));
+            match with_unit.filter(|with_unit| self.unit.number(with_unit).is_some()) {
+                Some(with_unit) => (
+                    format!("'{text}' has no unit, write for example {with_unit}"),
+                    expected(),
+                ),
+                None => (format!("'{text}' is not a value"), expected()),
+            }
+        })?;
         let bound = |text| self.unit.number(text).expect("a test checks the ranges");
         if (bound(self.range.0)..=bound(self.range.1)).contains(&value) {
             Ok(value)
@@ -167,20 +174,27 @@ impl Parameter {
 }
 
 impl Unit {
+    /// Returns a usual unit of a time.
+    fn example(self) -> Option<&'static str> {
+        matches!(self, Unit::Time | Unit::Times).then_some("ms")
+    }
+
     /// Parses a number with a suffix of this unit. A decimal such as 1.5ms is accepted if the value
     /// is an integer in ns or bytes.
     fn number(self, text: &str) -> Option<u64> {
         let suffix_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, suffix) = text.split_at(suffix_at);
+        let lower = suffix.to_ascii_lowercase();
+        let suffix = if self == Unit::Bytes { &lower } else { suffix };
         let scale: u64 = match (self, suffix) {
             (Unit::Count | Unit::Counts, "") | (Unit::Bytes, "" | "b") | (Unit::Time | Unit::Times, "ns") => 1,
             (Unit::Time | Unit::Times, "us") => 1_000,
             (Unit::Time | Unit::Times, "ms") => 1_000_000,
             (Unit::Time | Unit::Times, "s") => 1_000_000_000,
             (Unit::Time | Unit::Times, "") if number == "0" => 1,
-            (Unit::Bytes, "k") => 1 << 10,
-            (Unit::Bytes, "m") => 1 << 20,
-            (Unit::Bytes, "g") => 1 << 30,
+            (Unit::Bytes, "k" | "kb" | "kib") => 1 << 10,
+            (Unit::Bytes, "m" | "mb" | "mib") => 1 << 20,
+            (Unit::Bytes, "g" | "gb" | "gib") => 1 << 30,
             _ => return None,
         };
         let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
@@ -215,6 +229,12 @@ mod tests {
             (Unit::Time, "1.5ns", None),
             (Unit::Time, "99999999999999999999s", None),
             (Unit::Bytes, "64k", Some(65_536)),
+            (Unit::Bytes, "64 KiB", None),
+            (Unit::Bytes, "64KiB", Some(65_536)),
+            (Unit::Bytes, "64K", Some(65_536)),
+            (Unit::Bytes, "1MB", Some(1 << 20)),
+            (Unit::Bytes, "100b", Some(100)),
+            (Unit::Bytes, "100iB", None),
             (Unit::Count, "7", Some(7)),
             (Unit::Count, "7k", None),
             (Unit::Count, "-7", None),
@@ -223,5 +243,21 @@ mod tests {
         ] {
             assert_eq!(unit.number(text), value, "{unit:?} {text}");
         }
+    }
+
+    #[test]
+    fn a_time_without_a_unit_is_refused_with_an_example() {
+        let parameter = |unit| Parameter {
+            name: "compute",
+            unit,
+            default: "",
+            range: ("1ns", "10s"),
+            meaning: "",
+        };
+        let (message, hint) = parameter(Unit::Times).values("1ms/20").expect_err("no unit");
+        assert_eq!(message, "'20' has no unit, write for example 20ms");
+        assert_eq!(hint, "expected one or more times such as 1ms/2ms, each 1ns to 10s");
+        let (message, _) = parameter(Unit::Time).values("20kg").expect_err("a wrong unit");
+        assert_eq!(message, "'20kg' is not a value");
     }
 }

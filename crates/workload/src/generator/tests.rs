@@ -423,7 +423,7 @@ fn errors_say_what_is_wrong() {
         ),
         (
             "closed:compute=20",
-            "'20' is not a value\n  hint: expected one or more times",
+            "'20' has no unit, write for example 20ms\n  hint: expected one or more times",
         ),
         ("sleepers:run=1ms/2ms", "'1ms/2ms' is not a value"),
         (

@@ -8,9 +8,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from windtunnel._errors import error
+from windtunnel._units import duration
 
 Argument = str | os.PathLike[str]
 
@@ -23,7 +25,7 @@ def execute(
     options: the command's options by name, without the dashes. `for_` is the option `--for`. The
     value True stands for an option without a value. With the value False or None, the option is
     left out. With a mapping, the option is repeated with NAME=VALUE for each item. With a list, the
-    option is repeated for each element.
+    option is repeated for each element. Times may be datetime.timedelta.
 
     Raises windtunnel.Error if the command reports an error in its inputs (exit status 2).
     """
@@ -51,6 +53,8 @@ def execute(
 def _text(value: Any) -> str:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, timedelta):
+        return str(duration("", value))
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -184,19 +184,12 @@ def _text_of(link: str) -> str:
     return Path(unquote(urlsplit(link).path)).read_text()
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(options: Mapping[str, Any]) -> int:
     """The command `windtunnel mcp`, which serves on standard input and output."""
-    import argparse
     import sys
 
-    parser = argparse.ArgumentParser(
-        prog="windtunnel mcp", description="Serve check, run, compare, diff, explain and score over MCP (stdio)."
-    )
-    parser.add_argument("--files", metavar="DIR", help="directory for complete results [default: a temporary one]")
-    parser.add_argument("--seconds", type=float, default=_SECONDS, help="host time after which a tool is ended")
-    args = parser.parse_args(arguments)
     try:
-        made = server(args.files, args.seconds)
+        made = server(options["files"], options["seconds"])
     except ImportError as error:
         print(f"windtunnel: mcp: {error}", file=sys.stderr)
         return 2

@@ -16,7 +16,6 @@ import importlib
 import json
 import math
 import os
-import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +28,7 @@ from windtunnel._commands import Argument, parameters
 from windtunnel._gain import Gain, percent
 from windtunnel._result import Result
 from windtunnel._run import run
+from windtunnel._units import Time, duration, nanoseconds
 
 Range = tuple[int, int] | Sequence[int]
 Settings = dict[str, int]
@@ -47,7 +47,6 @@ _FINALISTS = 5
 _VALIDATION_ROUNDS = 4
 _FRESH = 1_000_001
 _SAMPLERS = ("tpe", "nsga2", "gp")
-_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 @dataclass
@@ -220,7 +219,7 @@ def tune(
     robust: str = "mean",
     trials: int = 30,
     seeds: int = 4,
-    for_: str | None = None,
+    for_: Time | None = None,
     phase: str = "random",
     held_out_machines: Sequence[Argument] = (),
     held_out_seeds: int = 8,
@@ -275,7 +274,7 @@ def tune(
     aims = Aims(objectives, goals, bounds, robust)
     metrics = aims.metrics
     space, defaults = _space(policy, params)
-    bench = _Bench(policy, workloads, None if for_ is None else _ns(for_), phase, threads)
+    bench = _Bench(policy, workloads, nanoseconds("for_", for_), phase, threads)
     report = progress or (lambda text: None)
 
     backend = None
@@ -286,7 +285,7 @@ def tune(
     )
     definition = json.dumps(
         [os.fspath(policy), [*map(os.fspath, machines)], [*map(os.fspath, workloads)], space, list(objectives),
-         list(constraints), robust, seeds, for_, phase, sampler, sampler_seed]
+         list(constraints), robust, seeds, duration("for_", for_), phase, sampler, sampler_seed]
     )  # fmt: skip
     if study.user_attrs.setdefault("definition", definition) != definition:
         raise ValueError(f"{storage}: the trials of this file are for other arguments of tune()")
@@ -558,57 +557,39 @@ def _importances(optuna: Any, study: Any, objectives: Sequence[str], usable: Seq
     return found
 
 
-def _ns(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ns|us|ms|s)", text)
-    if not found:
-        raise ValueError(f"time {text!r}: expected a number with a unit, for example 500ms")
-    return int(float(found[1]) * _UNITS[found[2]])
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command `windtunnel tune`."""
-    import argparse
+def main(options: Mapping[str, Any]) -> int:
+    """The command `windtunnel tune`. The options are those that `windtunnel tune --help` lists."""
     import sys
 
-    parser = argparse.ArgumentParser(prog="windtunnel tune", description="Search for good parameters of a policy.")
-    add = parser.add_argument
-    add("policy")
-    add("-m", "--machine", action="append", required=True, help="machine of the search; can be repeated")
-    add("-w", "--workload", action="append", required=True, help="workload; can be repeated")
-    add("--param", action="append", metavar="NAME[=LOW..HIGH|=A,B,C]",
-        help="parameter to search [default: all for which the policy declares a range]")
-    add("--objective", action="append", metavar="METRIC[:min|:max]", help="what to improve [default: score]")
-    add("--constraint", action="append", default=[], metavar="CONDITION", help="for example 'p99_wakeup <= +5%%'")
-    add("--robust", choices=["mean", "worst"], default="mean", help="gain over all machines and workloads")
-    add("--trials", type=int, default=30)
-    add("--seeds", type=int, default=4, help="number of seeds of the longest runs")
-    add("--for", dest="for_", metavar="TIME", help="simulated time of the longest runs")
-    add("--phase", choices=["fixed", "random"], default="random",
-        help="whether the seed also determines the times of the ticks and of the tasks' starts")
-    add("--held-out-machine", action="append", default=[], metavar="MACHINE", help="machine for the check at the end")
-    add("--held-out-seeds", type=int, default=8, metavar="N")
-    add("--validation-seeds", type=int, default=8, metavar="N", help="seeds that validate the best five settings")
-    add("--storage", metavar="FILE", help="keep the trials in FILE, and go on from there")
-    add("--sampler", choices=_SAMPLERS, default="tpe", help="how settings are chosen [default: tpe]")
-    add("--sampler-seed", type=int, default=1, metavar="N")
-    add("--threads", type=int, metavar="N")
-    add("--json", action="store_true", help="print the result as JSON")  # fmt: skip
-    args = parser.parse_args(arguments)
     try:
         tuned = tune(
-            args.policy, machines=args.machine, workloads=args.workload, params=_params(args.param),
-            objectives=args.objective or ["score"], constraints=args.constraint, robust=args.robust,
-            trials=args.trials, seeds=args.seeds, for_=args.for_, phase=args.phase, held_out_machines=args.held_out_machine,
-            held_out_seeds=args.held_out_seeds, validation_seeds=args.validation_seeds, storage=args.storage, sampler=args.sampler, sampler_seed=args.sampler_seed,
-            threads=args.threads, progress=lambda text: print(text, file=sys.stderr),
-        )  # fmt: skip
+            options["policy"],
+            machines=options["machine"],
+            workloads=options["workload"],
+            params=_params(options["param"]),
+            objectives=options["objective"] or ["score"],
+            constraints=options["constraint"],
+            robust=options["robust"],
+            trials=options["trials"],
+            seeds=options["seeds"],
+            for_=options["for_"],
+            phase=options["phase"],
+            held_out_machines=options["held_out_machine"],
+            held_out_seeds=options["held_out_seeds"],
+            validation_seeds=options["validation_seeds"],
+            storage=options["storage"],
+            sampler=options["sampler"],
+            sampler_seed=options["sampler_seed"],
+            threads=options["threads"],
+            progress=lambda text: print(text, file=sys.stderr),
+        )
     except (ImportError, ValueError) as error:
         print(f"windtunnel: tune: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("windtunnel: interrupted; with --storage, the same command goes on from there", file=sys.stderr)
         return 130
-    print(json.dumps(tuned.to_json(), indent=2) if args.json else tuned)
+    print(json.dumps(tuned.to_json(), indent=2) if options["json"] else tuned)
     return 0
 
 

@@ -10,9 +10,9 @@ use crate::{kernel, stop};
 use std::fmt::Write;
 use std::thread;
 use std::time::{Duration, Instant};
-use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::exit::ExitStatus;
+use windtunnel::live::Load as Args;
 use windtunnel::policy::Policy;
 use windtunnel::{errln, outln};
 
@@ -22,124 +22,107 @@ const POLL: Duration = Duration::from_millis(50);
 /// kernel may end a policy, which is then loaded again.
 const RESTARTS: u32 = 100;
 
-#[derive(clap::Args)]
-pub struct Args {
-    /// A sched_ext object (FILE.bpf.o) or the name of a built policy
-    policy: String,
-    /// Set a parameter (`windtunnel policy show` lists them)
-    #[arg(long, value_name = "NAME=VALUE")]
-    set: Vec<String>,
-    /// Unload the policy after this time [default: run until Ctrl-C]
-    #[arg(long = "for", value_parser = duration::parse_some)]
-    for_ns: Option<u64>,
-    /// Do not print a line of statistics each second
-    #[arg(long, short)]
-    quiet: bool,
+pub fn run(args: &Args) -> Result<ExitStatus, Error> {
+    kernel::can_load()?;
+    let Policy::Object { name, path } = Policy::find(&args.policy)? else {
+        return Err(
+            Error::new("'eevdf' is the kernel's default scheduler, not a policy that can be loaded")
+                .hint("unload the current policy to use it: `windtunnel live unload`"),
+        );
+    };
+    let settings: Vec<(String, String)> = args.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
+    let source = Source::new(name, path, &settings)?;
+    stop::install_handlers();
+    let mut begun = None;
+    let mut restarts = 0;
+    loop {
+        match hold(args, &source, &mut begun)? {
+            Held::Done(code) => return Ok(code),
+            Held::Restart(seconds) if restarts < RESTARTS && !over(args, begun) => {
+                restarts += 1;
+                outln!(
+                    "{}: CPUs went online or offline after {seconds:.1} s: loading it again",
+                    source.name
+                );
+            }
+            Held::Restart(_) => return Ok(ExitStatus::SUCCESS),
+        }
+    }
 }
 
-impl Args {
-    pub fn run(self) -> Result<ExitStatus, Error> {
-        kernel::can_load()?;
-        let Policy::Object { name, path } = Policy::find(&self.policy)? else {
-            return Err(
-                Error::new("'eevdf' is the kernel's default scheduler, not a policy that can be loaded")
-                    .hint("unload the current policy to use it: `windtunnel live unload`"),
-            );
-        };
-        let settings: Vec<(String, String)> = self.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
-        let source = Source::new(name, path, &settings)?;
-        stop::install_handlers();
-        let mut begun = None;
-        let mut restarts = 0;
-        loop {
-            match self.hold(&source, &mut begun)? {
-                Held::Done(code) => return Ok(code),
-                Held::Restart(seconds) if restarts < RESTARTS && !self.over(begun) => {
-                    restarts += 1;
-                    outln!(
-                        "{}: CPUs went online or offline after {seconds:.1} s: loading it again",
-                        source.name
-                    );
-                }
-                Held::Restart(_) => return Ok(ExitStatus::SUCCESS),
-            }
-        }
-    }
+/// Returns whether a signal has arrived, or the time of `--for` has passed. The time starts
+/// with the first load, at `begun`.
+fn over(args: &Args, begun: Option<Instant>) -> bool {
+    let past = |ns| begun.is_some_and(|begun| begun.elapsed() >= Duration::from_nanos(ns));
+    stop::requested() || args.for_ns.is_some_and(past)
+}
 
-    /// Returns whether a signal has arrived, or the time of `--for` has passed. The time starts
-    /// with the first load, at `begun`.
-    fn over(&self, begun: Option<Instant>) -> bool {
-        let past = |ns| begun.is_some_and(|begun| begun.elapsed() >= Duration::from_nanos(ns));
-        stop::requested() || self.for_ns.is_some_and(past)
+/// Loads the policy once and waits until it ends.
+fn hold(args: &Args, source: &Source, begun: &mut Option<Instant>) -> Result<Held, Error> {
+    let mut journal = Journal::from_now();
+    let started = Instant::now();
+    let loaded = match source.load(&mut journal) {
+        Ok(loaded) => loaded,
+        Err(Failure::Policy(words)) => {
+            errln!("{words}");
+            return Ok(Held::Done(ExitStatus::from(1)));
+        }
+        Err(Failure::Restart) => return Ok(Held::Restart(0.0)),
+        Err(Failure::Refused(error)) => return Err(error),
+    };
+    outln!(
+        "{}: loaded in {:.2} s, kernel {}{}",
+        source.name,
+        started.elapsed().as_secs_f64(),
+        kernel::release(),
+        verified(&loaded.verified)
+    );
+    for program in &loaded.left_out {
+        outln!("  left out: {program}");
     }
-
-    /// Loads the policy once and waits until it ends.
-    fn hold(&self, source: &Source, begun: &mut Option<Instant>) -> Result<Held, Error> {
-        let mut journal = Journal::from_now();
-        let started = Instant::now();
-        let loaded = match source.load(&mut journal) {
-            Ok(loaded) => loaded,
-            Err(Failure::Policy(words)) => {
-                errln!("{words}");
-                return Ok(Held::Done(ExitStatus::from(1)));
+    let session = Session::record(source, &loaded.globals)?;
+    let ops = kernel::ops();
+    let attached = Instant::now();
+    begun.get_or_insert(attached);
+    let first = Sample::now(&source.object, &loaded.globals);
+    let mut last = (attached, first);
+    while !over(args, *begun) && kernel::state() == "enabled" && kernel::ops() == ops {
+        thread::sleep(POLL);
+        let since = last.0.elapsed();
+        if since >= Duration::from_secs(1) {
+            let now = Sample::now(&source.object, &loaded.globals);
+            if !args.quiet {
+                let line = now.since(&last.1, since.as_secs_f64());
+                outln!(
+                    "{:4.0} s  {}  {line}",
+                    attached.elapsed().as_secs_f64(),
+                    kernel::state()
+                );
             }
-            Err(Failure::Restart) => return Ok(Held::Restart(0.0)),
-            Err(Failure::Refused(error)) => return Err(error),
-        };
-        outln!(
-            "{}: loaded in {:.2} s, kernel {}{}",
-            source.name,
-            started.elapsed().as_secs_f64(),
-            kernel::release(),
-            verified(&loaded.verified)
-        );
-        for program in &loaded.left_out {
-            outln!("  left out: {program}");
+            last = (Instant::now(), now);
         }
-        let session = Session::record(source, &loaded.globals)?;
-        let ops = kernel::ops();
-        let attached = Instant::now();
-        begun.get_or_insert(attached);
-        let first = Sample::now(&source.object, &loaded.globals);
-        let mut last = (attached, first);
-        while !self.over(*begun) && kernel::state() == "enabled" && kernel::ops() == ops {
-            thread::sleep(POLL);
-            let since = last.0.elapsed();
-            if since >= Duration::from_secs(1) {
-                let now = Sample::now(&source.object, &loaded.globals);
-                if !self.quiet {
-                    let line = now.since(&last.1, since.as_secs_f64());
-                    outln!(
-                        "{:4.0} s  {}  {line}",
-                        attached.elapsed().as_secs_f64(),
-                        kernel::state()
-                    );
-                }
-                last = (Instant::now(), now);
-            }
-        }
-        let ejected = kernel::state() != "enabled" || kernel::ops() != ops;
-        let events = kernel::events();
-        outln!("{}", totals(source, &loaded, &events));
-        drop(session);
-        let seconds = attached.elapsed().as_secs_f64();
-        drop(loaded);
-        if !ejected {
-            outln!("{}: unloaded after {seconds:.1} s", source.name);
-            return Ok(Held::Done(ExitStatus::SUCCESS));
-        }
-        let words = journal.settled();
-        let how = journal::end(&words);
-        if how == End::Restart {
-            return Ok(Held::Restart(seconds));
-        }
-        let code = if how == End::Ejected { 1 } else { 0 };
-        errln!("{}: ended by the kernel after {seconds:.1} s", source.name);
-        for line in words {
-            errln!("  {line}");
-        }
-        Ok(Held::Done(ExitStatus::from(code)))
     }
+    let ejected = kernel::state() != "enabled" || kernel::ops() != ops;
+    let events = kernel::events();
+    outln!("{}", totals(source, &loaded, &events));
+    drop(session);
+    let seconds = attached.elapsed().as_secs_f64();
+    drop(loaded);
+    if !ejected {
+        outln!("{}: unloaded after {seconds:.1} s", source.name);
+        return Ok(Held::Done(ExitStatus::SUCCESS));
+    }
+    let words = journal.settled();
+    let how = journal::end(&words);
+    if how == End::Restart {
+        return Ok(Held::Restart(seconds));
+    }
+    let code = if how == End::Ejected { 1 } else { 0 };
+    errln!("{}: ended by the kernel after {seconds:.1} s", source.name);
+    for line in words {
+        errln!("  {line}");
+    }
+    Ok(Held::Done(ExitStatus::from(code)))
 }
 
 enum Held {

@@ -25,11 +25,12 @@ mod stop;
 mod study;
 mod verifier;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use windtunnel::console;
 use windtunnel::errln;
 use windtunnel::error::Error;
 use windtunnel::exit::ExitStatus;
+use windtunnel::live::Action;
 
 const NAME: &str = "windtunnel live";
 
@@ -46,28 +47,6 @@ struct Command {
     action: Action,
 }
 
-#[derive(Subcommand)]
-enum Action {
-    /// Load a policy into this kernel and schedule with it until Ctrl-C
-    Load(load::Args),
-    /// Print the kernel's sched_ext state and the loaded policy's parameters and counters
-    Status,
-    /// Change a parameter of the running policy
-    Set(session::SetArgs),
-    /// Unload the policy that `live load` loaded
-    Unload,
-    /// Execute a workload on this machine under its current scheduler
-    Run(run::Args),
-    /// Record what this machine's scheduler does into a trace file
-    Record(record::Args),
-    /// Execute experiments on this machine and show the published figures beside the measured ones
-    Study(study::Args),
-    /// Simulate and execute the same workload under the same policy, and compare the results
-    Compare(compare::Args),
-    /// Explain the difference between two traces of the same workload, simulated and live
-    Why(compare::why::Args),
-}
-
 fn main() -> std::process::ExitCode {
     run_command().into()
 }
@@ -79,20 +58,23 @@ fn run_command() -> ExitStatus {
         return ExitStatus::SUCCESS;
     }
     let arguments: Vec<_> = std::env::args_os().collect();
-    let command: Command = match console::arguments(&arguments) {
+    let matches = console::arguments(Command::command(), &arguments, |_, _, _| {});
+    let command =
+        matches.and_then(|matches| Command::from_arg_matches(&matches).map_err(|error| console::usage_error(&error)));
+    let command = match command {
         Ok(command) => command,
         Err(code) => return console::finish(NAME, code),
     };
     let done: Result<ExitStatus, Error> = match command.action {
-        Action::Load(args) => args.run(),
+        Action::Load(args) => load::run(&args),
         Action::Status => session::status(),
-        Action::Set(args) => args.run(),
+        Action::Set(args) => session::set(&args),
         Action::Unload => session::unload(),
-        Action::Run(args) => args.run(),
-        Action::Record(args) => args.run(),
-        Action::Study(args) => args.run(),
-        Action::Compare(args) => args.run(),
-        Action::Why(args) => args.run(),
+        Action::Run(args) => run::run(&args),
+        Action::Record(args) => record::run(&args),
+        Action::Study(args) => study::run(&args),
+        Action::Compare(args) => compare::run(&args),
+        Action::Why(args) => compare::why::run(&args),
     };
     let code = done.unwrap_or_else(|error| {
         errln!("{NAME}: {error}");

@@ -17,6 +17,7 @@ use std::thread;
 use std::time::Duration;
 use windtunnel::error::Error;
 use windtunnel::exit::ExitStatus;
+use windtunnel::live::Set;
 use windtunnel::load;
 use windtunnel::outln;
 
@@ -134,35 +135,26 @@ pub fn status() -> Result<ExitStatus, Error> {
     Ok(ExitStatus::SUCCESS)
 }
 
-#[derive(clap::Args)]
-pub struct SetArgs {
-    /// Parameter and value; elements and members work too: NAME[3].MEMBER=VALUE
-    #[arg(required = true)]
-    settings: Vec<String>,
-}
-
-impl SetArgs {
-    /// Executes `live set`.
-    pub fn run(self) -> Result<ExitStatus, Error> {
-        let (record, mut object) = held()?;
-        let globals = Globals::from_ids(&record.sections)?;
-        for text in &self.settings {
-            let (name, value) = setting(text)?;
-            // The object checks the value first, because the object contains the type and the range
-            // of the variable.
-            object.set(&name, &value).map_err(|error| {
-                Error::new(error.to_string()).hint(format!(
-                    "`windtunnel policy show {}` lists the parameters",
-                    record.policy
-                ))
-            })?;
-            load::check_ranges(&object, &[(name.clone(), value.clone())])?;
-            let before = globals.get(&object, &name)?;
-            globals.set(&object, &name, &value)?;
-            outln!("{}: {name} {before} -> {}", record.policy, globals.get(&object, &name)?);
-        }
-        Ok(ExitStatus::SUCCESS)
+/// Executes `live set`.
+pub fn set(args: &Set) -> Result<ExitStatus, Error> {
+    let (record, mut object) = held()?;
+    let globals = Globals::from_ids(&record.sections)?;
+    for text in &args.settings {
+        let (name, value) = setting(text)?;
+        // The object checks the value first, because the object contains the type and the range
+        // of the variable.
+        object.set(&name, &value).map_err(|error| {
+            Error::new(error.to_string()).hint(format!(
+                "`windtunnel policy show {}` lists the parameters",
+                record.policy
+            ))
+        })?;
+        load::check_ranges(&object, &[(name.clone(), value.clone())])?;
+        let before = globals.get(&object, &name)?;
+        globals.set(&object, &name, &value)?;
+        outln!("{}: {name} {before} -> {}", record.policy, globals.get(&object, &name)?);
     }
+    Ok(ExitStatus::SUCCESS)
 }
 
 /// Executes `live unload`. Sends SIGTERM to the process that has loaded the policy, and waits until

@@ -8,11 +8,10 @@
 //! In a simulation, measures read records of the simulator. Here, they read the log that the tasks
 //! write, and samples that are taken every 10 ms and show on which CPUs the tasks run or wait.
 
-use crate::run::{self, CpuList, Executed, LoadSample, Options, conduct, cpu_list, write_json};
+use crate::run::{self, Executed, LoadSample, Options, conduct, write_json};
 use crate::{kernel, stop};
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::path::PathBuf;
 use trace::{Event, Record, Sink};
 use windtunnel::console;
 use windtunnel::error::Error;
@@ -21,143 +20,110 @@ use windtunnel::experiment::cases::{Plan, RunSpec};
 use windtunnel::experiment::observe::{Observed, Trail};
 use windtunnel::experiment::run::{Wanted, simulate};
 use windtunnel::experiment::{self, Comparison, Experiment};
+use windtunnel::live::Study as Args;
 use windtunnel::{errln, outln};
 
 /// Time limit of a run if the definition sets none, in ns.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-#[derive(clap::Args)]
-pub struct Args {
-    /// Experiments (`windtunnel experiment list`) [default: all whose definition has a table
-    /// [live]]
-    names: Vec<String>,
-    /// Change a variable of the definition, for example seconds=10 (`windtunnel experiment show`)
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    with: Vec<(String, String)>,
-    /// Run every case with seeds 1 to N
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    seeds: u64,
-    /// CPUs that replace those of the experiment's machine [default: this machine's first CPUs, as
-    /// many as needed]
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
-    cpus: Option<CpuList>,
-    /// Simulate the same runs too, under the same policy and on as many CPUs
-    #[arg(long)]
-    simulate: bool,
-    /// Machine to simulate, as for `windtunnel run` [default: one core with one CPU for each CPU
-    /// used]
-    #[arg(long, short, requires = "simulate")]
-    machine: Option<String>,
-    /// Write the results as JSON to FILE (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+pub fn run(args: &Args) -> Result<ExitStatus, Error> {
+    let to_stdout = args.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    let mut comparisons = Vec::new();
+    for experiment in experiments(args)? {
+        let plan = experiment.live_plan(&args.with)?;
+        let cpus = match cpus(args, &experiment, &plan) {
+            Ok(cpus) => cpus,
+            Err(error) if args.names.is_empty() => {
+                errln!("windtunnel live: {error}; this experiment is left out");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        for comparison in study(args, &experiment, &plan, &cpus)? {
+            if !to_stdout {
+                console::styled(&experiment::table(&comparison, console::surface()));
+                outln!();
+            }
+            comparisons.push(comparison);
+        }
+        if stop::requested() {
+            break;
+        }
+    }
+    let json: Vec<serde_json::Value> = comparisons.iter().map(experiment::json).collect();
+    write_json(args.json.as_deref(), &json, || {})?;
+    Ok(ExitStatus::SUCCESS)
 }
 
-fn variable(text: &str) -> Result<(String, String), &'static str> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
+fn experiments(args: &Args) -> Result<Vec<Experiment>, Error> {
+    if !args.names.is_empty() {
+        return args.names.iter().map(|name| Experiment::find(name)).collect();
+    }
+    let all = experiment::list().into_iter().map(|(name, _)| Experiment::find(&name));
+    let all: Vec<Experiment> = all.collect::<Result<_, _>>()?;
+    Ok(all
+        .into_iter()
+        .filter(|known| known.definition.live.is_some())
+        .collect())
 }
 
-impl Args {
-    pub fn run(self) -> Result<ExitStatus, Error> {
-        let to_stdout = self.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-        let mut comparisons = Vec::new();
-        for experiment in self.experiments()? {
-            let plan = experiment.live_plan(&self.with)?;
-            let cpus = match self.cpus(&experiment, &plan) {
-                Ok(cpus) => cpus,
-                Err(error) if self.names.is_empty() => {
-                    errln!("windtunnel live: {error}; this experiment is left out");
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            for comparison in self.study(&experiment, &plan, &cpus)? {
-                if !to_stdout {
-                    console::styled(&experiment::table(&comparison, console::surface()));
-                    outln!();
-                }
-                comparisons.push(comparison);
-            }
-            if stop::requested() {
-                break;
-            }
-        }
-        let json: Vec<serde_json::Value> = comparisons.iter().map(experiment::json).collect();
-        write_json(self.json.as_deref(), &json, || {})?;
-        Ok(ExitStatus::SUCCESS)
+/// Returns the CPUs of this machine that are used instead of the CPUs of the experiment's
+/// machine.
+fn cpus(args: &Args, experiment: &Experiment, plan: &Plan) -> Result<Vec<u32>, Error> {
+    let there = run::affinity();
+    let chosen = args.cpus.as_ref().map_or(there.as_slice(), |list| list.0.as_slice());
+    let mut needed = 1;
+    for case in &plan.cases {
+        needed = needed.max(case.run.machine()?.topology.nr_cpus() as usize);
     }
+    match chosen.get(..needed) {
+        Some(cpus) => Ok(cpus.to_vec()),
+        None => {
+            let (name, there) = (&experiment.name, chosen.len());
+            Err(
+                Error::new(format!("'{name}' needs {needed} CPUs, but only {there} can be used")).hint(
+                    "choose more CPUs with --cpus, or an experiment that needs one CPU, for example smp/priorities",
+                ),
+            )
+        }
+    }
+}
 
-    fn experiments(&self) -> Result<Vec<Experiment>, Error> {
-        if !self.names.is_empty() {
-            return self.names.iter().map(|name| Experiment::find(name)).collect();
-        }
-        let all = experiment::list().into_iter().map(|(name, _)| Experiment::find(&name));
-        let all: Vec<Experiment> = all.collect::<Result<_, _>>()?;
-        Ok(all
-            .into_iter()
-            .filter(|known| known.definition.live.is_some())
-            .collect())
+/// Executes an experiment on this machine. With `--simulate`, also simulates it.
+fn study(args: &Args, experiment: &Experiment, plan: &Plan, cpus: &[u32]) -> Result<Vec<Comparison>, Error> {
+    let options = experiment::Options {
+        seeds: Some(args.seeds),
+        // Only one run is executed at a time, because parallel runs would disturb each other's
+        // measurements.
+        threads: Some(NonZero::<usize>::MIN),
+        with: Vec::new(),
+    };
+    let execute =
+        |spec: &RunSpec, seed: u64, wanted: &Wanted, _: &mut dyn FnMut(u64)| observe(spec, seed, wanted, cpus);
+    let here = plan.clone().with_policy(&kernel::scheduler(), "this machine");
+    let mut live = experiment.run_plan(&here, &options, &|_, _| {}, &execute)?;
+    let numbers: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    live.notes = vec![format!(
+        "measured on this machine: kernel {}, scheduler {}, CPUs {}",
+        kernel::release(),
+        kernel::scheduler(),
+        numbers.join(",")
+    )];
+    if !args.simulate || live.interrupted() {
+        return Ok(vec![live]);
     }
-
-    /// Returns the CPUs of this machine that are used instead of the CPUs of the experiment's
-    /// machine.
-    fn cpus(&self, experiment: &Experiment, plan: &Plan) -> Result<Vec<u32>, Error> {
-        let there = run::affinity();
-        let chosen = self.cpus.as_ref().map_or(there.as_slice(), |list| list.0.as_slice());
-        let mut needed = 1;
-        for case in &plan.cases {
-            needed = needed.max(case.run.machine()?.topology.nr_cpus() as usize);
-        }
-        match chosen.get(..needed) {
-            Some(cpus) => Ok(cpus.to_vec()),
-            None => {
-                let (name, there) = (&experiment.name, chosen.len());
-                Err(
-                    Error::new(format!("'{name}' needs {needed} CPUs, but only {there} can be used")).hint(
-                        "choose more CPUs with --cpus, or an experiment that needs one CPU, for example smp/priorities",
-                    ),
-                )
-            }
-        }
-    }
-
-    /// Executes an experiment on this machine. With `--simulate`, also simulates it.
-    fn study(&self, experiment: &Experiment, plan: &Plan, cpus: &[u32]) -> Result<Vec<Comparison>, Error> {
-        let options = experiment::Options {
-            seeds: Some(self.seeds),
-            // Only one run is executed at a time, because parallel runs would disturb each other's
-            // measurements.
-            threads: Some(NonZero::<usize>::MIN),
-            with: Vec::new(),
-        };
-        let execute =
-            |spec: &RunSpec, seed: u64, wanted: &Wanted, _: &mut dyn FnMut(u64)| observe(spec, seed, wanted, cpus);
-        let here = plan.clone().with_policy(&kernel::scheduler(), "this machine");
-        let mut live = experiment.run_plan(&here, &options, &|_, _| {}, &execute)?;
-        let numbers: Vec<String> = cpus.iter().map(u32::to_string).collect();
-        live.notes = vec![format!(
-            "measured on this machine: kernel {}, scheduler {}, CPUs {}",
-            kernel::release(),
-            kernel::scheduler(),
-            numbers.join(",")
-        )];
-        if !self.simulate || live.interrupted() {
-            return Ok(vec![live]);
-        }
-        let policy = match kernel::ops() {
-            ops if ops.is_empty() => "eevdf".to_owned(),
-            ops => ops,
-        };
-        let machine = self.machine.clone().unwrap_or(format!("core:{} pu:1", cpus.len()));
-        let plan = plan.clone().with_policy(&policy, &machine);
-        let mut simulated = experiment
-            .run_plan(&plan, &options, &|_, _| {}, &simulate)?
-            .with_reference(&live, "live");
-        simulated.title += ", simulated";
-        simulated.notes = vec![format!("measured in the simulator: policy {policy}, machine {machine}")];
-        Ok(vec![live, simulated])
-    }
+    let policy = match kernel::ops() {
+        ops if ops.is_empty() => "eevdf".to_owned(),
+        ops => ops,
+    };
+    let machine = args.machine.clone().unwrap_or(format!("core:{} pu:1", cpus.len()));
+    let plan = plan.clone().with_policy(&policy, &machine);
+    let mut simulated = experiment
+        .run_plan(&plan, &options, &|_, _| {}, &simulate)?
+        .with_reference(&live, "live");
+    simulated.title += ", simulated";
+    simulated.notes = vec![format!("measured in the simulator: policy {policy}, machine {machine}")];
+    Ok(vec![live, simulated])
 }
 
 /// Executes one run on this machine.

@@ -21,6 +21,8 @@ mod _windtunnel {
     #[pymodule_export]
     use super::folder;
     #[pymodule_export]
+    use super::options;
+    #[pymodule_export]
     use super::run::run;
     #[pymodule_export]
     use super::sweep::sweep;
@@ -35,6 +37,17 @@ mod _windtunnel {
 #[pyfunction]
 fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| windtunnel::command::main(arguments).code())
+}
+
+/// Parses the arguments of the commands `tune` and `mcp`, of which the first is the name of the
+/// program. Returns the options as JSON, or the exit status if the arguments are wrong or ask for
+/// help.
+#[pyfunction]
+fn options(py: Python<'_>, arguments: Vec<OsString>) -> (Option<String>, u8) {
+    match py.detach(|| windtunnel::command::options(&arguments)) {
+        Ok(json) => (Some(json), 0),
+        Err(status) => (None, status.code()),
+    }
 }
 
 /// Returns the folder with the files that are embedded in the package: policies, machines,

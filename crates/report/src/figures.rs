@@ -82,6 +82,10 @@ figures! {
         /// Policy parameters that the user set, for example `slice_ns=2000000`.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub settings: Vec<String>,
+        /// The policy's profile (a file that replaces its user-space part): the argument of
+        /// `--profile` that selects it. Empty if the policy has none.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        pub profile: String,
         /// Linux release that the policy saw as its kernel. Empty for the default release.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub kernel: String,

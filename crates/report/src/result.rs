@@ -15,6 +15,8 @@ pub struct Run {
     pub workload: String,
     /// Policy parameters that the user set, for example `slice_ns=2000000`.
     pub settings: Vec<String>,
+    /// The policy's profile: the argument of `--profile` that selects it. Empty if it has none.
+    pub profile: String,
     /// Linux release that the policy saw as its kernel. Empty for the default release.
     pub kernel: String,
     pub seed: u64,
@@ -404,8 +406,8 @@ impl RunResult {
     /// # Errors
     /// Serialization fails only if a key is not text. All keys are text, so it does not fail.
     pub fn to_json(&self) -> Result<serde_json::Value, serde_json::Error> {
-        const KEPT: [&str; 9] = [
-            "policy", "machine", "cpus", "workload", "settings", "kernel", "seed", "status", "exit",
+        const KEPT: [&str; 10] = [
+            "policy", "machine", "cpus", "workload", "settings", "profile", "kernel", "seed", "status", "exit",
         ];
         let mut json = serde_json::to_value(self)?;
         if let Some(fields) = json.as_object_mut().filter(|_| self.status == Status::Refused) {

@@ -328,6 +328,7 @@ impl Summary {
             cpus: self.cpus.len() as u64,
             workload: run.workload,
             settings: run.settings,
+            profile: run.profile,
             kernel: run.kernel,
             seed: run.seed,
             simulated_ns: end,

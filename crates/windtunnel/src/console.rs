@@ -124,44 +124,56 @@ fn keep_error(write: impl FnOnce() -> io::Result<()>) {
 }
 
 /// Parses a command line, which begins with the name of the program. Prints error messages and
-/// requested help.
+/// requested help. `advise` may add advice to an error.
 ///
 /// # Errors
 /// If there is no command to run, the exit status of the process: 2 after wrong arguments, 0 after
 /// requested help.
-pub fn arguments<Command: clap::Parser>(args: &[OsString]) -> Result<Command, ExitStatus> {
-    Command::try_parse_from(args).map_err(|mut error| {
+pub fn arguments(
+    command: clap::Command,
+    args: &[OsString],
+    advise: impl Fn(&mut clap::Error, &clap::Command, &[String]),
+) -> Result<clap::ArgMatches, ExitStatus> {
+    command.clone().try_get_matches_from(args).map_err(|mut error| {
         let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-        correct_advice(&mut error, &args);
-        let colour = |terminal| has_colour(terminal, &variable);
-        let rendered = error.render();
-        let text = |colour| {
-            if colour {
-                rendered.ansi().to_string()
-            } else {
-                rendered.to_string()
-            }
-        };
-        if error.use_stderr() {
-            let _ = io::stderr()
-                .lock()
-                .write_all(text(colour(io::stderr().is_terminal())).as_bytes());
-        } else {
-            styled(&text(colour(io::stdout().is_terminal())));
+        if !correct_advice(&mut error, &args) {
+            advise(&mut error, &command, &args);
         }
-        ExitStatus::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        usage_error(&error)
     })
 }
 
+/// Prints an error of the command line, or the help that the user requested. Returns the exit status
+/// of the process.
+pub fn usage_error(error: &clap::Error) -> ExitStatus {
+    let colour = |terminal| has_colour(terminal, &variable);
+    let rendered = error.render();
+    let text = |colour| {
+        if colour {
+            rendered.ansi().to_string()
+        } else {
+            rendered.to_string()
+        }
+    };
+    if error.use_stderr() {
+        let _ = io::stderr()
+            .lock()
+            .write_all(text(colour(io::stderr().is_terminal())).as_bytes());
+    } else {
+        styled(&text(colour(io::stdout().is_terminal())));
+    }
+    ExitStatus::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
 /// Corrects clap's advice about negative numbers. For `--seed -1`, clap suggests `--seed -- -1`,
-/// which does not work either.
-fn correct_advice(error: &mut clap::Error, args: &[String]) {
+/// which does not work either. Returns whether the error is about such a number.
+fn correct_advice(error: &mut clap::Error, args: &[String]) -> bool {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
-        return;
+        return false;
     };
     let unknown = unknown.clone();
     if error.kind() != clap::error::ErrorKind::UnknownArgument {
-        return;
+        return false;
     }
     if let Some(ContextValue::StyledStrs(advice)) = error.get(ContextKind::Suggested) {
         let useful = advice
@@ -182,12 +194,13 @@ fn correct_advice(error: &mut clap::Error, args: &[String]) {
         .iter()
         .position(|arg| is_number(arg) && arg.starts_with(unknown.as_str()))
     else {
-        return;
+        return false;
     };
     if let Some(option) = args[..index].last().filter(|before| before.starts_with('-')) {
         let advice = format!("'{option}' does not accept the negative number '{}'", args[index]);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
     }
+    true
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -73,7 +73,24 @@ pub(crate) fn remove_temporaries() {
 
 /// Returns whether a path names standard output.
 pub fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
+    let names = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    names.iter().any(|name| path == Path::new(name))
+}
+
+/// Checks that at most one output goes to standard output. An output is the option that requests it,
+/// and its path.
+///
+/// # Errors
+/// Two outputs go to standard output, where they would be mixed.
+pub fn check_stdout<'a>(outputs: impl IntoIterator<Item = (&'a str, &'a Path)>) -> Result<(), Error> {
+    let mut on_stdout = outputs.into_iter().filter(|(_, path)| is_stdout(path));
+    match (on_stdout.next(), on_stdout.next()) {
+        (Some((first, _)), Some((second, _))) => Err(Error::new(format!(
+            "{first} and {second} both write to standard output"
+        ))
+        .hint(format!("write one of them to a file: {second} FILE"))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns whether a path names standard output, a device or a pipe. Several runs may write their
@@ -327,6 +344,20 @@ mod tests {
                 .count(),
             0
         );
+    }
+
+    #[test]
+    fn only_one_output_goes_to_standard_output() {
+        let [stdout, device, file] = ["-", "/dev/stdout", "out.json"].map(Path::new);
+        check_stdout([("--json", stdout), ("--html", file)]).expect("one output");
+        check_stdout([("--json", file), ("--html", file)]).expect("no output");
+        for pair in [[stdout, stdout], [stdout, device], [device, device]] {
+            let error = check_stdout([("--json", pair[0]), ("--trace", file), ("--details", pair[1])]);
+            assert_eq!(
+                error.expect_err("two outputs").to_string(),
+                "--json and --details both write to standard output\n  hint: write one of them to a file: --details FILE"
+            );
+        }
     }
 
     #[test]

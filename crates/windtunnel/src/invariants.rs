@@ -308,6 +308,7 @@ pub fn json(report: &Report, command: &dyn Fn(u64, u64) -> String) -> Value {
         "machine": report.result.machine,
         "workload": report.result.workload,
         "seed": report.result.seed,
+        "profile": Some(&report.result.profile).filter(|profile| !profile.is_empty()),
         "invariants": report.checked.iter().map(one).collect::<Vec<_>>(),
         "status": report.result.status,
         "exit": report.result.exit,

@@ -24,6 +24,7 @@ pub mod experiment;
 pub mod exports;
 pub mod interrupt;
 pub mod invariants;
+pub mod live;
 pub mod load;
 pub mod page;
 pub mod parallel;

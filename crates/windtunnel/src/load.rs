@@ -79,7 +79,7 @@ pub fn prepare(
     settings: &[(String, String)],
     facts: Properties,
 ) -> Result<(Object, Profile), Error> {
-    prepare_with_profile(profiles::find(name)?, name, path, settings, facts)
+    prepare_with_profile(profiles::find(name, path)?, name, path, settings, facts)
 }
 
 /// Opens an object and applies a profile and the `--set` settings.
@@ -158,6 +158,25 @@ pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
     Ok(read(path)?.variables().iter().any(|known| known.name == variable))
 }
 
+/// Returns the parameters of a policy, with the meanings that the policy declares.
+///
+/// # Errors
+/// The object cannot be read.
+pub fn parameter_names(policy: &Policy) -> Result<Vec<(String, String)>, Error> {
+    let Policy::Object { path, .. } = policy else {
+        return Ok(Vec::new());
+    };
+    let object = read(path)?;
+    let name = |variable: &Variable| {
+        let declared = variable.tags.iter().find_map(|tag| Parameter::parse(tag));
+        (
+            variable.name.clone(),
+            declared.map(|declared| declared.meaning).unwrap_or_default(),
+        )
+    };
+    Ok(settable_globals(&object).map(name).collect())
+}
+
 /// Returns the parameters of a policy as JSON: for each its name, type, value in the object, value
 /// in the profile, whether it can change while the policy runs, and the unit, range and meaning
 /// that the policy declares.
@@ -169,7 +188,7 @@ pub fn parameters(policy: &Policy) -> Result<serde_json::Value, Error> {
         return Ok(serde_json::json!([]));
     };
     let object = read(path)?;
-    let profile = profiles::find(name)?;
+    let profile = profiles::find(name, path)?;
     let parameters = settable_globals(&object).map(|variable| {
         let declared = variable.tags.iter().find_map(|tag| Parameter::parse(tag));
         let range = declared.as_ref().and_then(|declared| declared.range);
@@ -211,7 +230,7 @@ pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
     };
     let machine = Machine::new(spec, workload::Workload::default(), options).map_err(Error::new)?;
     let mut object = read(path)?;
-    let profile = profiles::find(name)?;
+    let profile = profiles::find(name, path)?;
     profile
         .apply(&mut object, Properties::new(&machine.spec, &release))
         .map_err(|message| Error::new(format!("profile of {name}: {message}")))?;
@@ -228,7 +247,7 @@ pub fn show(policy: &Policy) -> Result<String, Error> {
         return Ok("eevdf: built in, the kernel's fair class. It has no parameters.\n".into());
     };
     let object = read(path)?;
-    let profile = profiles::find(name)?;
+    let profile = profiles::find(name, path)?;
     let mut text = policy::header(name).map_or_else(|| format!("{name}: {}\n", path.display()), |header| header + "\n");
     let parameters = |live: bool| settable_globals(&object).filter(move |variable| variable.live == live);
     for (live, title) in [

@@ -37,6 +37,8 @@ pub struct Running<'a> {
     /// The kernel's reason for refusing the policy, or `None` if the policy was not refused.
     refused: Option<Box<Exit>>,
     warnings: Vec<String>,
+    /// The argument of `--profile` that selects the policy's profile. Empty if it has none.
+    profile: String,
     sinks: Sinks,
     started: Instant,
     /// Simulated time up to which the run has been executed, in ns.
@@ -105,6 +107,7 @@ impl Scenario {
         let limit = self.for_ns.or(self.workload.duration_ns);
         Ok(Running {
             scenario: self,
+            profile: self.profile_word()?.unwrap_or_default(),
             warnings: image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default(),
             sinks,
             machine,
@@ -121,10 +124,8 @@ impl Scenario {
 
     /// Opens the policy's object and applies the profile and the settings.
     fn open_object(&self, name: &str, path: &Path) -> Result<(Object, Profile), Error> {
-        let profile = match &self.profile {
-            Some(file) => profiles::read(file)?,
-            None => profiles::find(name)?,
-        };
+        let located = profiles::locate(self.profile.as_deref(), name, path)?;
+        let profile = located.map_or_else(|| Ok(Profile::default()), |located| located.read())?;
         load::prepare_with_profile(
             profile,
             name,
@@ -300,6 +301,7 @@ impl Running<'_> {
     /// # Errors
     /// The trace file cannot be written.
     pub fn outcome(mut self) -> Result<Outcome, Error> {
+        let profile = std::mem::take(&mut self.profile);
         let (machine, scenario) = (&self.machine, self.scenario);
         let completed = self.ended == Some(Ended::AllExited);
         let run = Run {
@@ -311,6 +313,7 @@ impl Running<'_> {
                 .iter()
                 .map(|(name, value)| format!("{name}={value}"))
                 .collect(),
+            profile,
             kernel: match scenario.kernel == Release::default() {
                 true => String::new(),
                 false => scenario.kernel.to_string(),

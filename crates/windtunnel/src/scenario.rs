@@ -6,6 +6,7 @@ use crate::destination::Destination;
 use crate::error::Error;
 use crate::interrupt;
 use crate::policy::Policy;
+use crate::profiles;
 use crate::traced;
 use bpf::link::Image;
 use clap::ValueEnum;
@@ -15,6 +16,7 @@ use kernel::release::Release;
 use kernel::rng::Rng;
 use machine::MachineSpec;
 use report::{Run, RunResult, Summary};
+use serde::Serialize;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -35,7 +37,8 @@ const MAX_START_DELAY_NS: u64 = 100_000;
 /// Whether the seed also determines what no real run controls: the times of the ticks and of the
 /// tasks' starts. If these times are the same for all seeds, tasks that start together stay exactly
 /// in step, and the results of a workload without random numbers do not differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// The run starts at a tick, and tasks start at the times that the workload defines
     #[default]
@@ -66,8 +69,8 @@ impl FromStr for Phase {
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub policy: Policy,
-    /// The policy's profile, a file that replaces its user-space part. `None` means
-    /// profiles/NAME.toml, where NAME is the name of the policy.
+    /// The argument of `--profile`. `None` means the profile that [`profiles::locate`] finds by the
+    /// name of the policy.
     pub profile: Option<PathBuf>,
     /// Names and values of the `--set` options, in their order.
     pub settings: Vec<(String, String)>,
@@ -239,6 +242,19 @@ impl Scenario {
             }
         }
         (workload, first_tick_ns)
+    }
+
+    /// Returns the argument of `--profile` that selects the profile of this run. Returns `None` if
+    /// the policy has no profile.
+    ///
+    /// # Errors
+    /// The profile that `--profile` names does not exist.
+    pub fn profile_word(&self) -> Result<Option<String>, Error> {
+        let Policy::Object { name, path } = &self.policy else {
+            return Ok(None);
+        };
+        let located = profiles::locate(self.profile.as_deref(), name, path)?;
+        Ok(located.map(|located| located.word))
     }
 
     /// Returns the header of this run's trace.

@@ -114,7 +114,7 @@ fn record_run(
     seed: u64,
     notes: &mut Vec<String>,
 ) -> Result<(RunResult, RecordedRun), Error> {
-    let mut recorder = Recorder::start(4 * record::BUFFER_KIB)?;
+    let mut recorder = Recorder::start(4 * windtunnel::live::BUFFER_KIB)?;
     let mut drained = Ok(());
     let files = recorder.files();
     let work = &mut || {

@@ -16,9 +16,9 @@ use report::why::{Scan, Why};
 use std::path::{Path, PathBuf};
 use windtunnel::console;
 use windtunnel::destination;
-use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::exit::ExitStatus;
+use windtunnel::live::Compare as Args;
 use windtunnel::policy::Policy;
 use windtunnel::scenario::{Observer, Scenario};
 use windtunnel::search;
@@ -28,139 +28,94 @@ use workload::Workload;
 /// Time limit for a workload that defines no length of its own, on both sides.
 const DEFAULT_NS: u64 = 5_000_000_000;
 
-#[derive(clap::Args)]
-pub struct Args {
-    /// A sched_ext object, the name of a built policy, or `eevdf` for the kernel's default
-    /// scheduler
-    policy: String,
-    /// An rt-app JSON file or a generator (`windtunnel workload list`)
-    workload: String,
-    /// Run time of each side [default: the workload's own, else until its tasks have exited, 5 s at
-    /// most]
-    #[arg(long = "for", value_parser = duration::parse_some)]
-    for_ns: Option<u64>,
-    /// Machine to simulate, as for `windtunnel run`; a file from `machine calibrate` has this
-    /// machine's costs
-    #[arg(long, short, default_value = "host")]
-    machine: String,
-    /// Seed of the random generator
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Set a policy's parameter (`windtunnel policy show` lists them)
-    #[arg(long, value_name = "NAME=VALUE")]
-    set: Vec<String>,
-    /// Print Markdown table rows: policy, workload, figure, simulated, live, error
-    #[arg(long)]
-    markdown: bool,
-    /// Do not record the live side with tracefs; counts then come from /proc, and latencies are
-    /// missing
-    #[arg(long)]
-    unrecorded: bool,
-    /// Explain the difference: who was woken where, why tasks stopped, and how long they ran, on
-    /// both sides
-    #[arg(long, conflicts_with = "unrecorded")]
-    why: bool,
-    /// Write the explanation as JSON to FILE (- for standard output)
-    #[arg(long, value_name = "FILE", requires = "why")]
-    json: Option<PathBuf>,
-    /// Only execute, and write the live side into a directory for --saved
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["why", "saved", "markdown"])]
-    save: Option<PathBuf>,
-    /// Do not execute; compare with a live side that --save has written, perhaps on another machine
-    #[arg(long, value_name = "DIR")]
-    saved: Option<PathBuf>,
+pub fn run(args: &Args) -> Result<ExitStatus, Error> {
+    let policy = Policy::find(&args.policy)?;
+    let folders = |name| search::folders(name);
+    let mut machine = machine::load(&args.machine, &paths(&folders("machines")))?;
+    // The live side has the times of the kernel's tracepoints.
+    machine.kernel.trace_before_switch = true;
+    let workload = workload::load(&args.workload, &paths(&folders("workloads")))?;
+    let settings: Vec<(String, String)> = args.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
+    let limit = args.for_ns.or(workload.duration_ns).unwrap_or(DEFAULT_NS);
+    let live = match &args.saved {
+        Some(folder) => {
+            let live = saved::read(folder, args.why)?;
+            saved::check(folder, &live, policy.name(), &workload.name)?;
+            live
+        }
+        None => match execute(args, &policy, &workload, &settings, limit)? {
+            Ok(live) => live,
+            Err(code) => return Ok(code),
+        },
+    };
+    if let Some(folder) = &args.save {
+        saved::write(folder, &live)?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    let scenario = Scenario {
+        settings,
+        seed: args.seed,
+        for_ns: Some(limit),
+        ..Scenario::new(policy, machine, workload)
+    };
+    for note in &live.notes {
+        errln!("windtunnel live: {note}");
+    }
+    let mut scan = Scan::new(scenario.header(), None);
+    let mut observer = Observer {
+        sink: &mut scan,
+        reads: Vec::new(),
+        details: false,
+    };
+    let simulated = scenario.run_observed(&mut observer, &mut |_| {})?.result;
+    let side = scan.finish();
+    let recorded = live.recorded.as_ref().map(|run| run.scan(side.names()));
+    let rows = table::rows(&simulated, &live.result);
+    let to_stdout = args.json.as_deref().is_some_and(destination::is_stdout);
+    match args.markdown {
+        true => out!("{}", table::markdown(&simulated, &live.result, &rows)),
+        false if to_stdout => {}
+        false => console::styled(&table::text(&simulated, &live.result, &rows, console::surface())),
+    }
+    if args.why {
+        let recorded = recorded
+            .ok_or_else(|| Error::new("the live side was not recorded, so the difference cannot be explained"))?;
+        why::print(&Why::new(&side, &recorded), args.json.as_deref())?;
+    }
+    Ok(ExitStatus::SUCCESS)
 }
 
-impl Args {
-    pub fn run(self) -> Result<ExitStatus, Error> {
-        let policy = Policy::find(&self.policy)?;
-        let folders = |name| search::folders(name);
-        let mut machine = search::machine(&self.machine)?;
-        // The live side has the times of the kernel's tracepoints.
-        machine.kernel.trace_before_switch = true;
-        let workload = workload::load(&self.workload, &paths(&folders("workloads")))?;
-        let settings: Vec<(String, String)> = self.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
-        let limit = self.for_ns.or(workload.duration_ns).unwrap_or(DEFAULT_NS);
-        let live = match &self.saved {
-            Some(folder) => {
-                let live = saved::read(folder, self.why)?;
-                saved::check(folder, &live, policy.name(), &workload.name)?;
-                live
-            }
-            None => match self.execute(&policy, &workload, &settings, limit)? {
-                Ok(live) => live,
-                Err(code) => return Ok(code),
-            },
-        };
-        if let Some(folder) = &self.save {
-            saved::write(folder, &live)?;
-            return Ok(ExitStatus::SUCCESS);
-        }
-        let scenario = Scenario {
-            settings,
-            seed: self.seed,
-            for_ns: Some(limit),
-            ..Scenario::new(policy, machine, workload)
-        };
-        for note in &live.notes {
-            errln!("windtunnel live: {note}");
-        }
-        let mut scan = Scan::new(scenario.header(), None);
-        let mut observer = Observer {
-            sink: &mut scan,
-            reads: Vec::new(),
-            details: false,
-        };
-        let simulated = scenario.run_observed(&mut observer, &mut |_| {})?.result;
-        let side = scan.finish();
-        let recorded = live.recorded.as_ref().map(|run| run.scan(side.names()));
-        let rows = table::rows(&simulated, &live.result);
-        let to_stdout = self.json.as_deref().is_some_and(destination::is_stdout);
-        match self.markdown {
-            true => out!("{}", table::markdown(&simulated, &live.result, &rows)),
-            false if to_stdout => {}
-            false => console::styled(&table::text(&simulated, &live.result, &rows, console::surface())),
-        }
-        if self.why {
-            let recorded = recorded
-                .ok_or_else(|| Error::new("the live side was not recorded, so the difference cannot be explained"))?;
-            why::print(&Why::new(&side, &recorded), self.json.as_deref())?;
-        }
-        Ok(ExitStatus::SUCCESS)
-    }
-
-    /// Executes the workload under the policy. If the policy failed, prints the reason and returns
-    /// the exit status.
-    fn execute(
-        &self,
-        policy: &Policy,
-        workload: &Workload,
-        settings: &[(String, String)],
-        limit: u64,
-    ) -> Result<Result<Live, ExitStatus>, Error> {
-        let measure_events = self.why || self.save.is_some();
-        let execute = || live::run(workload, limit, self.seed, !self.unrecorded, measure_events);
-        match policy {
-            Policy::Eevdf if !kernel::ops().is_empty() => Err(Error::new(format!(
-                "'{}' is loaded, not the default scheduler",
-                kernel::ops()
-            ))
-            .hint("unload it: `windtunnel live unload`")),
-            Policy::Eevdf => execute().map(Ok),
-            Policy::Object { name, path } => {
-                kernel::can_load()?;
-                let source = Source::new(name.clone(), path.clone(), settings)?;
-                match source.load(&mut Journal::from_now()) {
-                    Ok(_loaded) => execute().map(Ok),
-                    Err(Failure::Policy(words)) => {
-                        errln!("{words}");
-                        Ok(Err(ExitStatus::from(1)))
-                    }
-                    Err(Failure::Restart) => Err(Error::new(
-                        "CPUs went online or offline while the policy was enabled: run it again",
-                    )),
-                    Err(Failure::Refused(error)) => Err(error),
+/// Executes the workload under the policy. If the policy failed, prints the reason and returns
+/// the exit status.
+fn execute(
+    args: &Args,
+    policy: &Policy,
+    workload: &Workload,
+    settings: &[(String, String)],
+    limit: u64,
+) -> Result<Result<Live, ExitStatus>, Error> {
+    let measure_events = args.why || args.save.is_some();
+    let execute = || live::run(workload, limit, args.seed, !args.unrecorded, measure_events);
+    match policy {
+        Policy::Eevdf if !kernel::ops().is_empty() => Err(Error::new(format!(
+            "'{}' is loaded, not the default scheduler",
+            kernel::ops()
+        ))
+        .hint("unload it: `windtunnel live unload`")),
+        Policy::Eevdf => execute().map(Ok),
+        Policy::Object { name, path } => {
+            kernel::can_load()?;
+            let source = Source::new(name.clone(), path.clone(), settings)?;
+            match source.load(&mut Journal::from_now()) {
+                Ok(_loaded) => execute().map(Ok),
+                Err(Failure::Policy(words)) => {
+                    errln!("{words}");
+                    Ok(Err(ExitStatus::from(1)))
                 }
+                Err(Failure::Restart) => Err(Error::new(
+                    "CPUs went online or offline while the policy was enabled: run it again",
+                )),
+                Err(Failure::Refused(error)) => Err(error),
             }
         }
     }

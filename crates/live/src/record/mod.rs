@@ -19,37 +19,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 use trace::{CpuPosition, Event, Header, Record, Sink, Writer};
 use windtunnel::destination::{self, Destination};
-use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::exit::ExitStatus;
+use windtunnel::live::Record as Args;
 use windtunnel::search;
 use windtunnel::{errln, outln};
 
 /// Interval between two readings of the kernel's buffers.
 const POLL: Duration = Duration::from_millis(20);
-
-#[derive(clap::Args)]
-pub struct Args {
-    /// File for the trace
-    #[arg(long, short, value_name = "FILE", default_value = "recording.trace")]
-    output: PathBuf,
-    /// Record for this time [default: until the workload or command ends, or Ctrl-C]
-    #[arg(long = "for", value_parser = duration::parse_some)]
-    for_ns: Option<u64>,
-    /// Buffer of each CPU, KiB
-    #[arg(long, value_name = "KIB", default_value_t = BUFFER_KIB, value_parser = clap::value_parser!(u64).range(64..=1 << 20))]
-    buffer: u64,
-    /// Seed of the random generator, for a workload
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Record while this runs: a workload, as for `live run`, or a command with its arguments
-    #[arg(last = true, value_name = "WORKLOAD|COMMAND")]
-    program: Vec<String>,
-}
-
-/// Default size of each CPU's buffer in KiB. A buffer of this size holds tens of thousands of
-/// events.
-pub const BUFFER_KIB: u64 = 4096;
 
 /// The program that is executed during the recording.
 enum Program {
@@ -58,116 +35,114 @@ enum Program {
     Command(Vec<String>),
 }
 
-impl Args {
-    pub fn run(self) -> Result<ExitStatus, Error> {
-        let program = parse_program(&self.program)?;
-        // Everything that can be refused is checked before the recording starts.
-        destination::check([self.output.as_path()])?;
-        let (places, hz) = places()?;
-        let policy = kernel::scheduler();
-        stop::install_handlers();
-        let mut recorder = Recorder::start(self.buffer)?;
-        let mut own = Vec::new();
-        let mut code = ExitStatus::SUCCESS;
-        let mut name = "recorded".to_owned();
-        match program {
-            Program::Nothing => self.wait(&mut recorder, None)?,
-            Program::Command(words) => {
-                name = words.join(" ");
-                let mut child = Command::new(&words[0]).args(&words[1..]).spawn().map_err(|error| {
-                    Error::new(format!("{}: {error}", words[0])).hint("give a workload or a command after --")
-                })?;
-                self.wait(&mut recorder, Some(&mut child))?;
-                if let Ok(Some(status)) = child.try_wait()
-                    && !status.success()
-                {
-                    errln!("windtunnel live: {name}: {status}");
-                    code = ExitStatus::from(1);
-                }
-            }
-            Program::Workload(workload) => {
-                name.clone_from(&workload.name);
-                let mut failed = Ok(());
-                let files = recorder.files();
-                let work = &mut || {
-                    if failed.is_ok() {
-                        failed = recorder.drain();
-                    }
-                };
-                let executed = run::execute_while(*workload, self.for_ns, self.seed, Meanwhile { files, work })?;
-                failed?;
-                for note in &executed.notes {
-                    errln!("windtunnel live: {note}");
-                }
-                own = executed.log;
-                own.iter_mut().for_each(|record| record.time += executed.begun);
+pub fn run(args: &Args) -> Result<ExitStatus, Error> {
+    let program = parse_program(&args.program)?;
+    // Everything that can be refused is checked before the recording starts.
+    destination::check([args.output.as_path()])?;
+    let (places, hz) = places()?;
+    let policy = kernel::scheduler();
+    stop::install_handlers();
+    let mut recorder = Recorder::start(args.buffer)?;
+    let mut own = Vec::new();
+    let mut code = ExitStatus::SUCCESS;
+    let mut name = "recorded".to_owned();
+    match program {
+        Program::Nothing => wait(args, &mut recorder, None)?,
+        Program::Command(words) => {
+            name = words.join(" ");
+            let mut child = Command::new(&words[0]).args(&words[1..]).spawn().map_err(|error| {
+                Error::new(format!("{}: {error}", words[0])).hint("give a workload or a command after --")
+            })?;
+            wait(args, &mut recorder, Some(&mut child))?;
+            if let Ok(Some(status)) = child.try_wait()
+                && !status.success()
+            {
+                errln!("windtunnel live: {name}: {status}");
+                code = ExitStatus::from(1);
             }
         }
-        let Recorded { recording, lost } = recorder.stop()?;
-        let header = Header {
-            machine: format!("live, kernel {}", kernel::release()),
-            cpus: places,
-            workload: name,
-            policy,
-            hz,
-            ..Header::default()
-        };
-        let tasks = recording
-            .records
-            .iter()
-            .filter(|record| matches!(record.event, Event::TaskNew { .. }));
-        let tasks = tasks.count();
-        let records = merged(recording.records, recording.start, own);
-        let seconds = records.last().map_or(0.0, |record| record.time as f64 / 1e9);
-        let file = BufWriter::new(Destination::open(&self.output)?);
-        let mut writer = Writer::new(file, &header);
-        writer.take(&records);
-        let written = writer.finish_into().and_then(|(_, file)| Ok(file.into_inner()?));
-        written.map_err(|error| Error::io(&self.output, &error))?.commit()?;
-        let output = self.output.display();
-        outln!(
-            "{output}: {} records, {} switches of {tasks} tasks on {} CPUs in {seconds:.3} s under {}",
-            records.len(),
-            recording.switches,
-            header.cpus.len(),
-            header.policy
-        );
-        if lost > 0 || recording.missing > 0 {
-            outln!(
-                "  {lost} events were lost, {} switches are missing: enlarge the buffers with --buffer {}",
-                recording.missing,
-                self.buffer * 4
-            );
-        }
-        outln!("  to see it: windtunnel report {output}; to replay it: windtunnel run eevdf --workload {output}");
-        Ok(code)
-    }
-
-    /// Records until Ctrl-C, until the time of `--for` has passed, or until the child has ended.
-    fn wait(&self, recorder: &mut Recorder, mut child: Option<&mut Child>) -> Result<(), Error> {
-        let begun = Instant::now();
-        loop {
-            let over = self
-                .for_ns
-                .is_some_and(|ns| begun.elapsed() >= Duration::from_nanos(ns));
-            let ended = match &mut child {
-                Some(child) => child.try_wait().is_ok_and(|status| status.is_some()),
-                None => false,
+        Program::Workload(workload) => {
+            name.clone_from(&workload.name);
+            let mut failed = Ok(());
+            let files = recorder.files();
+            let work = &mut || {
+                if failed.is_ok() {
+                    failed = recorder.drain();
+                }
             };
-            if ended {
-                return Ok(());
+            let executed = run::execute_while(*workload, args.for_ns, args.seed, Meanwhile { files, work })?;
+            failed?;
+            for note in &executed.notes {
+                errln!("windtunnel live: {note}");
             }
-            if over || stop::requested() {
-                if let Some(child) = &mut child {
-                    // SAFETY: the signal is sent to a child that has not been waited for.
-                    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-                    let _ = child.wait();
-                }
-                return Ok(());
-            }
-            recorder.drain()?;
-            thread::sleep(POLL);
+            own = executed.log;
+            own.iter_mut().for_each(|record| record.time += executed.begun);
         }
+    }
+    let Recorded { recording, lost } = recorder.stop()?;
+    let header = Header {
+        machine: format!("live, kernel {}", kernel::release()),
+        cpus: places,
+        workload: name,
+        policy,
+        hz,
+        ..Header::default()
+    };
+    let tasks = recording
+        .records
+        .iter()
+        .filter(|record| matches!(record.event, Event::TaskNew { .. }));
+    let tasks = tasks.count();
+    let records = merged(recording.records, recording.start, own);
+    let seconds = records.last().map_or(0.0, |record| record.time as f64 / 1e9);
+    let file = BufWriter::new(Destination::open(&args.output)?);
+    let mut writer = Writer::new(file, &header);
+    writer.take(&records);
+    let written = writer.finish_into().and_then(|(_, file)| Ok(file.into_inner()?));
+    written.map_err(|error| Error::io(&args.output, &error))?.commit()?;
+    let output = args.output.display();
+    outln!(
+        "{output}: {} records, {} switches of {tasks} tasks on {} CPUs in {seconds:.3} s under {}",
+        records.len(),
+        recording.switches,
+        header.cpus.len(),
+        header.policy
+    );
+    if lost > 0 || recording.missing > 0 {
+        outln!(
+            "  {lost} events were lost, {} switches are missing: enlarge the buffers with --buffer {}",
+            recording.missing,
+            args.buffer * 4
+        );
+    }
+    outln!("  to see it: windtunnel report {output}; to replay it: windtunnel run eevdf --workload {output}");
+    Ok(code)
+}
+
+/// Records until Ctrl-C, until the time of `--for` has passed, or until the child has ended.
+fn wait(args: &Args, recorder: &mut Recorder, mut child: Option<&mut Child>) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        let over = args
+            .for_ns
+            .is_some_and(|ns| begun.elapsed() >= Duration::from_nanos(ns));
+        let ended = match &mut child {
+            Some(child) => child.try_wait().is_ok_and(|status| status.is_some()),
+            None => false,
+        };
+        if ended {
+            return Ok(());
+        }
+        if over || stop::requested() {
+            if let Some(child) = &mut child {
+                // SAFETY: the signal is sent to a child that has not been waited for.
+                unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+                let _ = child.wait();
+            }
+            return Ok(());
+        }
+        recorder.drain()?;
+        thread::sleep(POLL);
     }
 }
 

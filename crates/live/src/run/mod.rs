@@ -21,69 +21,33 @@ pub use attributes::affinity;
 pub use conduct::{Executed, Meanwhile, Options, conduct};
 pub use watch::LoadSample;
 
-use input::cpu_list;
 use report::{FIELDS, Known, Percentiles, RunResult};
 use std::path::{Path, PathBuf};
 use windtunnel::console;
 use windtunnel::destination;
-use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::exit::ExitStatus;
+use windtunnel::live::Run as Args;
 use windtunnel::search;
 use windtunnel::{errln, outln};
 
-#[derive(clap::Args)]
-pub struct Args {
-    /// An rt-app JSON file or a generator (`windtunnel workload list`), for example
-    /// hackbench:groups=2
-    workload: String,
-    /// Run time [default: the workload's own, else until its tasks have exited, 10 s at most]
-    #[arg(long = "for", value_parser = duration::parse_some)]
-    for_ns: Option<u64>,
-    /// Seed of the random generator
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// CPUs of this machine that serve as the workload's CPUs 0, 1, ...: 0,2 or 4-7 [default: all]
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
-    cpus: Option<CpuList>,
-    /// Write the result as JSON to FILE (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-/// The CPUs that `--cpus` names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CpuList(pub Vec<u32>);
-
-/// Parses a list of CPUs such as 0,2 or 4-7.
-///
-/// # Errors
-/// The text is not a list of CPUs.
-pub fn cpu_list(text: &str) -> Result<CpuList, String> {
-    let list = cpu_list::parse(text, libc::CPU_SETSIZE as u32);
-    list.map(CpuList)
-        .map_err(|message| format!("{message}: expected a list like 0,2 or 4-7"))
-}
-
-impl Args {
-    pub fn run(self) -> Result<ExitStatus, Error> {
-        let folders = search::folders("workloads");
-        let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
-        let workload = workload::load(&self.workload, &folders)?;
-        let options = Options {
-            for_ns: self.for_ns,
-            seed: self.seed,
-            cpus: self.cpus.map(|list| list.0).unwrap_or_default(),
-            watch: false,
-        };
-        destination::check(self.json.as_deref())?;
-        let Executed { result, notes, .. } = conduct(workload, &options, None)?;
-        for note in notes {
-            errln!("windtunnel live: {note}");
-        }
-        write_json(self.json.as_deref(), &[measured(&result)?], || print(&result))?;
-        Ok(ExitStatus::SUCCESS)
+pub fn run(args: &Args) -> Result<ExitStatus, Error> {
+    let folders = search::folders("workloads");
+    let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+    let workload = workload::load(&args.workload, &folders)?;
+    let options = Options {
+        for_ns: args.for_ns,
+        seed: args.seed,
+        cpus: args.cpus.as_ref().map(|list| list.0.clone()).unwrap_or_default(),
+        watch: false,
+    };
+    destination::check(args.json.as_deref())?;
+    let Executed { result, notes, .. } = conduct(workload, &options, None)?;
+    for note in notes {
+        errln!("windtunnel live: {note}");
     }
+    write_json(args.json.as_deref(), &[measured(&result)?], || print(&result))?;
+    Ok(ExitStatus::SUCCESS)
 }
 
 /// Writes JSON to `path` and calls `print`, which prints the result as text. If `path` is standard
@@ -229,18 +193,5 @@ mod tests {
             serde_json::from_value::<RunResult>(json).expect("the JSON contains a result"),
             result
         );
-    }
-
-    #[test]
-    fn cpu_lists_are_parsed() {
-        assert_eq!(cpu_list("0,2"), Ok(CpuList(vec![0, 2])));
-        assert_eq!(cpu_list("4-6,1"), Ok(CpuList(vec![4, 5, 6, 1])));
-        assert!(cpu_list("1,1").is_err_and(|message| message.contains("twice")));
-        for text in ["", "x", "3-", "5-4"] {
-            assert!(
-                cpu_list(text).is_err_and(|message| message.contains("0,2 or 4-7")),
-                "{text}"
-            );
-        }
     }
 }

@@ -161,6 +161,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
         machine: "smp4".into(),
         workload: "closed:tasks=40".into(),
         settings: vec![],
+        profile: String::new(),
         kernel: String::new(),
         seed: 1,
         simulated_ns: 30_000_000,

@@ -2,6 +2,7 @@
 //! `windtunnel check` links and compiles objects. For each object, it lists the fields and
 //! functions that the object uses but the simulator does not model.
 
+use super::complete;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::load;
@@ -13,10 +14,10 @@ use kernel::release::Release;
 #[derive(ClapArgs)]
 pub struct Args {
     /// Object files or names of built policies (`policy list`)
-    #[arg(required = true)]
+    #[arg(required = true, add = complete::policies())]
     objects: Vec<String>,
     /// Linux release to load the objects for, 6.12 to 7.2
-    #[arg(long, value_name = "RELEASE", default_value_t)]
+    #[arg(long, value_name = "RELEASE", default_value_t, add = complete::releases())]
     kernel: Release,
     /// List every field and function that is not modelled
     #[arg(long, short)]

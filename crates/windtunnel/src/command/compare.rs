@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel compare` runs two policies under many seeds and prints a verdict on the difference.
 
-use super::inputs::{Inputs, SIDES, find};
+use super::complete;
+use super::inputs::{Inputs, SIDES, find, profile_notes, profiles_json};
 use super::progress::bar;
 use crate::compare::{self, Comparison, Condition, Judgement, Plan, metric};
 use crate::console;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::interrupt;
-use crate::scenario::Phase;
+use crate::scenario::{Phase, Scenario};
 use crate::{out, outln};
 use clap::Args as ClapArgs;
 use report::Surface;
@@ -30,16 +31,13 @@ fn after_help() -> String {
 A condition of --fail-if is METRIC OPERATOR AMOUNT. It describes a change from A to B:
   operators   > >= < <=, or worse: 'score worse 3%' holds if the score gets worse by more than 3 %
   amounts     +5% or -5% (of A), 1.5x (times A), or a difference: +20us for times, +1pp (percentage
-              point) for busy and overhead, +1000 for counts and scores
+              point) for busy and overhead, +1000 (with its sign) for counts and scores
   metrics     {metrics}
 A condition holds if the whole 95 % confidence interval of the change is beyond the amount. It is
 undecided if the interval contains the amount. More runs make the interval narrower.
 
 Exit status: 0 if no condition holds, 1 if a condition holds or cannot be evaluated or a policy
-failed, 2 if the usage or an input is wrong.
-
-  windtunnel compare old/fifo.bpf.o new/fifo.bpf.o -w hackbench --fail-if 'p99_wakeup > +5%'
-  windtunnel compare pmqs pmqs --set A:poolsize=4 --set B:poolsize=8 -w mkbench"
+failed, 2 if the usage or an input is wrong."
     )
 }
 
@@ -47,8 +45,10 @@ failed, 2 if the usage or an input is wrong.
 #[command(after_help = after_help())]
 pub struct Args {
     /// Baseline: an object file, the name of a built policy (`policy list`), or `eevdf`
+    #[arg(add = complete::policies())]
     a: String,
     /// Policy to compare with the baseline
+    #[arg(add = complete::policies())]
     b: String,
     #[command(flatten)]
     inputs: Inputs,
@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
     /// Exit with status 1 if this condition holds, for example 'score worse 3%'; can be repeated
-    #[arg(long, value_name = "CONDITION")]
+    #[arg(long, value_name = "CONDITION", add = complete::metrics())]
     fail_if: Vec<String>,
     /// Print the comparison as JSON
     #[arg(long)]
@@ -111,16 +111,22 @@ impl Args {
                 (condition, judgement)
             })
             .collect();
-        self.print(&comparison, &judged)?;
+        self.print(&sides, &comparison, &judged)?;
         let holds = judged
             .iter()
             .any(|(_, judgement)| matches!(judgement, None | Some(Judgement::Holds)));
         Ok(ExitStatus::from(u8::from(holds || comparison.failed())))
     }
 
-    fn print(&self, comparison: &Comparison, judged: &[(Condition, Option<Judgement>)]) -> Result<(), Error> {
+    fn print(
+        &self,
+        sides: &[Scenario; 2],
+        comparison: &Comparison,
+        judged: &[(Condition, Option<Judgement>)],
+    ) -> Result<(), Error> {
         if self.json {
-            let json = compare::json(comparison, judged);
+            let mut json = compare::json(comparison, judged);
+            json["profiles"] = profiles_json(sides)?;
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
             return Ok(());
@@ -149,11 +155,14 @@ impl Args {
             let (pairs, looks) = (comparison.seeds.len(), comparison.looks);
             outln!("{pairs} pairs of runs; the confidence intervals are corrected for up to {looks} evaluations");
         }
+        for note in profile_notes(sides, &SIDES) {
+            outln!("{note}");
+        }
         let specs = [self.a.clone(), self.b.clone()];
         let max_runs = self.max_runs.map(|max_runs| format!(" --max-runs {max_runs}"));
         outln!(
             "repeat: {} --runs {}{}",
-            self.inputs.command("compare", &specs),
+            self.inputs.command("compare", &specs, &SIDES, sides),
             self.runs,
             max_runs.unwrap_or_default()
         );

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel diff` finds the first scheduling decision at which two runs differ.
 
-use super::inputs::{Inputs, SIDES, find};
+use super::complete;
+use super::inputs::{Inputs, SIDES, find, profile_notes, profiles_json};
 use super::progress::with_progress;
 use crate::console;
 use crate::diff::streams::Kind;
@@ -10,7 +11,7 @@ use crate::duration;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::interrupt;
-use crate::out;
+use crate::{out, outln};
 use clap::{Args as ClapArgs, ValueEnum};
 
 const AFTER: &str = "\
@@ -23,18 +24,16 @@ events determines a workload's random numbers, and costs of the kernel and the p
 this order. --no-costs prevents that.
 
 Exit status: 0 if the decisions are the same, 1 if they differ or a policy failed, 2 if the usage
-or an input is wrong.
-
-  windtunnel diff fifo vtime -w closed:n=9,compute=3ms,think=2ms -m smp4
-  windtunnel diff fifo fifo --set B:slice_ns=5000000 --only run
-  windtunnel diff old/fifo.bpf.o new/fifo.bpf.o -w hackbench --json";
+or an input is wrong.";
 
 #[derive(ClapArgs)]
 #[command(after_help = AFTER)]
 pub struct Args {
     /// Object file, name of a built policy (`policy list`), or `eevdf`
+    #[arg(add = complete::policies())]
     a: String,
     /// Object, policy or `eevdf` to compare with A
+    #[arg(add = complete::policies())]
     b: String,
     #[command(flatten)]
     inputs: Inputs,
@@ -101,8 +100,9 @@ impl Args {
         interrupt::listen();
         let found = with_progress("diff", |progress| diff::run(&sides, &options, progress))?;
         if self.json {
-            let text =
-                serde_json::to_string_pretty(&diff::json(&found)).map_err(|error| Error::new(error.to_string()))?;
+            let mut json = diff::json(&found);
+            json["profiles"] = profiles_json(&sides)?;
+            let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
         } else {
             let surface = console::surface();
@@ -116,6 +116,7 @@ impl Args {
                     }
                 )
             );
+            profile_notes(&sides, &SIDES).iter().for_each(|note| outln!("{note}"));
         }
         Ok(ExitStatus::from(u8::from(found.first.is_some() || found.failed())))
     }

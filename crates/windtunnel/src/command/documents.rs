@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Generates documents from the command-line options: reference pages, man pages and shell
-//! completions.
+//! Generates documents from the command-line options: reference pages and man pages.
 
-use crate::console::Stdout;
+use super::examples;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use clap::{Arg, Args as ClapArgs, Command, CommandFactory};
-use clap_complete::Shell;
+use clap_mangen::Man;
+use roff::{Roff, roman};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,6 @@ use std::path::{Path, PathBuf};
 /// First lines of each reference page.
 const NOTE: &str = "<!-- SPDX-License-Identifier: GPL-2.0-only -->\n\
     <!-- Written by UPDATE_GOLDEN=1 cargo test -p windtunnel documents:: from the command's options. -->\n";
-
-/// Names of commands that have no reference page.
-const WITHOUT_PAGE: [&str; 4] = ["help", "live", "tune", "mcp"];
-
-#[derive(ClapArgs)]
-pub struct Completions {
-    /// The shell that reads the script
-    #[arg(value_enum)]
-    shell: Shell,
-}
-
-impl Completions {
-    /// Prints the shell's completion script.
-    pub fn run(self) -> Result<ExitStatus, Error> {
-        clap_complete::generate(self.shell, &mut super::Command::command(), "windtunnel", &mut Stdout);
-        Ok(ExitStatus::SUCCESS)
-    }
-}
 
 #[derive(ClapArgs)]
 pub struct Documents {
@@ -54,11 +36,40 @@ impl Documents {
                 page(subcommand).as_bytes(),
             )?;
         }
-        // clap adds a subcommand `help` to each command. These subcommands get no man pages.
-        let command = super::Command::command().disable_help_subcommand(true);
-        clap_mangen::generate_to(command, &manuals).map_err(|error| failed(&manuals, &error))?;
+        manual(&command, &manuals)?;
         Ok(ExitStatus::SUCCESS)
     }
+}
+
+/// Writes the man page of a command and those of its subcommands.
+fn manual(command: &Command, folder: &Path) -> Result<(), Error> {
+    for subcommand in command.get_subcommands().filter(|subcommand| has_page(subcommand)) {
+        manual(subcommand, folder)?;
+    }
+    // clap adds a subcommand `help` to each command, which has no man page.
+    let page = Man::new(command.clone().disable_help_subcommand(true));
+    let path = folder.join(page.get_filename());
+    let mut text = Vec::new();
+    page.render(&mut text).map_err(|error| failed(&path, &error))?;
+    let examples = examples::of(&words_of(command));
+    let mut section = Roff::new();
+    section.control("SH", ["EXAMPLES"]);
+    for (meaning, line) in &examples {
+        section.text([roman(format!("{meaning}:"))]);
+        section.control("sp", []).control("RS", []).control("nf", []);
+        section.text([roman(*line)]);
+        section.control("fi", []).control("RE", []).control("sp", []);
+    }
+    if !examples.is_empty() {
+        section.to_writer(&mut text).map_err(|error| failed(&path, &error))?;
+    }
+    write(&path, &text)
+}
+
+/// Returns the words of a command without the name of the program, such as `policy show`.
+fn words_of(command: &Command) -> String {
+    let name = command.get_bin_name().unwrap_or_default();
+    name.split_once(' ').map_or("", |(_, words)| words).to_owned()
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Error {
@@ -70,7 +81,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 }
 
 fn has_page(command: &Command) -> bool {
-    !command.is_hide_set() && !WITHOUT_PAGE.contains(&command.get_name())
+    !command.is_hide_set() && command.get_name() != "help"
 }
 
 /// Returns the reference page of a command and its subcommands.
@@ -96,6 +107,14 @@ fn section(command: &Command, heading: &str, text: &mut String) {
         "{heading} {name}\n\n{}.\n\n```text\n{usage}\n```\n",
         wrapped(&about)
     );
+    let examples = examples::of(&words_of(command));
+    if !examples.is_empty() {
+        text.push_str("\n```text\n");
+        for (meaning, line) in examples {
+            let _ = writeln!(text, "# {meaning}\n{line}");
+        }
+        text.push_str("```\n");
+    }
     let shown = |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
     let (arguments, options): (Vec<&Arg>, Vec<&Arg>) = command
         .get_arguments()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel experiment` lists, describes and runs experiments.
 
+use super::complete;
 use super::live;
 use super::progress::bar;
 use crate::error::Error;
@@ -11,7 +12,7 @@ use crate::{console, destination, errln, interrupt, out, outln};
 use clap::{Args as ClapArgs, Subcommand};
 use std::ffi::OsString;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
 pub enum Action {
@@ -20,6 +21,7 @@ pub enum Action {
     /// Describe an experiment and print the command of each of its runs
     Show {
         /// A name (`experiment list`) or a directory with an experiment.toml
+        #[arg(add = complete::experiments())]
         name: String,
     },
     /// List what an experiment can measure in a run
@@ -32,7 +34,7 @@ pub enum Action {
 pub struct Args {
     /// Names (`experiment list`), groups of names such as pmqs, or directories with an
     /// experiment.toml
-    #[arg(required_unless_present = "all")]
+    #[arg(required_unless_present = "all", add = complete::experiments())]
     names: Vec<String>,
     /// Run every experiment and print a summary table
     #[arg(long, conflicts_with = "names")]
@@ -105,6 +107,9 @@ impl Args {
         if self.live {
             return live::exec(self.study());
         }
+        let printed = self.json.then_some(("--json", Path::new("-")));
+        let report = self.report.as_deref().map(|path| ("--report", path));
+        destination::check_stdout(printed.into_iter().chain(report))?;
         let with = self.with.iter().map(|pair| {
             let parts = pair.split_once('=');
             let parts = parts.ok_or_else(|| Error::new(format!("--with {pair}: expected NAME=VALUE")))?;

@@ -28,10 +28,9 @@ fn reject_chrome(_file: &str) -> Result<Infallible, &'static str> {
 }
 
 impl ExportArgs {
-    /// Returns whether one of the files is standard output.
-    pub fn has_stdout(&self) -> bool {
-        let paths = [&self.perfetto, &self.ftrace].into_iter().flatten();
-        paths.map(PathBuf::as_path).any(destination::is_stdout)
+    /// Returns the requested files with the options that request them.
+    pub fn outputs(&self) -> Vec<(&'static str, &Path)> {
+        outputs(&[("--perfetto", &self.perfetto), ("--ftrace", &self.ftrace)])
     }
 
     /// Returns the files to write for the run `name`, if the command runs `runs` scenarios in
@@ -43,6 +42,14 @@ impl ExportArgs {
             ftrace: output(&self.ftrace),
         }
     }
+}
+
+/// Returns the files that are requested, with the options that request them.
+pub fn outputs<'a>(options: &[(&'static str, &'a Option<PathBuf>)]) -> Vec<(&'static str, &'a Path)> {
+    let given = options
+        .iter()
+        .filter_map(|(name, path)| Some((*name, path.as_deref()?)));
+    given.collect()
 }
 
 /// Makes names unique, so that they can be used in file names: the second `fifo` becomes `fifo-2`.

@@ -2,6 +2,7 @@
 //! Options that all commands which run policies have in common: machine, workload, seed,
 //! parameters.
 
+use super::complete;
 use crate::duration;
 use crate::error::Error;
 use crate::load;
@@ -24,18 +25,18 @@ pub const SIDES: [&str; 2] = ["A", "B"];
 pub struct Inputs {
     /// Simulated machine: a name (`machine list`), an hwloc XML file, an hwloc synthetic string, or
     /// `host`
-    #[arg(long, short, default_value = "numa32")]
+    #[arg(long, short, default_value = "numa32", add = complete::machines())]
     machine: String,
     /// Workload: an rt-app JSON file, a generator such as closed:n=7,compute=250ms (`workload
     /// list`), or the file of a recording
-    #[arg(long, short, default_value = "mixed.json")]
+    #[arg(long, short, default_value = "mixed.json", add = complete::workloads())]
     workload: String,
     /// Simulated time, for example 500ms [default: the workload's own length, or until its tasks
     /// exit]
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse_some)]
     pub for_ns: Option<u64>,
     /// Seed of the random generator
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_seed)]
     pub seed: u64,
     /// Whether the seed also determines the times of the ticks and of the tasks' starts [default:
     /// fixed, but random in `compare`]
@@ -43,18 +44,19 @@ pub struct Inputs {
     pub phase: Option<Phase>,
     /// Set a parameter (`policy show`): NAME=VALUE sets it in every policy that has it,
     /// POLICY:NAME=VALUE in one. `compare` and `diff` also accept A:NAME=VALUE and B:NAME=VALUE
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", add = complete::settings())]
     set: Vec<String>,
-    /// Profile, which replaces the policy's user-space part (profiles/README.md) [default:
-    /// profiles/NAME.toml for the policy NAME, if it exists]
-    #[arg(long, value_name = "FILE")]
-    profile: Option<PathBuf>,
+    /// Profile, which replaces a policy's user-space part (profiles/README.md): a file, a name in
+    /// profiles/, or `none`. POLICY:FILE gives it to one policy [default: for a policy NAME,
+    /// NAME.toml beside its object, else profiles/NAME.toml]
+    #[arg(long, value_name = "FILE", add = complete::profiles())]
+    profile: Vec<String>,
     /// Take a CPU offline or bring it back online: CPU:off@TIME or CPU:on@TIME
     #[arg(long, value_name = "CPU:off@TIME")]
     hotplug: Vec<String>,
     /// Linux release for which objects are loaded, 6.12 to 7.2. It determines which functions,
     /// callbacks and fields exist. Scheduling always behaves as in 7.2
-    #[arg(long, value_name = "RELEASE", default_value_t)]
+    #[arg(long, value_name = "RELEASE", default_value_t, add = complete::releases())]
     kernel: Release,
     /// Background work of the machine's kernel, in place of that in the machine's file
     #[arg(long, value_enum, value_name = "LEVEL")]
@@ -126,14 +128,15 @@ impl Inputs {
         }
         let workload = workload::load(&self.workload, &paths(&search::folders("workloads")))?;
         let settings = self.settings(policies, sides)?;
+        let profiles = self.profiles(policies, sides);
         let hotplug = self
             .hotplug
             .iter()
             .map(|spec| parse_hotplug(spec))
             .collect::<Result<Vec<_>, _>>()?;
-        let scenario = |(policy, settings): (&Policy, Vec<(String, String)>)| Scenario {
+        let scenario = |policy: &Policy, settings, profile| Scenario {
             policy: policy.clone(),
-            profile: self.profile.clone(),
+            profile,
             settings,
             engine: self.engine.engine(),
             sanitizer: false,
@@ -149,12 +152,16 @@ impl Inputs {
             trace: None,
             draw: None,
         };
-        Ok(policies.iter().zip(settings).map(scenario).collect())
+        let sides = policies.iter().zip(settings).zip(profiles);
+        Ok(sides
+            .map(|((policy, settings), profile)| scenario(policy, settings, profile))
+            .collect())
     }
 
-    /// Returns the command line that repeats these runs. It contains the most important defaults
-    /// explicitly.
-    pub fn command(&self, command: &str, policies: &[String]) -> String {
+    /// Returns the command line that repeats the runs of these scenarios. `policies` has their
+    /// arguments. The command line contains the most important defaults explicitly, also the
+    /// profiles that were found by the names of policies.
+    pub fn command(&self, command: &str, policies: &[String], sides: &[&str], scenarios: &[Scenario]) -> String {
         let mut words = vec![format!("windtunnel {command}")];
         words.extend(policies.iter().map(|policy| quote(policy)));
         words.push(format!(
@@ -168,11 +175,8 @@ impl Inputs {
         words.push(format!("--seed {}", self.seed));
         words.extend(self.phase.map(|phase| format!("--phase {}", phase.name())));
         words.extend(self.set.iter().map(|setting| format!("--set {}", quote(setting))));
-        words.extend(
-            self.profile
-                .iter()
-                .map(|file| format!("--profile {}", quote(&file.display().to_string()))),
-        );
+        let profiles = self.profile.iter().cloned().chain(found_profiles(scenarios, sides));
+        words.extend(profiles.map(|profile| format!("--profile {}", quote(&profile))));
         words.extend(self.hotplug.iter().map(|spec| format!("--hotplug {}", quote(spec))));
         if self.memory != DEFAULT_LIMIT {
             words.push(format!("--memory {}", size::format(self.memory)));
@@ -191,18 +195,43 @@ impl Inputs {
 
     /// Returns the command line that runs one policy up to time `to` and draws the schedule from
     /// `from` to `to` (in ns).
-    pub fn window_command(&self, policy: &str, settings: &[(String, String)], from: u64, to: u64) -> String {
+    pub fn window_command(&self, policy: &str, scenario: &Scenario, from: u64, to: u64) -> String {
+        let set = scenario.settings.iter().map(|(name, value)| format!("{name}={value}"));
+        let profile = scenario.profile.iter().map(|path| path.display().to_string());
         let inputs = Inputs {
             machine: self.machine.clone(),
             workload: self.workload.clone(),
             for_ns: Some(to),
-            set: settings.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            set: set.collect(),
             hotplug: self.hotplug.clone(),
-            profile: self.profile.clone(),
+            profile: profile.collect(),
             ..*self
         };
         let window = format!("{}-{}", duration::format(from), duration::format(to));
-        format!("{} --draw {window}", inputs.command("run", &[policy.to_owned()]))
+        let (policies, scenarios) = ([policy.to_owned()], std::slice::from_ref(scenario));
+        format!("{} --draw {window}", inputs.command("run", &policies, &[], scenarios))
+    }
+
+    /// Returns the argument of `--profile` for each policy. Of several that apply to a policy, the
+    /// last one wins.
+    fn profiles(&self, policies: &[Policy], sides: &[&str]) -> Vec<Option<PathBuf>> {
+        let mut profiles = vec![None; policies.len()];
+        for given in &self.profile {
+            let owner = given.split_once(':').filter(|(owner, _)| {
+                let named = |index: usize| policies[index].name() == *owner || sides.get(index) == Some(owner);
+                (0..policies.len()).any(named)
+            });
+            for (index, policy) in policies.iter().enumerate() {
+                match owner {
+                    None => profiles[index] = Some(given.into()),
+                    Some((owner, file)) if policy.name() == owner || sides.get(index) == Some(&owner) => {
+                        profiles[index] = Some(file.into());
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        profiles
     }
 
     /// Determines which policies each `--set` applies to. A parameter without a policy's name is
@@ -243,6 +272,52 @@ impl Inputs {
     }
 }
 
+/// Returns the arguments of `--profile` that select the profiles which were found by the names of the
+/// scenarios' policies. With several scenarios, an argument names its policy or its side.
+fn found_profiles(scenarios: &[Scenario], sides: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, scenario) in scenarios
+        .iter()
+        .enumerate()
+        .filter(|(_, scenario)| scenario.profile.is_none())
+    {
+        // The runs have already read the profile. If it has vanished since, it has no name.
+        let Ok(Some(word)) = scenario.profile_word() else {
+            continue;
+        };
+        let argument = match (scenarios.len(), sides.get(index)) {
+            (1, _) => word,
+            (_, Some(side)) => format!("{side}:{word}"),
+            (_, None) => format!("{}:{word}", scenario.policy.name()),
+        };
+        if !found.contains(&argument) {
+            found.push(argument);
+        }
+    }
+    found
+}
+
+/// Returns a line for each scenario whose policy has a profile, for example `steal: profile
+/// steal.toml`. In comparisons, the side precedes the line instead of the policy.
+pub fn profile_notes(scenarios: &[Scenario], sides: &[&str]) -> Vec<String> {
+    let note = |(index, scenario): (usize, &Scenario)| {
+        let word = scenario.profile_word().ok()??;
+        let owner = sides.get(index).copied().unwrap_or(scenario.policy.name());
+        Some(format!("{owner}: profile {word}"))
+    };
+    let mut notes: Vec<String> = scenarios.iter().enumerate().filter_map(note).collect();
+    notes.dedup();
+    notes
+}
+
+/// Returns the profiles of the two sides of a comparison as JSON.
+///
+/// # Errors
+/// The profile that `--profile` names does not exist.
+pub fn profiles_json([a, b]: &[Scenario; 2]) -> Result<serde_json::Value, Error> {
+    Ok(serde_json::json!({ "a": a.profile_word()?, "b": b.profile_word()? }))
+}
+
 /// Finds a policy for each object file or name.
 pub fn find(specs: &[String]) -> Result<Vec<Policy>, Error> {
     specs.iter().map(|spec| Policy::find(spec)).collect()
@@ -250,6 +325,11 @@ pub fn find(specs: &[String]) -> Result<Vec<Policy>, Error> {
 
 fn paths(folders: &[PathBuf]) -> Vec<&Path> {
     folders.iter().map(PathBuf::as_path).collect()
+}
+
+fn parse_seed(text: &str) -> Result<u64, String> {
+    let range = format!("expected a whole number from 0 to {}, for example 7", u64::MAX);
+    text.parse().map_err(|_| range)
 }
 
 fn parse_hotplug(spec: &str) -> Result<(u64, u32, bool), Error> {
@@ -266,7 +346,7 @@ fn parse_hotplug(spec: &str) -> Result<(u64, u32, bool), Error> {
         _ => return Err(malformed()),
     };
     Ok((
-        duration::parse(at).map_err(|_| malformed())?,
+        duration::parse(at).map_err(|message| Error::new(format!("--hotplug {spec}: {message}")))?,
         cpu.parse().map_err(|_| malformed())?,
         online,
     ))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel invariants` checks work conservation, starvation and CPU affinity during a run.
 
-use super::inputs::{Inputs, find};
+use super::complete;
+use super::inputs::{Inputs, find, profile_notes};
 use super::progress::with_progress;
 use crate::console;
 use crate::duration;
@@ -26,7 +27,7 @@ the workload ended in a deadlock, 2 if the usage or an input is wrong.
 #[command(after_help = AFTER)]
 pub struct Args {
     /// Object files, names of built policies (`policy list`), or `eevdf`
-    #[arg(required = true)]
+    #[arg(required = true, add = complete::policies())]
     policies: Vec<String>,
     #[command(flatten)]
     inputs: Inputs,
@@ -58,10 +59,7 @@ impl Args {
             let name = scenario.policy.name();
             let report = with_progress(name, |progress| invariants::check(scenario, bounds, progress))?;
             failed |= report.has_violation() || report.result.failed() || report.result.lost_tasks.is_some();
-            let command = |from, to| {
-                self.inputs
-                    .window_command(&self.policies[index], &scenario.settings, from, to)
-            };
+            let command = |from, to| self.inputs.window_command(&self.policies[index], scenario, from, to);
             if self.json {
                 // An interrupted run has no result.
                 if !report.result.interrupted {
@@ -70,6 +68,9 @@ impl Args {
                 continue;
             }
             console::styled(&invariants::text(&report, console::surface(), &command));
+            for note in profile_notes(std::slice::from_ref(scenario), &[]) {
+                outln!("{note}");
+            }
             outln!();
             if let Some(failure) = report.result.failure() {
                 outln!("{name} {failure}");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The commands `list` and `show` for policies, machines and workloads, and `machine calibrate`.
 
+use super::complete;
 use crate::calibrate::calibrate;
 use crate::error::Error;
 use crate::exit::ExitStatus;
@@ -17,6 +18,7 @@ pub enum Policy {
     /// Describe a policy: purpose, parameters, and what it uses that is not modelled
     Show {
         /// An object file or a name
+        #[arg(add = complete::policies())]
         policy: String,
         /// Print the parameters with their ranges as JSON
         #[arg(long)]
@@ -31,6 +33,7 @@ pub enum Machine {
     /// Print the topology, and the cost table with its sources
     Show {
         /// Any machine that `run --machine` accepts
+        #[arg(add = complete::machines())]
         machine: String,
     },
     /// Measure this host and write a machine file for it
@@ -48,6 +51,7 @@ pub enum Workload {
     /// Describe a generator's parameters or the tasks of a workload
     Show {
         /// Any workload that `run --workload` accepts
+        #[arg(add = complete::workloads())]
         workload: String,
     },
 }

@@ -5,6 +5,7 @@
 
 use crate::error::Error;
 use crate::exit::ExitStatus;
+use crate::live::Action;
 use clap::Args as ClapArgs;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -14,15 +15,9 @@ const COMMAND: &str = "windtunnel-live";
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// Arguments of windtunnel-live (`windtunnel live --help`)
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    rest: Vec<OsString>,
-}
-
-impl Args {
-    pub fn run(self) -> Result<ExitStatus, Error> {
-        exec(self.rest)
-    }
+    // `windtunnel-live` parses the arguments again.
+    #[command(subcommand)]
+    _action: Action,
 }
 
 /// Replaces this process with `windtunnel-live` and passes these arguments to it.

@@ -10,10 +10,13 @@
 //! | 2 | usage, input or output error |
 //! | 130, 143 | ended by Ctrl-C or SIGTERM |
 
+mod advice;
 mod check;
 mod compare;
+pub(crate) mod complete;
 mod diff;
 mod documents;
+mod examples;
 mod experiment;
 mod exports;
 mod init;
@@ -30,12 +33,14 @@ mod suite;
 mod sweep;
 mod top;
 
+pub use python::options;
+
 use crate::code_files;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::quote::quote;
 use crate::{console, errln, interrupt};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
 /// A wind tunnel for Linux CPU schedulers: runs sched_ext BPF objects on simulated machines
@@ -90,18 +95,15 @@ enum Action {
     /// Write a starter project: a policy with its headers, a machine, a workload, a Makefile and a
     /// job for CI
     Init(init::Args),
-    /// Search for good parameters of a policy (needs the Python package; `windtunnel tune --help`)
-    #[command(disable_help_flag = true)]
-    Tune(python::Args),
+    /// Search for good parameters of a policy (needs the Python package)
+    Tune(Box<python::Tune>),
     /// Serve the commands to programs that speak the Model Context Protocol (needs the Python
     /// package)
-    #[command(disable_help_flag = true)]
-    Mcp(python::Args),
-    /// Run a policy and a workload on the kernel of this host (`windtunnel live --help`)
-    #[command(disable_help_flag = true)]
-    Live(live::Args),
-    /// Print a script that completes commands and options in a shell
-    Completions(documents::Completions),
+    Mcp(python::Mcp),
+    /// Run policies and workloads on the kernel of this host (needs `windtunnel-live`)
+    Live(Box<live::Args>),
+    /// Print a script that completes commands, names and parameters in a shell
+    Completions(complete::Completions),
     /// Write the reference pages and man pages of all commands
     #[command(hide = true)]
     Docs(documents::Documents),
@@ -112,8 +114,16 @@ enum Action {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     report_panics(&arguments);
-    let done = match console::arguments::<Command>(&arguments) {
-        Ok(command) => command.run().unwrap_or_else(|error| {
+    match complete::requested(&arguments) {
+        Ok(false) => {}
+        Ok(true) => return ExitStatus::SUCCESS,
+        Err(error) => {
+            errln!("windtunnel: {error}");
+            return ExitStatus::from(2);
+        }
+    }
+    let done = match parse(&arguments) {
+        Ok(command) => command.run(&arguments).unwrap_or_else(|error| {
             errln!("windtunnel: {error}");
             ExitStatus::from(2)
         }),
@@ -123,8 +133,26 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     console::finish("windtunnel", interrupted.unwrap_or(done))
 }
 
+/// Returns the options of all commands, with examples in their help.
+fn command() -> clap::Command {
+    examples::add_to_help(Command::command())
+}
+
+/// Parses a command line, which begins with the name of the program. Prints error messages and
+/// requested help.
+fn parse(arguments: &[OsString]) -> Result<Command, ExitStatus> {
+    let matches = console::arguments(command(), arguments, advice::add)?;
+    Command::from_arg_matches(&matches).map_err(|error| console::usage_error(&error))
+}
+
+/// Returns the arguments that follow the name of a subcommand.
+fn rest(arguments: &[OsString], subcommand: &str) -> Vec<OsString> {
+    let rest = arguments.iter().skip_while(|argument| *argument != subcommand).skip(1);
+    rest.filter(|argument| *argument != "--no-cache").cloned().collect()
+}
+
 impl Command {
-    pub fn run(self) -> Result<ExitStatus, Error> {
+    fn run(self, arguments: &[OsString]) -> Result<ExitStatus, Error> {
         if !self.no_cache && !code_files::switched_off() {
             code_files::enable();
         }
@@ -144,9 +172,9 @@ impl Command {
             Action::Workload(list) => list.run(),
             Action::Experiment(action) => action.run(),
             Action::Init(args) => args.run(),
-            Action::Tune(args) => args.run("tune"),
-            Action::Mcp(args) => args.run("mcp"),
-            Action::Live(args) => args.run(),
+            Action::Tune(_) => python::exec("tune", rest(arguments, "tune")),
+            Action::Mcp(_) => python::exec("mcp", rest(arguments, "mcp")),
+            Action::Live(_) => live::exec(rest(arguments, "live")),
             Action::Completions(args) => args.run(),
             Action::Docs(args) => args.run(),
         }

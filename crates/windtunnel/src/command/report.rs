@@ -2,7 +2,8 @@
 //! `windtunnel report` prints and exports what a trace file or a recording contains, and writes the
 //! HTML page of a sweep.
 
-use super::exports::{ExportArgs, distinct_names};
+use super::complete;
+use super::exports::{ExportArgs, distinct_names, outputs};
 use super::progress::with_progress;
 use crate::error::Error;
 use crate::exit::ExitStatus;
@@ -25,7 +26,7 @@ pub struct Args {
     traces: Vec<PathBuf>,
     /// Machine on which the recordings were made (`machine list`); needed for distances between
     /// CPUs
-    #[arg(long, short)]
+    #[arg(long, short, add = complete::machines())]
     machine: Option<String>,
     #[command(flatten)]
     exports: ExportArgs,
@@ -50,6 +51,14 @@ pub struct Args {
 
 impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
+        let tables = [
+            ("--latency", self.latency),
+            ("--timehist", self.timehist),
+            ("--schedstat", self.schedstat),
+        ];
+        let printed = tables.into_iter().find(|(_, wanted)| *wanted);
+        let printed = printed.map(|(name, _)| (name, Path::new("-")));
+        destination::check_stdout(printed.into_iter().chain(self.outputs()))?;
         if self.traces.iter().any(|path| analysis::is_parquet(path)) {
             return self.report_sweep();
         }
@@ -155,8 +164,15 @@ impl Args {
         Ok(())
     }
 
+    /// Returns the files that this command writes, with the options that request them.
+    fn outputs(&self) -> Vec<(&'static str, &Path)> {
+        let mut all = outputs(&[("--output", &self.output)]);
+        all.extend(self.exports.outputs());
+        all
+    }
+
     fn has_stdout(&self) -> bool {
-        self.exports.has_stdout() || self.output.as_deref().is_some_and(destination::is_stdout)
+        self.outputs().iter().any(|(_, path)| destination::is_stdout(path))
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel run` runs policies on a simulated machine, prints their results and writes files.
 
-use super::exports::{ExportArgs, distinct_names, run_path};
+use super::complete;
+use super::exports::{ExportArgs, distinct_names, outputs, run_path};
 use super::inputs::{Inputs, find};
 use super::progress::with_progress;
 use crate::error::Error;
@@ -12,14 +13,14 @@ use crate::scenario::{DEFAULT_NS, Observer, Outcome, Scenario};
 use crate::{console, destination, duration, errln, interrupt, outln, page};
 use clap::Args as ClapArgs;
 use report::{RunResult, Status};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace::{DrawOptions, Tee};
 
 #[derive(ClapArgs)]
 pub struct Args {
     /// sched_ext object files (FILE.bpf.o), names of built policies (`policy list`), or `eevdf` for
     /// the built-in fair class
-    #[arg(required = true)]
+    #[arg(required = true, add = complete::policies())]
     policies: Vec<String>,
     #[command(flatten)]
     inputs: Inputs,
@@ -55,6 +56,7 @@ pub struct Args {
 
 impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
+        destination::check_stdout(self.outputs())?;
         let policies = find(&self.policies)?;
         let names = distinct_names(policies.iter().map(Policy::name));
         let mut scenarios = self.inputs.scenarios(&policies, &[])?;
@@ -82,7 +84,7 @@ impl Args {
             }
         }
         let left_out = names.get(done.outcomes.len()..).unwrap_or_default();
-        self.print(&mut done, left_out);
+        self.print(&mut done, &scenarios, left_out);
         done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
         let failed = done.outcomes.iter().any(|outcome| {
             let result = &outcome.result;
@@ -170,7 +172,7 @@ impl Args {
 
     /// Prints and writes the results. If a file cannot be written, the error is added to
     /// `done.errors`.
-    fn print(&self, done: &mut Collected, left_out: &[String]) {
+    fn print(&self, done: &mut Collected, scenarios: &[Scenario], left_out: &[String]) {
         let outcomes = &done.outcomes;
         let mut results: Vec<RunResult> = outcomes.iter().map(|outcome| outcome.result.clone()).collect();
         if !self.dump {
@@ -191,14 +193,18 @@ impl Args {
                 true => report::table_without_failures(&results, surface),
                 false => report::table(&results, surface),
             });
-            for (result, policy) in results.iter().zip(&self.policies) {
+            for (index, result) in results.iter().enumerate() {
                 if result.lost_tasks.is_some() {
-                    let command = self.inputs.command("invariants", std::slice::from_ref(policy));
+                    let (policy, scenario) = (&self.policies[index..=index], &scenarios[index..=index]);
+                    let command = self.inputs.command("invariants", policy, &[], scenario);
                     outln!("{}: to draw the first wait that is too long: {command}", result.policy);
                 }
             }
             for result in complete.iter().filter(|result| result.status != Status::Refused) {
                 outln!("{}: trace hash {}", result.policy, result.trace_hash);
+            }
+            for result in results.iter().filter(|result| !result.profile.is_empty()) {
+                outln!("{}: profile {}", result.policy, result.profile);
             }
             for (result, checked) in complete.iter().filter_map(|result| Some((result, result.checked?))) {
                 let (accesses, calls) = (checked.accesses, checked.calls);
@@ -213,7 +219,8 @@ impl Args {
         }
         if !quiet && !results.is_empty() {
             let sanitize = if self.sanitize { " --sanitize" } else { "" };
-            outln!("repeat: {}{sanitize}", self.inputs.command("run", &self.policies));
+            let command = self.inputs.command("run", &self.policies, &[], scenarios);
+            outln!("repeat: {command}{sanitize}");
         }
         if let Some(path) = &self.json {
             let json: Result<Vec<_>, _> = complete.iter().map(|result| result.to_json()).collect();
@@ -250,11 +257,23 @@ impl Args {
         }
     }
 
+    /// Returns the files that this command writes, with the options that request them.
+    fn outputs(&self) -> Vec<(&'static str, &Path)> {
+        let mut all = outputs(&[
+            ("--json", &self.json),
+            ("--trace", &self.trace),
+            ("--html", &self.html),
+            ("--details", &self.details),
+        ]);
+        all.extend(self.exports.outputs());
+        all
+    }
+
     /// Returns whether a file with machine-readable content is written to standard output. In this
     /// case nothing else may be printed there.
     fn has_stdout(&self) -> bool {
-        let paths = [&self.json, &self.trace, &self.html].into_iter().flatten();
-        paths.map(PathBuf::as_path).any(destination::is_stdout) || self.exports.has_stdout()
+        let mut others = self.outputs().into_iter().filter(|(name, _)| *name != "--details");
+        others.any(|(_, path)| destination::is_stdout(path))
     }
 }
 

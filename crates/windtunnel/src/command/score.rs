@@ -2,10 +2,12 @@
 //! `windtunnel score` compares a policy with a baseline on several machines and workloads, and
 //! prints one number.
 
+use super::complete;
 use super::progress::bar;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::policy::Policy;
+use crate::profiles;
 use crate::quote::quote;
 use crate::scenario::Phase;
 use crate::score::{self, Options, ScoreSuite};
@@ -18,20 +20,21 @@ use std::path::{Path, PathBuf};
 #[derive(ClapArgs)]
 pub struct Args {
     /// Policy: an object file, the name of a built policy (`policy list`), or `eevdf`
+    #[arg(add = complete::policies())]
     policy: String,
     /// Score suite: a TOML file with machines, workloads and figures, or the name of a shipped one
     /// (scores/NAME.toml)
-    #[arg(long, value_name = "FILE", default_value = "default")]
+    #[arg(long, value_name = "FILE", default_value = "default", add = complete::score_suites())]
     suite: String,
     /// Set a parameter of the policy (`policy show`)
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, add = complete::settings())]
     set: Vec<(String, String)>,
-    /// Profile, which replaces the policy's user-space part [default: profiles/NAME.toml for the
-    /// policy NAME, if it exists]
-    #[arg(long, value_name = "FILE")]
+    /// Profile, which replaces the policy's user-space part: a file, a name in profiles/, or `none`
+    /// [default: for a policy NAME, NAME.toml beside its object, else profiles/NAME.toml]
+    #[arg(long, value_name = "FILE", add = complete::profiles())]
     profile: Option<PathBuf>,
     /// Linux release for which the policy is loaded, 6.12 to 7.2
-    #[arg(long, value_name = "RELEASE", default_value_t)]
+    #[arg(long, value_name = "RELEASE", default_value_t, add = complete::releases())]
     kernel: Release,
     /// Whether the seed also determines the times of the ticks and of the tasks' starts
     #[arg(long, value_enum, default_value = "random")]
@@ -84,7 +87,8 @@ impl Args {
             errln!("{}: warning: {warning}", scored.policy);
         }
         if self.json {
-            let json = score::json(&scored, &self.suite, &self.command());
+            let mut json = score::json(&scored, &self.suite, &self.command());
+            json["profile"] = serde_json::json!(self.profile_word());
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
         } else {
@@ -92,9 +96,21 @@ impl Args {
             for line in score::lines(&scored) {
                 outln!("{line}");
             }
+            if let Some(word) = self.profile_word() {
+                outln!("{}: profile {word}", scored.policy);
+            }
             outln!("repeat: {}", self.command());
         }
         Ok(ExitStatus::from(u8::from(scored.score.is_none())))
+    }
+
+    /// Returns the argument of `--profile` that selects the profile of the policy.
+    fn profile_word(&self) -> Option<String> {
+        let Ok(Policy::Object { name, path }) = Policy::find(&self.policy) else {
+            return None;
+        };
+        let located = profiles::locate(self.profile.as_deref(), &name, &path).ok()??;
+        Some(located.word)
     }
 
     /// Returns the command line that repeats the runs.
@@ -109,11 +125,7 @@ impl Args {
                 .iter()
                 .map(|(name, value)| format!("--set {}", quote(&format!("{name}={value}")))),
         );
-        words.extend(
-            self.profile
-                .iter()
-                .map(|file| format!("--profile {}", quote(&file.display().to_string()))),
-        );
+        words.extend(self.profile_word().map(|word| format!("--profile {}", quote(&word))));
         if self.kernel != Release::default() {
             words.push(format!("--kernel {}", self.kernel));
         }

@@ -82,18 +82,22 @@ impl Args {
                     .is_some_and(|result| result.status != Status::Ran)
             })
             .collect();
-        outln!(
+        let say = |note: String| match destination::is_stdout(&output) {
+            true => errln!("{note}"),
+            false => outln!("{note}"),
+        };
+        say(format!(
             "{all} runs in {:.1} s, of which {} were in the store: {}",
             started.elapsed().as_secs_f64(),
             done.stored,
             output.display()
-        );
+        ));
         if let Some(&first) = failed.first() {
-            outln!(
+            say(format!(
                 "{} runs have no figures, because their policy failed; the first is: {}",
                 failed.len(),
                 plan.command(&plan.cases[first])
-            );
+            ));
         }
         Ok(ExitStatus::from(u8::from(!failed.is_empty())))
     }

@@ -11,6 +11,7 @@ use crate::{profiles, search};
 use bpf::engine::Engine;
 use kernel::release::Release;
 use machine::{MachineSpec, Noise};
+use profile::Profile;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ pub struct Plan {
     /// Whether the sweep sets the background work.
     pub has_noise: bool,
     policies: Vec<Input<Policy>>,
+    /// For each policy, the argument of `--profile` that selects its profile.
+    profiles: Vec<Option<String>>,
     machines: Vec<Input<MachineSpec>>,
     workloads: Vec<Input<Workload>>,
     phase: Phase,
@@ -64,17 +67,20 @@ impl Plan {
     /// # Errors
     /// A policy, machine or workload does not exist, or no policy has one of the parameters.
     pub fn new(sweep: &Sweep) -> Result<Plan, Error> {
-        let mut policies = Vec::new();
+        let (mut policies, mut profiles) = (Vec::new(), Vec::new());
         for name in &sweep.policies {
             let policy = Policy::find(name)?;
-            let hash = match &policy {
-                Policy::Eevdf => hash(&0),
-                Policy::Object { name, path } => {
-                    let object = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
-                    hash(&(object, format!("{:?}", profiles::find(name)?)))
-                }
-            };
+            let (mut located, mut hash) = (None, hash(&0));
+            if let Policy::Object { name, path } = &policy {
+                located = profiles::locate(None, name, path)?;
+                let object = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
+                let profile = located
+                    .as_ref()
+                    .map_or_else(|| Ok(Profile::default()), profiles::Located::read)?;
+                hash = self::hash(&(object, format!("{profile:?}")));
+            }
             policies.push(Input::new(name, policy, hash));
+            profiles.push(located.map(|located| located.word));
         }
         let machines = sweep.machines.iter().map(|name| {
             let machine = search::machine(name)?;
@@ -114,6 +120,7 @@ impl Plan {
             parameters: sweep.set.keys().cloned().collect(),
             has_noise: !sweep.noise.is_empty(),
             policies,
+            profiles,
             machines,
             workloads,
             phase: sweep.phase,
@@ -129,6 +136,11 @@ impl Plan {
             &self.machines[case.machine].name,
             &self.workloads[case.workload].name,
         ]
+    }
+
+    /// Returns the argument of `--profile` that selects the profile of a case's policy.
+    pub fn profile(&self, case: &Case) -> Option<&str> {
+        self.profiles[case.policy].as_deref()
     }
 
     /// Returns the run of a case.
@@ -184,6 +196,7 @@ impl Plan {
         if self.phase != Phase::default() {
             words.push(format!("--phase {}", self.phase.name()));
         }
+        words.extend(self.profile(case).map(|word| format!("--profile {}", quote(word))));
         words.extend(
             case.set
                 .iter()

@@ -62,6 +62,10 @@ pub fn table(plan: &Plan, rows: &[(&Case, &RunResult)]) -> RecordBatch {
         columns.push((format!("set.{name}"), texts(&|case, _| case.set.get(name).cloned())));
     }
     columns.push((
+        "profile".into(),
+        texts(&|case, _| plan.profile(case).map(str::to_owned)),
+    ));
+    columns.push((
         "status".into(),
         texts(&|_, result| Some(status(result.status).to_owned())),
     ));

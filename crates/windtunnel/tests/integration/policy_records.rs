@@ -82,7 +82,7 @@ fn header_lacks(name: &str) -> Vec<String> {
 fn ops_lack(name: &str, object: &Object) -> Option<String> {
     let machine = Machine::new(free(1), Workload::default(), 1).expect("the machine can run the workload");
     let mut object = object.clone();
-    let profile = profiles::find(name).expect("the profile can be read");
+    let profile = profiles::find(name, &support::object(&source(name))).expect("the profile can be read");
     let applied = profile.apply(
         &mut object,
         profile::Properties::new(&machine.spec, &machine.options().release),

@@ -3,6 +3,7 @@
 
 mod screen;
 
+use super::complete;
 use super::inputs::{Inputs, find};
 use crate::duration;
 use crate::error::Error;
@@ -26,6 +27,7 @@ const UPDATE: Duration = Duration::from_millis(100);
 #[derive(ClapArgs)]
 pub struct Args {
     /// An object file, the name of a built policy (`policy list`), or `eevdf`
+    #[arg(add = complete::policies())]
     policy: String,
     #[command(flatten)]
     inputs: Inputs,
@@ -82,12 +84,14 @@ impl Args {
     }
 
     fn watch(&self, scenario: &Scenario, running: &mut Running) -> Result<(), Error> {
+        let profile = scenario.profile_word()?.map(|word| format!(", profile {word}"));
         let title = format!(
-            "{} on machine {}, workload {}, seed {}",
+            "{} on machine {}, workload {}, seed {}{}",
             scenario.policy.name(),
             scenario.machine.name,
             scenario.workload.name,
-            scenario.seed
+            scenario.seed,
+            profile.unwrap_or_default()
         );
         let screen = Screen::enter().map_err(|error| Error::new(format!("terminal: {error}")))?;
         let watched = watch(&title, self.speed, running);

@@ -2,9 +2,10 @@
 //! Finds policies. A policy is named by the path of an object, by its name in a `policies`
 //! directory, or as `eevdf`.
 
+mod suggestion;
+
 use crate::error::Error;
 use crate::search;
-use input::suggest;
 use std::path::{Path, PathBuf};
 
 /// The name that selects the built-in fair class instead of a policy.
@@ -53,20 +54,7 @@ impl Policy {
                 return Ok(Policy::Object { name, path });
             }
         }
-        let names: Vec<String> = list().into_iter().map(|(name, _)| name).collect();
-        let near = suggest::nearest(spec, names.iter().map(String::as_str).chain([EEVDF]));
-        let hint = match near {
-            Some(near) => format!("did you mean {near}? `windtunnel policy list` shows all that are built"),
-            None if names.is_empty() => {
-                "give the path of a .bpf.o file or `eevdf`; no policy is built yet, scripts/policies.sh builds them"
-                    .into()
-            }
-            None => format!(
-                "give the path of a .bpf.o file, `eevdf`, or one of the built policies ({})",
-                names.join(", ")
-            ),
-        };
-        Err(Error::new(format!("there is no policy '{spec}'")).hint(hint))
+        Err(Error::new(format!("there is no policy '{spec}'")).hint(suggestion::hint(spec)))
     }
 
     pub fn name(&self) -> &str {

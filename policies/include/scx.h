@@ -352,6 +352,7 @@ static long (*const bpf_timer_init)(struct bpf_timer *timer, void *map, u64 flag
 static long (*const bpf_timer_set_callback)(struct bpf_timer *timer, void *callback) = (void *)170;
 static long (*const bpf_timer_start)(struct bpf_timer *timer, u64 nsecs, u64 flags) = (void *)171;
 static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
+static long (*const bpf_trace_vprintk)(const char *fmt, u32 fmt_size, const void *data, u32 data_len) = (void *)177;
 
 /*
  * The kernel passes the arguments of a callback as an array of 64-bit values. SCX_OP(name, args...)
@@ -394,6 +395,21 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 		static char ___fmt[] = fmt;                                                        \
 		unsigned long long ___data[___NARGS(args) + !___NARGS(args)] = { args };           \
 		scx_bpf_error_bstr(___fmt, ___data, ___NARGS(args) * 8);                           \
+	})
+
+/*
+ * Prints a line. The arguments are those of printf(), at most 12 after the format. In the simulator,
+ * `windtunnel run --printk` shows the line. On a real machine, it goes to
+ * /sys/kernel/tracing/trace_pipe.
+ */
+#define bpf_printk(fmt, args...)                                                                   \
+	({                                                                                         \
+		_Pragma("clang diagnostic push")                                                   \
+		_Pragma("clang diagnostic ignored \"-Wint-conversion\"")                           \
+		static const char ___fmt[] = fmt;                                                  \
+		unsigned long long ___data[] = { args };                                           \
+		_Pragma("clang diagnostic pop")                                                    \
+		bpf_trace_vprintk(___fmt, sizeof(___fmt), ___data, sizeof(___data));               \
 	})
 
 /*

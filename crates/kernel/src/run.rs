@@ -116,6 +116,14 @@ impl Machine {
     }
 
     /// Passes the pending trace records to `sink`.
+    /// Passes the lines that a policy printed to a sink, if the run does not begin because the policy
+    /// was refused. Discards all other records.
+    pub fn pass_printed_lines(&mut self, sink: &mut dyn Sink) {
+        self.records
+            .retain(|record| matches!(record.event, trace::Event::Printk { .. }));
+        self.flush(sink);
+    }
+
     fn flush(&mut self, sink: &mut dyn Sink) {
         sink.take(&self.records);
         if std::mem::take(&mut self.texts) {

@@ -118,6 +118,7 @@ fn execute(scenario: &Scenario, tables: bool) -> PyResult<(Outcome, Option<Table
     let mut running = scenario.start().map_err(failed)?;
     let mut tables = tables.then(|| Tables::new(running.machine.nr_cpus() as usize, &scenario.header().ops));
     running.machine.details |= tables.is_some();
+    running.count();
     let mut sink = Tee::new();
     if let Some(tables) = &mut tables {
         sink = sink.with(tables);

@@ -58,6 +58,31 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
         &["callback", "calls", "insns mean", "max", "total"],
         callbacks,
     );
+    let kicks = r.kicks.iter().flat_map(|kicks| &kicks.callbacks).map(|kicking| {
+        let numbers = [kicking.calls, kicking.reschedules, kicking.switches].map(count);
+        let share = 100.0 * kicking.switches as f64 / kicking.calls.max(1) as f64;
+        [
+            &[kicking.callback.clone()][..],
+            &numbers,
+            &[format!("{} %", rounded(share))],
+        ]
+        .concat()
+    });
+    section(
+        &mut out,
+        surface,
+        &["kicks by", "calls", "reschedules", "switches", "effect"],
+        kicks,
+    );
+    section(
+        &mut out,
+        surface,
+        &["counter", "before", "after", "per second", "over time"],
+        r.counters.rows(),
+    );
+    if r.counters.omitted > 0 {
+        let _ = writeln!(out, "... and {} more numbers that changed", r.counters.omitted);
+    }
     let locks = r.locks.iter().map(|l| {
         let known = |text: String| if l.acquisitions > 0 { text } else { "-".to_owned() };
         vec![

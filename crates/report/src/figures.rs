@@ -24,8 +24,10 @@
 //! `Known::Always`, also set the field in [`crate::Summary::add_counters`], which gets the counts of
 //! a real machine.
 
+use crate::counters::CountersResult;
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::jain;
+use crate::kicks::KicksResult;
 use crate::result::{
     self, ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,
     LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Status, TaskResult, Throughput,
@@ -201,6 +203,22 @@ figures! {
             .details("IPIs").measure("ipis", 1.0),
     ];
 
+    /// The kicks of the policy. `None` if it kicked no CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kicks: Option<KicksResult>, Known::Simulated, |run| run.run.kicks.clone() => [
+        Figure::new("kicks of CPUs by the policy", Unit::Count, |r| Some(r.kicks.as_ref()?.calls() as f64))
+            .details_as("kicks", kicks_line),
+    ];
+
+    /// Number of lines that the policy printed with bpf_printk().
+    #[serde(skip_serializing_if = "is_zero")]
+    printed_lines: u64, Known::Simulated, |run| run.counts.printed_lines => [
+        Figure::new("lines that the policy printed", Unit::Count, |r| Some(r.printed_lines as f64))
+            .details_as("bpf_printk", |r| {
+                (r.printed_lines > 0).then(|| format!("{} lines (--printk shows them)", count(r.printed_lines)))
+            }),
+    ];
+
     balance_moves: u64, Known::Simulated, |run| run.counts.balance_moves => [
         Figure::new("tasks moved by load balancing", Unit::Count, |r| Some(r.balance_moves as f64))
             .details("balance moves").measure("balance_moves", 1.0),
@@ -315,6 +333,11 @@ figures! {
 
     callbacks: Vec<CallbackResult>, Known::Simulated, |run| run.callbacks() => [];
 
+    /// The numbers in the policy's memory that it changed during the run. `windtunnel run` and the
+    /// Python function `run()` read them.
+    #[serde(skip_serializing_if = "CountersResult::is_empty")]
+    counters: CountersResult, Known::Simulated, |run| run.run.counters.clone() => [];
+
     /// The locks with the longest total waiting times, longest first.
     locks: Vec<LockResult>, Known::Simulated, |run| run.locks.iter().take(RunResult::TASKS).cloned().collect() => [];
 
@@ -329,6 +352,20 @@ figures! {
 
     /// Hash of the records as 16 hexadecimal digits. Runs with equal records have equal hashes.
     trace_hash: String, Known::Simulated, |run| format!("{:016x}", run.run.trace_hash) => [];
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Returns the line about kicks, or `None` if there were none.
+fn kicks_line(r: &RunResult) -> Option<String> {
+    let kicks = r.kicks.as_ref()?;
+    let (calls, switches, ipis) = (count(kicks.calls()), count(kicks.switches()), count(kicks.ipis));
+    Some(format!(
+        "{calls}, {switches} of them with a switch of tasks, {ipis} IPIs, {}",
+        time(kicks.ns)
+    ))
 }
 
 /// Returns the line with the score. Returns `None` if the score is the throughput, because the

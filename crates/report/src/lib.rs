@@ -18,6 +18,7 @@
     deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
 )]
 
+mod counters;
 mod details;
 mod figure;
 mod figures;
@@ -25,6 +26,7 @@ pub mod fit;
 mod histogram;
 pub mod html;
 mod jain;
+mod kicks;
 mod latency;
 mod lost;
 mod result;
@@ -37,11 +39,13 @@ mod timehist;
 mod units;
 pub mod why;
 
+pub use counters::{Counter, CountersResult};
 pub use details::details;
 pub use figure::{Field, Figure, Known, Scaled, Unit};
 pub use figures::{FIELDS, FIGURES, RunResult};
 pub use fit::Surface;
 pub use histogram::Histogram;
+pub use kicks::{KickingResult, KicksResult};
 pub use latency::Latency;
 pub use result::{
     ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,

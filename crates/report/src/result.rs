@@ -2,8 +2,10 @@
 //! The parts of a run's result as `--json` prints them. The field names are JSON keys and must not
 //! change. The result itself is [`RunResult`], which the table in [`crate::figures`] defines.
 
+use crate::counters::CountersResult;
 use crate::figures::RunResult;
 use crate::histogram::Histogram;
+use crate::kicks::KicksResult;
 use crate::units;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +69,10 @@ pub struct Run {
     /// For each CPU: the time in ns during which it was busy, and its mean frequency in that time in
     /// 1/1024 of its highest frequency. Empty if the machine has no model of frequencies.
     pub frequencies: Vec<(u64, u64)>,
+    /// The kicks of the policy, or `None` if it kicked no CPU.
+    pub kicks: Option<KicksResult>,
+    /// The numbers that the policy changed, if they were read during the run.
+    pub counters: CountersResult,
     /// Names of the callbacks. `op` of `Event::Callback` is an index into this list.
     pub ops: Vec<String>,
     /// Names of the locks. `lock` of `Event::LockWait` is an index into this list. Locks without a

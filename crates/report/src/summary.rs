@@ -84,6 +84,7 @@ pub struct Summary {
     /// Pid of the task of the last `Waking` record, or IDLE if a switch followed it.
     woken: u32,
     pub(crate) ipis: u64,
+    pub(crate) printed_lines: u64,
     pub(crate) balance_moves: u64,
     operations: u64,
     /// Time at which the measurement began.
@@ -274,11 +275,8 @@ impl Summary {
                 }
             }
             Event::Phase { phase, .. } if phase == workload::MEASURED => self.measured_from = time,
-            Event::Phase { .. }
-            | Event::Printk { .. }
-            | Event::Policy { .. }
-            | Event::LockName { .. }
-            | Event::DsqLength { .. } => {}
+            Event::Printk { .. } => self.printed_lines += 1,
+            Event::Phase { .. } | Event::Policy { .. } | Event::LockName { .. } | Event::DsqLength { .. } => {}
         }
     }
 

@@ -17,6 +17,7 @@ pub mod code_files;
 pub mod command;
 pub mod compare;
 pub mod console;
+pub mod counters;
 pub mod destination;
 pub mod diff;
 pub mod exit;

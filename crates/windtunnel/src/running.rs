@@ -2,6 +2,7 @@
 //! A run in progress. The caller advances it step by step and can look at its state between the
 //! steps.
 
+use crate::counters::Counters;
 use crate::error::Error;
 use crate::load::{self, Loaded};
 use crate::policy::Policy;
@@ -10,20 +11,24 @@ use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
 use bpf::engine::Gap;
 use bpf::link::Image;
 use bpf::object::Object;
+use bpf::rows::CALL;
 use kernel::ext::ops::{NAMES, Op};
-use kernel::ext::{EnableState, Exit, Kind};
+use kernel::ext::{EnableState, Exit, KicksBy, Kind};
 use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
 use kernel::{Ended, Machine, Options};
 use profile::{Profile, Properties};
-use report::{ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, LockResult, Run, RunResult, Status};
+use report::{
+    ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, KickingResult, KicksResult, LockResult, Run,
+    RunResult, Status,
+};
 use std::path::Path;
 use std::time::Instant;
 use trace::{Sink, Tee};
 use workload::Action;
 
 /// Time limit in ns of a workload that defines no length and ends when all its tasks have exited.
-const LONGEST_NS: u64 = 3_600_000_000_000;
+pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
 /// If a hotplug event ends the policy, the policy is loaded again after this number of ticks. Four
 /// ticks after the event, the kernel has disabled the policy. The remaining six ticks stand for the
 /// work of the policy's user-space part, which loads the policy again.
@@ -39,6 +44,8 @@ pub struct Running<'a> {
     warnings: Vec<String>,
     /// The argument of `--profile` that selects the policy's profile. Empty if it has none.
     profile: String,
+    /// The counters of the policy, if they are read during the run.
+    pub(crate) counters: Option<Counters>,
     sinks: Sinks,
     started: Instant,
     /// Simulated time up to which the run has been executed, in ns.
@@ -108,6 +115,7 @@ impl Scenario {
         Ok(Running {
             scenario: self,
             profile: self.profile_word()?.unwrap_or_default(),
+            counters: None,
             warnings: image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default(),
             sinks,
             machine,
@@ -211,12 +219,20 @@ impl Running<'_> {
             let plan = plan.chain(named.map(|disturbance| disturbance.at_ns));
             let reload = plan.map(|time| time.saturating_add(after));
             let reload = reload.filter(|&time| time > self.at).min();
-            self.at = to.min(reload.unwrap_or(to));
+            let sample = self.counters.as_ref().map_or(u64::MAX, Counters::next);
+            self.at = to.min(reload.unwrap_or(to)).min(sample);
             self.ended = self
                 .machine
                 .advance(self.at, &mut Tee::new().with(&mut self.sinks).with(sink));
             if self.ended == Some(Ended::Policy) {
                 self.at = self.machine.now;
+            }
+            if let Some(counters) = self
+                .counters
+                .as_mut()
+                .filter(|_| self.at == sample && self.ended.is_none())
+            {
+                counters.sample(&self.machine, self.at);
             }
             if let Policy::Object { name, path } = &self.scenario.policy
                 && self.ended.is_none()
@@ -225,7 +241,12 @@ impl Running<'_> {
             {
                 let (object, profile) = self.scenario.open_object(name, path)?;
                 match load::enable(&mut self.machine, &object, &profile, self.scenario.engine)? {
-                    Loaded::Enabled(image) => self.image = Some(*image),
+                    Loaded::Enabled(image) => {
+                        if let Some(counters) = &mut self.counters {
+                            counters.reloaded(&self.machine, &image);
+                        }
+                        self.image = Some(*image);
+                    }
                     // The results up to this time are valid. The run ends with the exit record of
                     // the failed reload.
                     Loaded::Refused(exit) => {
@@ -251,6 +272,7 @@ impl Running<'_> {
     /// Ends the run at the current time. Completes the statistics and emits the last records.
     pub fn end(&mut self, sink: &mut dyn Sink) {
         if self.refused.is_some() {
+            self.machine.pass_printed_lines(sink);
             return;
         }
         let ended = self.ended.get_or_insert(Ended::Time);
@@ -302,6 +324,8 @@ impl Running<'_> {
     /// The trace file cannot be written.
     pub fn outcome(mut self) -> Result<Outcome, Error> {
         let profile = std::mem::take(&mut self.profile);
+        let counters = self.counters.take();
+        let counters = counters.map(|counters| counters.finish(&self.machine, self.machine.now));
         let (machine, scenario) = (&self.machine, self.scenario);
         let completed = self.ended == Some(Ended::AllExited);
         let run = Run {
@@ -349,6 +373,8 @@ impl Running<'_> {
                 .into_iter()
                 .map(|cpu| (cpu.busy_ns, cpu.mean))
                 .collect(),
+            kicks: kicks(machine),
+            counters: counters.unwrap_or_default(),
             ops: callback_names(),
             locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
         };
@@ -448,6 +474,28 @@ fn uncalled(machine: &Machine) -> Vec<&'static str> {
         .filter(|(name, _)| Op::by_name(name).is_some_and(|op| ops.defines(op)));
     let uncalled = defined.filter(|(_, called)| called.count == 0);
     uncalled.map(|(name, _)| name).collect()
+}
+
+/// Name of the programs that are no callbacks, in the list of those that kick CPUs.
+const OTHER_PROGRAMS: &str = "timers and other programs";
+
+/// Returns the kicks of the policy, or `None` if it kicked no CPU.
+fn kicks(machine: &Machine) -> Option<KicksResult> {
+    let counts = &machine.ext.kicks;
+    let kicking = |(callback, kicks): (Option<&str>, KicksBy)| KickingResult {
+        callback: callback.unwrap_or(OTHER_PROGRAMS).to_owned(),
+        calls: kicks.calls,
+        reschedules: kicks.reschedules,
+        switches: kicks.switches,
+    };
+    let callbacks: Vec<KickingResult> = counts.by_callback().map(kicking).collect();
+    let calls: u64 = callbacks.iter().map(|kicking| kicking.calls).sum();
+    let call_ns = u64::from(machine.spec.costs.function_ns("scx_bpf_kick_cpu", CALL));
+    (calls > 0).then(|| KicksResult {
+        ipis: counts.ipis,
+        ns: counts.ns + calls * call_ns,
+        callbacks,
+    })
 }
 
 fn lock_waits(machine: &Machine) -> Vec<LockResult> {

@@ -121,6 +121,8 @@ pub struct Observer<'a> {
     pub sink: &'a mut dyn Sink,
     /// Global variables to read. After the run, they contain the values.
     pub reads: Vec<Read>,
+    /// Whether to read the counters of the policy ([`RunResult::counters`]).
+    pub counters: bool,
     /// Whether to emit detail records ([`trace::Event::is_detail`]). A trace file always contains
     /// them.
     pub details: bool,
@@ -190,6 +192,7 @@ impl Scenario {
         let observer = &mut Observer {
             sink: &mut Tee::new(),
             reads: Vec::new(),
+            counters: false,
             details: false,
         };
         self.run_observed(observer, progress)
@@ -203,6 +206,9 @@ impl Scenario {
     pub fn run_observed(&self, observer: &mut Observer, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
         let mut running = self.start()?;
         running.machine.details |= observer.details;
+        if observer.counters {
+            running.count();
+        }
         let piece = (running.until() / PIECES).clamp(1, PIECE_MAX_NS);
         while !running.ended() {
             if interrupt::signal().is_some() {

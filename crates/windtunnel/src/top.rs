@@ -32,6 +32,9 @@ pub struct View {
     pub wakeups: f64,
     pub migrations: f64,
     pub operations: f64,
+    /// Names of the numbers that the policy has changed, their values, and their growth per second
+    /// of simulated time.
+    pub counters: Vec<(String, i128, f64)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,6 +87,7 @@ struct Counters {
     overhead: Vec<u64>,
     switches: u64,
     tasks: BTreeMap<u32, u64>,
+    numbers: BTreeMap<String, i128>,
 }
 
 /// Advances a run, and computes the rates since the previous update.
@@ -100,7 +104,14 @@ impl Top {
     /// The errors of [`Running::advance`].
     pub fn advance(&mut self, running: &mut Running, to: u64) -> Result<View, Error> {
         self.counts = EventCounts::default();
+        if self.before.at == 0 && running.counters.is_none() {
+            running.count();
+        }
         running.advance(to, &mut self.counts)?;
+        let numbers = match &mut running.counters {
+            Some(counters) => counters.current(&running.machine),
+            None => Vec::new(),
+        };
         let m = &running.machine;
         // If the run has ended by itself, it ended with its last event. `clock` then returns
         // `u64::MAX` instead of the time of this event.
@@ -109,8 +120,17 @@ impl Top {
         } else {
             running.at()
         };
-        let after = Counters::read(m, now);
+        let after = Counters {
+            numbers: numbers.iter().cloned().collect(),
+            ..Counters::read(m, now)
+        };
         let mut view = self.compared(m, &after);
+        let grown = |(name, value): (String, i128)| {
+            let before = self.before.numbers.get(&name).copied().unwrap_or(0);
+            let rate = (value - before) as f64 * 1e9 / view.elapsed.max(1) as f64;
+            (name, value, rate)
+        };
+        view.counters = numbers.into_iter().map(grown).collect();
         (view.until, view.ended) = (running.until(), running.ended());
         self.before = after;
         Ok(view)
@@ -199,6 +219,7 @@ impl Counters {
             overhead: cpus.map(|cpu| m.rqs()[cpu].time.overhead_ns).collect(),
             switches: m.rqs().iter().map(|rq| rq.nr_switches).sum(),
             tasks: used.collect(),
+            numbers: BTreeMap::new(),
         }
     }
 }
@@ -210,9 +231,19 @@ fn name(seen: &Snapshot, pid: u32) -> String {
 
 /// Heading above the rows that [`View::line`] returns.
 pub const HEADING: &str =
-    "     time ms    tasks  waiting   busy %  overhead %  switches/s  wake-ups/s  migrations/s  busiest";
+    "     time ms    tasks  waiting   busy %  overhead %  switches/s  wake-ups/s  migrations/s  busiest, counters";
+
+/// Number of counters in a row of text.
+const COUNTERS: usize = 3;
 
 impl View {
+    /// Returns the numbers that the policy changes, fastest first.
+    pub fn fastest_counters(&self) -> Vec<&(String, i128, f64)> {
+        let mut counters: Vec<&(String, i128, f64)> = self.counters.iter().collect();
+        counters.sort_by(|(_, _, a), (_, _, b)| b.abs().total_cmp(&a.abs()));
+        counters
+    }
+
     /// Returns the state as one row of text, for output that is not a terminal.
     pub fn line(&self) -> String {
         let busiest = self
@@ -230,6 +261,15 @@ impl View {
             self.wakeups,
             self.migrations,
             busiest.unwrap_or_default()
-        )
+        ) + &self.counters_text()
+    }
+
+    /// Returns the growth of the fastest counters, for the end of a row.
+    fn counters_text(&self) -> String {
+        let fastest = self.fastest_counters().into_iter().take(COUNTERS);
+        let grown = fastest.filter(|(_, _, rate)| rate.abs() >= 0.5);
+        grown
+            .map(|(name, _, rate)| format!(", {} {rate:+.0}/s", escape::line(name)))
+            .collect()
     }
 }

@@ -9,6 +9,7 @@ mod arena;
 mod array;
 mod handles;
 mod hash;
+pub mod numbers;
 mod queue;
 mod ringbuf;
 mod storage;

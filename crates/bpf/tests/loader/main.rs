@@ -6,6 +6,7 @@ mod externs;
 mod functions;
 mod malformed;
 mod maps;
+mod numbers;
 mod params;
 mod struct_ops;
 

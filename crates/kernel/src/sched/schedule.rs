@@ -51,6 +51,9 @@ impl Machine {
         let rq = &self.rqs[cpu];
         let busy = rq.online && !rq.idle();
         let cost = if busy { self.spec.costs.ipi_receive_ns } else { 0 };
+        if rq.ext.kicks.kicked_by != 0 {
+            self.ext.kicks.ns += u64::from(cost);
+        }
         self.enter_irq(cpu, cost.into());
         self.check_resched(cpu, self.entry.irq_from > Some(0));
     }
@@ -111,6 +114,8 @@ impl Machine {
     pub(crate) fn schedule(&mut self, cpu: CpuId) {
         debug_assert_eq!(cpu, self.this_cpu);
         let prev = self.rqs[cpu].curr;
+        let kicked_by = std::mem::take(&mut self.rqs[cpu].ext.kicks.kicked_by);
+        let began = if kicked_by == 0 { 0 } else { self.local_time(cpu) };
         // A task that has left its queue was charged with its CPU time before it left.
         if prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu() == cpu {
             self.update_rq_clock(cpu);
@@ -128,12 +133,18 @@ impl Machine {
         self.rqs[cpu].next_class = self.class_of(next);
         if next == prev {
             self.unlock(LockId::Rq(cpu));
+            if kicked_by != 0 {
+                ext::kick::count_effect(self, cpu, kicked_by, began, false);
+            }
             if prev == IDLE {
                 self.enter_idle(cpu);
             } else {
                 self.arm_step(cpu);
             }
             return;
+        }
+        if kicked_by != 0 {
+            ext::kick::count_effect(self, cpu, kicked_by, began, true);
         }
         self.context_switch(cpu, prev, next);
         rt::balance_callback(self, cpu);

@@ -221,11 +221,28 @@ fn a_kick_costs_an_interrupt_on_both_cpus() {
         let mut run = Run::new(machine(spec, tasks), "kick", &["PREEMPT"]);
         run.run(SECOND);
         run.assert_alive();
-        (time(&run.machine, 0).overhead_ns, starts(&run.records, 2).len() as u64)
+        let kicks = run.machine.ext.kicks.clone();
+        (
+            time(&run.machine, 0).overhead_ns,
+            starts(&run.records, 2).len() as u64,
+            kicks,
+        )
     };
     assert_eq!(overhead(0).0, 0);
-    let (ns, wakeups) = overhead(10_000);
+    let (ns, wakeups, kicks) = overhead(10_000);
     assert!(wakeups > 200 && ns >= wakeups * 10_000, "{ns} {wakeups}");
+    // Each kick is for the kicking CPU itself, so no other CPU is interrupted. All of them preempt
+    // the hog.
+    let by: Vec<_> = kicks.by_callback().collect();
+    let [(Some("enqueue"), enqueue)] = by[..] else {
+        panic!("{by:?}");
+    };
+    assert!(enqueue.calls >= wakeups, "{enqueue:?}");
+    assert!(
+        enqueue.switches * 10 >= wakeups * 9 && enqueue.reschedules >= enqueue.switches,
+        "{enqueue:?}"
+    );
+    assert_eq!((kicks.ns, kicks.ipis), (enqueue.calls * 10_000, 0));
 }
 
 /// Returns a SCHED_IDLE hog on CPU 0, a task on the same CPU, and a task on CPU 1 that wakes it.

@@ -10,7 +10,6 @@
 
 char _license[] SEC("license") = "GPL";
 
-static long (*const bpf_trace_vprintk)(const char *fmt, u32 fmt_size, const void *data, u32 data_len) = (void *)177;
 static void *(*const cgrp_storage_get)(void *map, struct cgroup *cgrp, void *value, u64 flags) = (void *)210;
 struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
 void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
@@ -30,12 +29,7 @@ struct {
 bool running;
 u64 nr_kept;
 
-#define say(format, args...)                                                                        \
-	({                                                                                          \
-		static const char ___format[] = format;                                             \
-		u64 ___data[] = { args };                                                           \
-		bpf_trace_vprintk(___format, sizeof(___format), ___data, sizeof(___data));          \
-	})
+#define say(format, args...) bpf_printk(format, ##args)
 #define id(cgrp) ((cgrp)->kn->id & 0xffffffff)
 
 s32 SCX_OP_SLEEPABLE(cgroups_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)

@@ -14,7 +14,6 @@ char _license[] SEC("license") = "GPL";
 
 enum { DESCENDANTS_PRE = 2, LONGS = 128 };
 
-static long (*const bpf_trace_vprintk)(const char *fmt, u32 fmt_size, const void *data, u32 data_len) = (void *)177;
 static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -69,12 +68,7 @@ struct {
 
 u64 cpumask_bytes, pointers, arrays;
 
-#define say(format, args...)                                                                        \
-	({                                                                                          \
-		static const char ___format[] = format;                                             \
-		u64 ___data[] = { args };                                                           \
-		bpf_trace_vprintk(___format, sizeof(___format), ___data, sizeof(___data));          \
-	})
+#define say(format, args...) bpf_printk(format, ##args)
 
 /* Copies all words of a mask. Returns the first word, or -1 if any other word is not 0. */
 static u64 read(u32 to, cpumask_var_t from)

@@ -65,6 +65,7 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     let mut observer = Observer {
         sink: &mut scan,
         reads: Vec::new(),
+        counters: false,
         details: false,
     };
     let simulated = scenario.run_observed(&mut observer, &mut |_| {})?.result;

@@ -322,6 +322,18 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
                 percentile, the thin line to the maximum.",
         body: tables::callback_costs(runs, labels),
     });
+    if runs
+        .iter()
+        .any(|run| run.result.kicks.is_some() || !run.result.counters.is_empty())
+    {
+        sections.push(Section {
+            id: "counters",
+            head: "Counters",
+            about: "What the policies say about themselves: the numbers in their memory that they changed, after loading, at the end and \
+                    over time. A kick makes a CPU reschedule. It had an effect if the CPU then switched to a different task.",
+            body: tables::counters(runs, labels),
+        });
+    }
     sections.push(Section {
         id: "locks",
         head: "Locks",

@@ -5,6 +5,7 @@ use super::Run;
 use super::data::{Callback, callbacks, class_name, classes};
 use super::moves::{DISTANCES, REASONS};
 use super::verdict::{Kind, Tag, Verdict, heading};
+use crate::counters::{self, Counter, CountersResult};
 use crate::score::Better;
 use crate::table::columns;
 use crate::units;
@@ -252,5 +253,76 @@ pub fn locks(runs: &[Run], labels: &[String]) -> Markup {
                 } }
             } }
         } }
+    }
+}
+
+/// Size of the drawing of a counter over time.
+const SPARK: (f64, f64) = (160.0, 24.0);
+
+/// Returns the tables of kicks and of the numbers that the policies changed.
+pub fn counters(runs: &[Run], labels: &[String]) -> Markup {
+    let kicked = |run: &Run| run.result.kicks.is_some();
+    let counted = |run: &Run| !run.result.counters.is_empty();
+    html! {
+        @if runs.iter().any(kicked) {
+            h3 { "Kicks" }
+            div.scroll tabindex="0" role="region" aria-label="Kicks" { table {
+                thead { tr {
+                    th scope="col" { "policy" } th scope="col" { "callback" } th.n scope="col" { "kicks" }
+                    th.n scope="col" { "reschedules" } th.n scope="col" { "switches" } th.n scope="col" { "effect" }
+                } }
+                @for (i, run) in runs.iter().enumerate() { @if let Some(kicks) = &run.result.kicks { tbody {
+                    @for (at, kicking) in kicks.callbacks.iter().enumerate() { tr {
+                        @if at == 0 { th scope="rowgroup" rowspan=(kicks.callbacks.len()) { (chip(i, &labels[i])) } }
+                        td { code { (kicking.callback) } }
+                        (number(kicking.calls)) (number(kicking.reschedules)) (number(kicking.switches))
+                        td.n { (format!("{:.0} %", 100.0 * kicking.switches as f64 / kicking.calls.max(1) as f64)) }
+                    } }
+                } } }
+            } }
+        }
+        @for (i, run) in runs.iter().enumerate().filter(|(_, run)| counted(run)) {
+            @let counters = &run.result.counters;
+            h3 { (chip(i, &labels[i])) }
+            div.scroll tabindex="0" role="region" aria-label={ "Counters of " (labels[i]) } { table.counters {
+                thead { tr {
+                    th scope="col" { "counter" } th.n scope="col" { "before" } th.n scope="col" { "after" }
+                    th.n scope="col" { "per second" } th scope="col" { "over time" }
+                } }
+                tbody { @for counter in &counters.list { tr {
+                    th scope="row" { code { (counter.name) } @if counter.elements > 1 { small { "sum of " (counter.elements) } } }
+                    td.n { (counters::number(counter.before)) }
+                    td.n { (counters::number(counter.after)) }
+                    td.n { @match counters.per_second(counter, 0) {
+                        Some(rate) => { (units::tenths(units::rounded(rate * 10.0))) }
+                        None => span.none { "–" }
+                    } }
+                    td { (spark(counters, counter, i)) }
+                } } }
+            } }
+            @if counters.omitted > 0 { p.legend { "and " (counters.omitted) " more numbers that changed" } }
+        }
+    }
+}
+
+/// Draws a number over time.
+fn spark(counters: &CountersResult, counter: &Counter, run: usize) -> Markup {
+    let values = std::iter::once(counter.before).chain(counter.samples.iter().copied());
+    let least = values.clone().min().unwrap_or(0);
+    let range = (values.clone().max().unwrap_or(0) - least).max(1) as f64;
+    let end = counters.times_ns.last().copied().unwrap_or(1).max(1) as f64;
+    let times = std::iter::once(0).chain(counters.times_ns.iter().copied());
+    let point = |(time, value): (u64, i128)| {
+        let x = SPARK.0 * time as f64 / end;
+        let y = SPARK.1 - 1.0 - (SPARK.1 - 2.0) * (value - least) as f64 / range;
+        format!("{x:.1} {y:.1}")
+    };
+    let points: Vec<String> = times.zip(values).map(point).collect();
+    html! {
+        svg.spark viewBox={ "0 0 " (SPARK.0) " " (SPARK.1) } width=(SPARK.0) height=(SPARK.1) role="img"
+            aria-label={ "from " (counter.before) " to " (counter.after) }
+            style={ "--c:var(--run-" (run % super::page::COLOURS) ")" } {
+            path d={ "M" (points.join("L")) } {}
+        }
     }
 }

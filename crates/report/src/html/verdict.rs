@@ -304,6 +304,13 @@ fn waste(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
                 labels[i], result.overhead_percent
             ));
         }
+        if let (Some(percent), Some(storm)) = (result.kick_storm_percent(), result.kick_storm()) {
+            verdict.points.push(format!("{}: {storm}.", labels[i]));
+            verdict.tags[i].push(Tag {
+                kind: Kind::Bad,
+                text: format!("kick storm, {percent:.0} % of the overhead"),
+            });
+        }
         if result.overhead_percent >= OVERHEAD_PERCENT {
             verdict.tags[i].push(Tag {
                 kind: Kind::Note,

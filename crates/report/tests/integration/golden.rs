@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests that compare tables, details and JSON results with committed texts.
 
-use report::{Better, ExitRecord, LostTasks, Run, RunResult, Status, Summary, details, table};
+use report::{
+    Better, Counter, CountersResult, ExitRecord, KickingResult, KicksResult, LostTasks, Run, RunResult, Status,
+    Summary, details, table,
+};
 use trace::event::MigrateReason;
 use trace::{CpuPosition, Event, Hash, Record, Sink, TaskState};
 
@@ -186,6 +189,29 @@ fn run(policy: &str, latency: u64) -> RunResult {
         numa_pages_migrated: 16_384,
         idle_states: vec![("POLL".into(), 0), ("C1".into(), 9_000_000), ("C6".into(), 21_000_000)],
         frequencies: vec![(20_000_000, 1024), (10_000_000, 512)],
+        kicks: Some(KicksResult {
+            ipis: 40,
+            ns: 65_432,
+            callbacks: vec![KickingResult {
+                callback: "enqueue".into(),
+                calls: 120,
+                reschedules: 90,
+                switches: 60,
+            }],
+        }),
+        counters: CountersResult {
+            times_ns: (1..=16).map(|part| part * 1_875_000).collect(),
+            list: vec![Counter {
+                name: "nr_stolen[]".into(),
+                elements: 4,
+                grows: true,
+                before: 0,
+                after: 136,
+                samples: (1..=16).map(|part| part * (part + 1) / 2).collect(),
+                values: vec![30, 40, 50, 16],
+            }],
+            omitted: 2,
+        },
         ops: ["select_cpu", "enqueue", "dispatch"].map(String::from).to_vec(),
         locks: vec!["rq 0".into(), "dsq 0x1".into()],
     })

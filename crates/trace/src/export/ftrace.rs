@@ -115,43 +115,52 @@ impl<W: Write> Ftrace<W> {
                 let fields = format!("pid={pid} oldcomm={old} newcomm={new} oom_score_adj=0");
                 ("task_rename", fields)
             }
-            Event::Printk { ref text } => ("bpf_trace_printk", escape::line(text.trim_end()).into_owned()),
+            Event::Printk { ref text } => printed(text),
             _ => return None,
         })
     }
 
     /// Writes the line of a record, if the record has a tracepoint.
-    fn write_event(&mut self, record: &Record) -> io::Result<()> {
-        let Some((name, fields)) = self.format_event(record) else {
-            return Ok(());
-        };
-        let &Record {
-            time, cpu, ref event, ..
-        } = record;
-        let current = self.follow.current(cpu);
-        let comm = escape::line(match current {
-            0 => "<idle>",
-            _ => &self.follow.task(current).comm,
-        });
-        // If there is no waker, an interrupt handler has woken the task.
-        let interrupt = if matches!(event, Event::Waking { waker: 0, .. }) {
-            'h'
-        } else {
-            '.'
-        };
-        let (seconds, ns) = (time / 1_000_000_000, time % 1_000_000_000);
-        let to = &mut self.output.bytes;
-        writeln!(
-            to,
-            "{comm:>16}-{current:<7} [{cpu:03}] d.{interrupt}2. {seconds:5}.{ns:09}: {name}: {fields}"
-        )
+    fn write_event(&mut self, record: &Record) {
+        if let Some((name, fields)) = self.format_event(record) {
+            write_line(&mut self.output.bytes, &mut self.follow, record, name, &fields);
+        }
     }
+}
+
+/// Returns the name and the fields of the tracepoint for a line of bpf_printk.
+pub(super) fn printed(text: &str) -> (&'static str, String) {
+    ("bpf_trace_printk", escape::line(text.trim_end()).into_owned())
+}
+
+/// Appends the line of a tracepoint: the task that runs, the CPU, the time, and the event.
+pub(super) fn write_line(to: &mut Vec<u8>, follow: &mut Follow, record: &Record, name: &str, fields: &str) {
+    let &Record {
+        time, cpu, ref event, ..
+    } = record;
+    let current = follow.current(cpu);
+    let comm = escape::line(match current {
+        0 => "<idle>",
+        _ => &follow.task(current).comm,
+    });
+    // If there is no waker, an interrupt handler has woken the task.
+    let interrupt = if matches!(event, Event::Waking { waker: 0, .. }) {
+        'h'
+    } else {
+        '.'
+    };
+    let (seconds, ns) = (time / 1_000_000_000, time % 1_000_000_000);
+    writeln!(
+        to,
+        "{comm:>16}-{current:<7} [{cpu:03}] d.{interrupt}2. {seconds:5}.{ns:09}: {name}: {fields}"
+    )
+    .expect("writing to memory cannot fail");
 }
 
 impl<W: Write> Sink for Ftrace<W> {
     fn take(&mut self, records: &[Record]) {
         for record in records {
-            self.write_event(record).expect("writing to memory cannot fail");
+            self.write_event(record);
             self.follow.add(record);
             self.output.write_if_full();
         }

@@ -5,7 +5,9 @@
 mod ftrace;
 mod output;
 mod perfetto;
+mod printk;
 mod spans;
 
 pub use ftrace::Ftrace;
 pub use perfetto::Perfetto;
+pub use printk::Printk;

@@ -13,8 +13,10 @@ use crate::scenario::{DEFAULT_NS, Observer, Outcome, Scenario};
 use crate::{console, destination, duration, errln, interrupt, outln, page};
 use clap::Args as ClapArgs;
 use report::{RunResult, Status};
+use std::io;
 use std::path::{Path, PathBuf};
-use trace::{DrawOptions, Tee};
+use trace::export::Printk;
+use trace::{DrawOptions, Tee, escape};
 
 #[derive(ClapArgs)]
 pub struct Args {
@@ -29,6 +31,10 @@ pub struct Args {
     /// schedule is the same, but the run takes longer
     #[arg(long, alias = "check")]
     sanitize: bool,
+    /// Print what the policies print with bpf_printk() to standard error, as trace_pipe does: with
+    /// the running task, the CPU and the simulated time
+    #[arg(long)]
+    printk: bool,
     /// Print the kernel's debug dump of a policy that fails, and include it in the JSON
     #[arg(long)]
     dump: bool,
@@ -102,16 +108,28 @@ impl Args {
         let name = scenario.policy.name();
         let mut exporting = exports.start(&scenario.header())?;
         let mut scan = self.html.as_ref().map(|_| page::scan(&scenario.header(), runs));
+        let mut printk = self.printk.then(|| {
+            let prefix = if runs > 1 { format!("{name}: ") } else { String::new() };
+            Printk::new(io::stderr(), &prefix, scenario.machine.topology.nr_cpus() as usize)
+        });
         let mut sinks = Tee::new().with(&mut exporting);
         if let Some(scan) = &mut scan {
             sinks = sinks.with(scan);
         }
+        if let Some(printk) = &mut printk {
+            sinks = sinks.with(printk);
+        }
         let mut observer = Observer {
             sink: &mut sinks,
             reads: Vec::new(),
+            counters: true,
             details: !exports.is_empty() || self.html.is_some(),
         };
-        let mut outcome = with_progress(name, |progress| scenario.run_observed(&mut observer, progress))?;
+        let mut outcome = match self.printk {
+            // A progress bar would be mixed with the lines.
+            true => scenario.run_observed(&mut observer, &mut |_| {})?,
+            false => with_progress(name, |progress| scenario.run_observed(&mut observer, progress))?,
+        };
         let result = &outcome.result;
         if !result.interrupted {
             done.errors.extend(exporting.finish(result.simulated_ns));
@@ -202,6 +220,16 @@ impl Args {
             }
             for result in complete.iter().filter(|result| result.status != Status::Refused) {
                 outln!("{}: trace hash {}", result.policy, result.trace_hash);
+            }
+            for result in results.iter().filter(|result| result.printed_lines > 0 && !self.printk) {
+                outln!(
+                    "{}: printed {} lines with bpf_printk (--printk shows them)",
+                    result.policy,
+                    result.printed_lines
+                );
+            }
+            for (result, storm) in results.iter().filter_map(|result| Some((result, result.kick_storm()?))) {
+                console::styled(&surface.line(&escape::line(&format!("{}: {storm}", result.policy)), " "));
             }
             for result in results.iter().filter(|result| !result.profile.is_empty()) {
                 outln!("{}: profile {}", result.policy, result.profile);

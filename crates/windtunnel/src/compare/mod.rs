@@ -78,6 +78,8 @@ pub struct Comparison {
     /// Descriptions of the runs in which A's policy probably lost tasks, and of those in which B's
     /// policy did.
     pub lost: [Vec<String>; 2],
+    /// Descriptions of the runs of A, and of those of B, whose overhead a storm of kicks caused.
+    pub storms: [Vec<String>; 2],
 }
 
 impl Comparison {
@@ -210,6 +212,7 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult], looks: usi
         lost.map(|(result, lost)| format!("seed {}: {}", result.seed, lost.sentence()))
             .collect()
     });
+    let storms = [0, 1].map(|side| side_results(side).filter_map(RunResult::kick_storm).collect());
     let first = &results[0];
     Comparison {
         names,
@@ -223,6 +226,7 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult], looks: usi
         metrics: metrics.collect(),
         failures,
         lost,
+        storms,
     }
 }
 

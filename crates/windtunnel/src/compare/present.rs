@@ -124,6 +124,7 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<Judgement>)]) -> Va
         "metrics": c.metrics.iter().filter_map(metric).collect::<Vec<_>>(),
         "failures": { "a": c.failures[0], "b": c.failures[1] },
         "lost_tasks": { "a": c.lost[0], "b": c.lost[1] },
+        "kick_storms": { "a": c.storms[0], "b": c.storms[1] },
         "fail_if": conditions.iter().map(condition).collect::<Vec<_>>(),
     })
 }

@@ -50,6 +50,11 @@ pub fn verdict(c: &Comparison) -> String {
             lines.push(format!("- {text}"));
         }
     }
+    for (name, storms) in c.names.iter().zip(&c.storms) {
+        if let Some(first) = storms.first() {
+            lines.push(format!("{name} in {} of {} runs: {first}", storms.len(), c.seeds.len()));
+        }
+    }
     if seeds_have_no_effect(c) {
         lines.push("all pairs are the same: the seed has no effect on these runs".to_owned());
     }

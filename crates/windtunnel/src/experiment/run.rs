@@ -221,6 +221,7 @@ pub fn simulate(
     let mut observer = Observer {
         sink: &mut trail,
         reads: wanted.globals.iter().map(read).collect(),
+        counters: false,
         details: false,
     };
     let outcome = scenario.run_observed(&mut observer, progress)?;

@@ -33,6 +33,7 @@ mod report;
 mod rtapp;
 mod schedules;
 mod score;
+mod speech;
 mod suite;
 mod support;
 mod sweep;

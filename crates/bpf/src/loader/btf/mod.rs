@@ -278,6 +278,13 @@ impl Btf {
         }
     }
 
+    /// Returns whether this is the type of a character, so that an array of it is a text.
+    pub fn is_text(&self, id: u32) -> bool {
+        let id = self.resolve(id);
+        matches!(self.kind(id), Kind::Int { size: 1, encoding, .. }
+            if encoding & INT_CHAR != 0 || self.name(id) == "char")
+    }
+
     /// Returns the struct or union with this id. The id may also be that of a typedef or qualified
     /// type of the struct or union.
     pub fn composite(&self, id: u32) -> Option<&Composite> {

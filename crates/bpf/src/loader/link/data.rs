@@ -244,6 +244,16 @@ impl Image {
         &self.variables
     }
 
+    /// Returns the variables that may change while programs run, also the static ones, with their
+    /// addresses.
+    pub(crate) fn live_variables(&self) -> impl Iterator<Item = (&Variable, u64)> {
+        let all = self.variables.iter().chain(&self.statics);
+        all.filter(|variable| variable.live).filter_map(|variable| {
+            let section = self.sections.iter().find(|section| section.index == variable.index)?;
+            Some((variable, section.addr + variable.offset))
+        })
+    }
+
     /// Returns the location of a global variable (`name`), or of one of its elements (`name[3]`) or
     /// members (`name.member`).
     pub fn variable(&self, path: &str) -> Result<VariableLocation, Error> {

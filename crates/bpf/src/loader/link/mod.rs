@@ -50,6 +50,7 @@ pub struct Image {
     /// Types of the objects that the code allocates, by id.
     pub types: LocalTypes,
     variables: Vec<Variable>,
+    statics: Vec<Variable>,
 }
 
 /// A section of globals in memory.
@@ -126,5 +127,6 @@ fn link_object(object: &Object, target: &Target, region: &Region, nr_cpus: u32) 
         btf: object.btf.clone(),
         types,
         variables: object.variables.clone(),
+        statics: object.statics.clone(),
     })
 }

@@ -43,6 +43,9 @@ pub struct Object {
     pub(crate) ext: Ext,
     pub(crate) maps: Vec<DeclaredMap>,
     pub(crate) variables: Vec<Variable>,
+    /// Static variables. User space cannot set them, because the compiler may have replaced them by
+    /// their values.
+    pub(crate) statics: Vec<Variable>,
 }
 
 /// A map variable of the .maps section.
@@ -174,7 +177,7 @@ fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
         return Err(error.hint("declare maps with BTF in SEC(\".maps\")"));
     }
     let maps = maps::declared(&elf, &btf)?;
-    let variables = param::variables(&elf, &btf)?;
+    let (variables, statics) = param::variables(&elf, &btf)?;
     let license = license.unwrap_or_default();
     Ok(Object {
         file: file.to_string(),
@@ -184,6 +187,7 @@ fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
         ext,
         maps,
         variables,
+        statics,
     })
 }
 

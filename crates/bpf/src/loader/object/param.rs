@@ -44,14 +44,15 @@ pub struct Variable {
     pub(crate) index: usize,
 }
 
-pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<Vec<Variable>, Error> {
+/// Returns the global variables that are visible to user space, and the static variables.
+pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<(Vec<Variable>, Vec<Variable>), Error> {
     let mut tags: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for (_, ty) in btf.iter() {
         if let Kind::DeclTag { ty: on, component: -1 } = ty.kind {
             tags.entry(on).or_default().push(ty.name.to_string());
         }
     }
-    let mut variables = Vec::new();
+    let (mut variables, mut statics) = (Vec::new(), Vec::new());
     for (index, section) in elf.sections.iter().enumerate() {
         let kind = section_kind(section);
         if !matches!(kind, SectionKind::Rodata | SectionKind::Data | SectionKind::Arena) {
@@ -61,10 +62,12 @@ pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<Vec<Variable>, Error> {
             let Kind::Var { ty, linkage } = *btf.kind(var) else {
                 continue;
             };
-            if linkage == STATIC {
-                continue;
-            }
-            variables.push(Variable {
+            let to = if linkage == STATIC {
+                &mut statics
+            } else {
+                &mut variables
+            };
+            to.push(Variable {
                 name: btf.name(var).to_string(),
                 section: section.name.clone(),
                 live: kind != SectionKind::Rodata,
@@ -77,7 +80,7 @@ pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<Vec<Variable>, Error> {
             });
         }
     }
-    Ok(variables)
+    Ok((variables, statics))
 }
 
 /// Finds the variable at the start of a path such as `name[3].member`. Returns the variable and the

@@ -121,11 +121,6 @@ fn extend(value: u64, bits: u32, signed: bool) -> i128 {
     }
 }
 
-fn is_text(btf: &Btf, element: u32) -> bool {
-    matches!(btf.kind(btf.resolve(element)), Kind::Int { size: 1, encoding, .. }
-        if encoding & INT_CHAR != 0 || btf.name(btf.resolve(element)) == "char")
-}
-
 /// Formats the value at a location. `bytes` are the bytes of that location.
 pub(crate) fn format(btf: &Btf, location: Location, bytes: &[u8]) -> String {
     let resolved = btf.resolve(location.ty);
@@ -150,7 +145,7 @@ pub(crate) fn format(btf: &Btf, location: Location, bytes: &[u8]) -> String {
             }
         }
         Kind::Ptr(_) => format!("{:#x}", int(bytes)),
-        Kind::Array { ty, .. } if is_text(btf, *ty) => {
+        Kind::Array { ty, .. } if btf.is_text(*ty) => {
             let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
             format!("\"{}\"", text.escape_ascii())
         }
@@ -216,7 +211,7 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
                 in_range(number(text, &wanted)?, bits, *signed, &type_name)?
             }
         },
-        Kind::Array { ty, .. } if is_text(btf, *ty) => {
+        Kind::Array { ty, .. } if btf.is_text(*ty) => {
             let text = text
                 .strip_prefix('"')
                 .and_then(|text| text.strip_suffix('"'))

@@ -95,7 +95,7 @@ fn scx_bpf_cid_curr(m: &mut Machine, cid: i32) -> u64 {
 
 fn scx_bpf_kick_cid(m: &mut Machine, cid: i32, flags: u64) {
     if let Some(cpu) = to_cpu(m, cid) {
-        kick::kick_cpu(m, cpu, flags);
+        kick::policy_kicks(m, cpu, flags);
     }
 }
 

@@ -308,7 +308,7 @@ pub(super) fn nr_cpu_ids(m: &mut Machine) -> u32 {
 
 fn scx_bpf_kick_cpu(m: &mut Machine, cpu: i32, flags: u64) {
     if let Some(cpu) = valid(m, cpu) {
-        kick::kick_cpu(m, cpu, flags);
+        kick::policy_kicks(m, cpu, flags);
     }
 }
 

@@ -136,7 +136,7 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
         if round == SCX_DSP_MAX_LOOPS {
             // The policy dispatches tasks again and again, but none for this CPU. The kick makes
             // the CPU try again later.
-            kick::kick_cpu(m, cpu, 0);
+            kick::kernel_kicks(m, cpu, 0);
         }
         if m.ext.dsp.nr_tasks == 0 {
             break;

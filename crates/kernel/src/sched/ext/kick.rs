@@ -11,15 +11,28 @@ use super::{deferred, exit};
 use crate::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
+use crate::sched::ext::state::core::{KICK_BY_KERNEL, KICK_BY_OTHERS, Kick};
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
 use crate::watch::state::observed::DecisionKind;
 
-/// Requests a kick of `cpu` by the current CPU (scx_kick_cpu).
-pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
+/// Requests a kick of `cpu` by the current CPU, on behalf of the policy (scx_bpf_kick_cpu).
+pub(crate) fn policy_kicks(m: &mut Machine, cpu: CpuId, flags: u64) {
+    kick_cpu(m, cpu, flags, m.ext.frame.op.map_or(KICK_BY_OTHERS, |op| op as u8));
+}
+
+/// Requests a kick of `cpu` by the current CPU, on behalf of the kernel.
+pub(super) fn kernel_kicks(m: &mut Machine, cpu: CpuId, flags: u64) {
+    kick_cpu(m, cpu, flags, KICK_BY_KERNEL);
+}
+
+/// Requests a kick of `cpu` by the current CPU (scx_kick_cpu). `by` is the index of the requester in
+/// the statistics.
+fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64, by: u8) {
     if m.ext.bypassing() {
         return;
     }
+    m.ext.kicks.by[usize::from(by)].calls += 1;
     let this = m.this_cpu;
     m.record_decision(|_| DecisionKind::Kick {
         target: cpu.nr(),
@@ -41,8 +54,8 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
         merge(pending);
     }
     match pending.last_mut() {
-        Some((last, merged)) if *last == cpu && (*merged ^ flags) & SCX_KICK_IDLE == 0 => *merged |= flags,
-        _ => pending.push((cpu, flags)),
+        Some(last) if last.target == cpu && (last.flags ^ flags) & SCX_KICK_IDLE == 0 => last.flags |= flags,
+        _ => pending.push(Kick { target: cpu, flags, by }),
     }
     queue_irq_work(m, this);
 }
@@ -52,13 +65,13 @@ const MANY: usize = 4;
 
 /// Sorts kicks by the flag SCX_KICK_IDLE (kicks without the flag come first), then by target CPU.
 /// Merges kicks that are equal in both, so at most two kicks remain for each target.
-fn merge(pending: &mut Vec<(CpuId, u64)>) {
-    let key = |&(target, flags): &(CpuId, u64)| (flags & SCX_KICK_IDLE != 0, target);
+fn merge(pending: &mut Vec<Kick>) {
+    let key = |kick: &Kick| (kick.flags & SCX_KICK_IDLE != 0, kick.target);
     pending.sort_by_key(key);
     pending.dedup_by(|later, first| {
         let same = key(later) == key(first);
         if same {
-            first.1 |= later.1;
+            first.flags |= later.flags;
         }
         same
     });
@@ -87,9 +100,16 @@ pub(super) fn run_irq_work(m: &mut Machine) {
         m.this_cpu = cpu;
         m.rqs[cpu].ext.kicks.queued = false;
         let from = m.rqs[cpu].debt();
+        let kicks = !m.rqs[cpu].ext.kicks.pending.is_empty();
+        let began = m.local_time(cpu);
         charge_irq_work(m, cpu);
+        let raised = m.local_time(cpu) - began;
         deferred::arrived(m, cpu);
-        send(m, cpu);
+        if kicks {
+            let began = m.local_time(cpu);
+            send(m, cpu);
+            m.ext.kicks.ns += raised + m.local_time(cpu) - began;
+        }
         m.end_irq(cpu, from);
         if std::mem::take(&mut m.rqs[cpu].ext.kicks.sync_due) {
             begin_wait(m, cpu);
@@ -112,20 +132,17 @@ fn charge_irq_work(m: &mut Machine, cpu: CpuId) {
 /// Sends a CPU's pending kicks (kick_cpus_irq_workfn).
 fn send(m: &mut Machine, cpu: CpuId) {
     let mut pending = std::mem::take(&mut m.rqs[cpu].ext.kicks.pending);
-    if pending.is_empty() {
-        return;
-    }
     // Kicks are sent in ascending order of CPU numbers. A kick with SCX_KICK_IDLE is dropped if the
     // same CPU also gets a kick without this flag.
     merge(&mut pending);
-    let (full, if_idle) = pending.split_at(pending.partition_point(|&(_, flags)| flags & SCX_KICK_IDLE == 0));
+    let (full, if_idle) = pending.split_at(pending.partition_point(|kick| kick.flags & SCX_KICK_IDLE == 0));
     let mut wait = false;
-    for &(target, flags) in full {
-        wait |= kick_one(m, cpu, target, flags);
+    for kick in full {
+        wait |= kick_one(m, cpu, kick);
     }
-    for &(target, _) in if_idle {
-        if full.binary_search_by_key(&target, |&(other, _)| other).is_err() {
-            kick_one_if_idle(m, target);
+    for kick in if_idle {
+        if full.binary_search_by_key(&kick.target, |other| other.target).is_err() {
+            kick_one_if_idle(m, kick);
         }
     }
     pending.clear();
@@ -136,8 +153,9 @@ fn send(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Kicks `target` and returns whether `cpu` has to wait for it.
-fn kick_one(m: &mut Machine, cpu: CpuId, target: CpuId, flags: u64) -> bool {
+/// Sends a kick and returns whether `cpu` has to wait for the kicked CPU.
+fn kick_one(m: &mut Machine, cpu: CpuId, kick: &Kick) -> bool {
+    let &Kick { target, flags, by } = kick;
     m.lock(LockId::Rq(target));
     let class = m.curr_class(target);
     let mut wait = false;
@@ -154,19 +172,45 @@ fn kick_one(m: &mut Machine, cpu: CpuId, target: CpuId, flags: u64) -> bool {
             sync.push((target, kick_sync));
             wait = true;
         }
-        m.resched_curr(target);
+        resched(m, target, by);
     }
     m.unlock(LockId::Rq(target));
     wait
 }
 
-/// Kicks `target` if it is idle.
-fn kick_one_if_idle(m: &mut Machine, target: CpuId) {
+/// Sends a kick if the CPU is idle.
+fn kick_one_if_idle(m: &mut Machine, kick: &Kick) {
+    let &Kick { target, by, .. } = kick;
     m.lock(LockId::Rq(target));
     if !can_skip_idle_kick(m, target) && m.online_cpus.contains(target) {
-        m.resched_curr(target);
+        resched(m, target, by);
     }
     m.unlock(LockId::Rq(target));
+}
+
+/// Makes a kicked CPU reschedule.
+fn resched(m: &mut Machine, target: CpuId, by: u8) {
+    if !m.rqs[target].resched_pending() {
+        let is_ipi = target != m.this_cpu && !m.polls(target);
+        let counts = &mut m.ext.kicks;
+        counts.by[usize::from(by)].reschedules += 1;
+        counts.ipis += u64::from(is_ipi);
+        m.rqs[target].ext.kicks.kicked_by = by + 1;
+    }
+    m.resched_curr(target);
+}
+
+/// Counts what a kick has achieved. `kicked_by` is the former value of [`Kicks::kicked_by`] of `cpu`,
+/// which has rescheduled since its local time `began`. `switched` says whether it switched to a
+/// different task.
+#[cold]
+pub(crate) fn count_effect(m: &mut Machine, cpu: CpuId, kicked_by: u8, began: u64, switched: bool) {
+    let ns = m.local_time(cpu) - began;
+    let counts = &mut m.ext.kicks;
+    match switched {
+        true => counts.by[usize::from(kicked_by) - 1].switches += 1,
+        false => counts.ns += ns,
+    }
 }
 
 /// Records that `cpu` reschedules. Releases the CPUs that wait until `cpu` has rescheduled.

@@ -93,14 +93,13 @@ pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<L
         format!("{:<20} {:>4} {:>6} {:>10}", "task", "CPU", "CPU %", "waited ms"),
     );
     lines.push(head);
-    for row in 0..height.saturating_sub(lines.len() + 1) {
+    let rows = height.saturating_sub(lines.len() + 1);
+    let mut left = queues_and_counters(view, rows).into_iter();
+    for row in 0..rows {
         let mut line = Line::default();
-        if let Some((name, length)) = view.queues.get(row) {
-            let text: String = format!("{length:>7}  {name}")
-                .chars()
-                .take(half.saturating_sub(1))
-                .collect();
-            line = Line::new(Ink::Plain, text);
+        if let Some((ink, text)) = left.next() {
+            let text: String = text.chars().take(half.saturating_sub(1)).collect();
+            line = Line::new(ink, text);
         }
         if let Some(task) = view.tasks.get(row) {
             let waits = task
@@ -128,6 +127,25 @@ pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<L
     );
     lines.push(Line::new(Ink::Bold, keys));
     lines
+}
+
+/// Returns the rows of the left column: the longest queues, then the numbers that the policy changes
+/// fastest. The queues have at most half of the rows if there are such numbers.
+fn queues_and_counters(view: &View, rows: usize) -> Vec<(Ink, String)> {
+    let room = if view.counters.is_empty() { rows } else { rows / 2 };
+    let queues = view.queues.iter().take(room);
+    let mut left: Vec<_> = queues
+        .map(|(name, length)| (Ink::Plain, format!("{length:>7}  {name}")))
+        .collect();
+    if !view.counters.is_empty() && rows > 1 {
+        left.push((Ink::Bold, "  per s  counter".to_owned()));
+    }
+    left.extend(
+        view.fastest_counters()
+            .into_iter()
+            .map(|(name, value, rate)| (Ink::Plain, format!("{rate:>7.0}  {name} = {value}"))),
+    );
+    left
 }
 
 /// Appends the CPUs column by column. If the screen is too small for all of them, also appends how
@@ -218,6 +236,7 @@ mod tests {
             cpus: vec![cpu; cpus],
             queues: vec![("DSQ 0x0".into(), 12)],
             tasks: vec![task],
+            counters: vec![("nr_slow".into(), 7, 0.0), ("nr_stolen".into(), 1234, 56.7)],
             ..View::default()
         };
         let status = Status {
@@ -241,6 +260,8 @@ mod tests {
             "250.0 of 1000.0 ms =====",
             "   3 ##||||||||            50 %    3  loop:7",
             "     12  DSQ 0x0",
+            "  per s  counter",
+            "     57  nr_stolen = 1234 ",
             "loop:7                  2   33.3      1.500",
             "0.5 simulated s per s",
             "paused",

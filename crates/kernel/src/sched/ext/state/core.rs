@@ -2,7 +2,7 @@
 //! State of the sched_ext class: one part for the whole machine and one part for each CPU.
 
 use crate::layout;
-use crate::layout::callbacks::{NR_OPS, Op};
+use crate::layout::callbacks::{NAMES, NR_OPS, Op};
 use crate::machine::Machine;
 use crate::sched::ext::state::cids::Cids;
 use crate::sched::ext::state::dsq::{DsqRef, Dsqs};
@@ -117,6 +117,8 @@ pub struct Core {
     /// Statistics about the calls of each callback since the machine was created, indexed by `Op as
     /// usize`.
     pub called: [Called; NR_OPS],
+    /// Statistics about kicks since the machine was created.
+    pub kicks: KickCounts,
     pub dsqs: Dsqs,
     pub(crate) cids: Cids,
     /// Number of tasks that the policy has moved from one DSQ to another with scx_bpf_dsq_move().
@@ -177,6 +179,7 @@ impl Core {
             ending: Ending::No,
             stats: events::Stats::default(),
             called: [crate::sched::ext::state::ops_table::Called::default(); NR_OPS],
+            kicks: KickCounts::default(),
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
             cids: crate::sched::ext::state::cids::Cids::new(topology, &CpuSet::all(topology.nr_cpus())),
             nr_moved: 0,
@@ -298,6 +301,65 @@ pub struct DispatchContext {
     pub nr_tasks: u32,
 }
 
+/// A kick that has not been sent yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Kick {
+    pub target: CpuId,
+    /// SCX_KICK_* flags.
+    pub flags: u64,
+    /// What requested the kick: an index into [`KickCounts::by`].
+    pub by: u8,
+}
+
+/// Index of the kicks that no callback requested, for example those of a BPF timer.
+pub(crate) const KICK_BY_OTHERS: u8 = NR_OPS as u8;
+/// Index of the kicks that the kernel itself requested.
+pub(crate) const KICK_BY_KERNEL: u8 = NR_OPS as u8 + 1;
+
+/// Statistics about kicks. They do not influence the simulation.
+#[derive(Clone, Debug)]
+pub struct KickCounts {
+    /// The kicks of each callback, indexed by `Op as usize`. The last two entries are
+    /// [`KICK_BY_OTHERS`] and [`KICK_BY_KERNEL`].
+    pub(crate) by: [KicksBy; NR_OPS + 2],
+    /// IPIs that were sent to kicked CPUs.
+    pub ipis: u64,
+    /// Time in ns that kicks cost: the interrupts of the kicking and of the kicked CPUs, and the
+    /// reschedules after which the kicked CPU did not switch to a different task.
+    pub ns: u64,
+}
+
+impl Default for KickCounts {
+    fn default() -> KickCounts {
+        KickCounts {
+            by: [KicksBy::default(); NR_OPS + 2],
+            ipis: 0,
+            ns: 0,
+        }
+    }
+}
+
+impl KickCounts {
+    /// Returns the kicks that the policy requested, with the name of the callback. The name is
+    /// `None` for kicks that no callback requested.
+    pub fn by_callback(&self) -> impl Iterator<Item = (Option<&'static str>, KicksBy)> {
+        let names = NAMES.iter().map(|name| Some(*name)).chain([None]);
+        names.zip(self.by).filter(|(_, kicks)| kicks.calls > 0)
+    }
+}
+
+/// The kicks of one callback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KicksBy {
+    /// Calls of scx_bpf_kick_cpu() and scx_bpf_kick_cid().
+    pub calls: u64,
+    /// Kicks that made a CPU reschedule. The other kicks were merged with a kick for the same CPU,
+    /// or the CPU was about to reschedule, was not idle (SCX_KICK_IDLE), or ran a higher class.
+    pub reschedules: u64,
+    /// Kicks after which the CPU switched to a different task.
+    pub switches: u64,
+}
+
 /// Kicks that a CPU has to send, and kicked CPUs that it waits for.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -311,9 +373,11 @@ pub struct Kicks {
     pub(crate) sync_due: bool,
     /// CPUs that wait until this CPU has rescheduled.
     pub(crate) waiters: Vec<CpuId>,
-    /// Kicks that have not been sent yet, in the order of the calls. Each has a target CPU and
-    /// SCX_KICK_* flags.
-    pub(crate) pending: Vec<(CpuId, u64)>,
+    /// What kicked this CPU since it rescheduled last (an index into [`KickCounts::by`], plus 1), or
+    /// 0 if nothing did.
+    pub(crate) kicked_by: u8,
+    /// Kicks that have not been sent yet, in the order of the calls.
+    pub(crate) pending: Vec<Kick>,
     /// Kicked CPUs for which this CPU waits. Each has the value that its `kick_sync` had at the
     /// time of the kick.
     pub(crate) sync: Vec<(CpuId, u64)>,

@@ -5,11 +5,14 @@
 //! perf script       comm  pid [001] 1234.567890: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 ...
 //!                   comm  pid/tid [001] 1234.567890: sched:sched_switch: a:1 [120] S ==> b:2 [120]
 //! trace-cmd report  comm-pid [001] 1234.567890: sched_switch: a:1 [120] S ==> b:2 [120]
+//!        with -R    comm-pid [001] 1234.567890: sched_switch: prev_comm=a ... prev_state=1 next_comm=b ...
 //! tracefs           comm-pid (tgid) [001] d..2. 1234.567890: sched_switch: prev_comm=a prev_pid=1 ...
+//!  latency-format   comm-pid 1d..2. 1234567890us : sched_switch: prev_comm=a prev_pid=1 ...
 //! ```
 //!
-//! Task names may contain spaces and brackets. Where this matters, the parser therefore searches
-//! for numbers from the end of the line.
+//! A task's name can contain anything: spaces, brackets, or text that looks like a header of these
+//! tools. A line is therefore an event if it has the form of an event, and only other lines can be
+//! headers. Inside a line, the parser searches for numbers from the end where this matters.
 
 use crate::event::TaskState;
 
@@ -40,6 +43,7 @@ pub struct Line<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineEvent<'a> {
     Switch {
+        prev: Task<'a>,
         prev_state: TaskState,
         next: Task<'a>,
     },
@@ -68,10 +72,28 @@ pub enum LineEvent<'a> {
     Handler {
         begins: bool,
     },
-    Other,
+    Other {
+        name: &'a str,
+    },
 }
 
 impl<'a> LineEvent<'a> {
+    /// Returns the event's name.
+    pub fn name(&self) -> &'a str {
+        match self {
+            LineEvent::Switch { .. } => "sched_switch",
+            LineEvent::Wakeup { waking: true, .. } => "sched_waking",
+            LineEvent::Wakeup { .. } => "sched_wakeup",
+            LineEvent::WakeupNew { .. } => "sched_wakeup_new",
+            LineEvent::Migrate { .. } => "sched_migrate_task",
+            LineEvent::Fork { .. } => "sched_process_fork",
+            LineEvent::Exec { .. } => "sched_process_exec",
+            LineEvent::Exit => "sched_process_exit",
+            LineEvent::Handler { .. } => "handlers of interrupts",
+            LineEvent::Other { name } => name,
+        }
+    }
+
     /// Returns the task to which the event applies, if it is not the running task.
     pub fn task(&self) -> Option<&Task<'a>> {
         match self {
@@ -80,7 +102,7 @@ impl<'a> LineEvent<'a> {
                 Some(task)
             }
             LineEvent::Fork { child } => Some(child),
-            LineEvent::Exec { .. } | LineEvent::Exit | LineEvent::Handler { .. } | LineEvent::Other => None,
+            LineEvent::Exec { .. } | LineEvent::Exit | LineEvent::Handler { .. } | LineEvent::Other { .. } => None,
         }
     }
 }
@@ -94,6 +116,17 @@ pub enum Parsed<'a> {
     Nothing,
 }
 
+/// The parts of an event's line before the event's fields.
+struct Prefix<'a> {
+    task: &'a str,
+    cpu: u32,
+    flags: &'a str,
+    time: u64,
+    /// Name of the event, and the text after it.
+    event: &'a str,
+    fields: &'a str,
+}
+
 /// Parses a line.
 ///
 /// # Errors
@@ -101,41 +134,41 @@ pub enum Parsed<'a> {
 pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
     let text = text.trim_end();
     let begin = text.trim_start();
-    let lost = begin.contains("[LOST ") || begin.contains("LOST EVENTS") || begin.contains("PERF_RECORD_LOST");
-    if lost {
-        return Ok(Parsed::Lost);
-    }
-    let header = ["#", "cpus=", "version =", "CPU ", "trace-cmd"];
-    if begin.is_empty() || header.iter().any(|header| begin.starts_with(header)) || is_call(begin) {
-        return Ok(Parsed::Nothing);
-    }
-    let Some((task, cpu, rest)) = split_at_cpu(begin) else {
-        return Err("expected an event, which begins with a task and its CPU in brackets".into());
+    let Some(prefix) = prefix(begin).or_else(|| latency_prefix(begin)) else {
+        return other_line(begin);
     };
-    let (flags, time, rest) = split_at_time(rest).ok_or("expected an event, but no time follows the CPU")?;
+    if let Some(record) = prefix.event.strip_prefix("PERF_RECORD_") {
+        return Ok(match record.starts_with("LOST") {
+            true => Parsed::Lost,
+            false => Parsed::Nothing,
+        });
+    }
     // perf prints "comm -1" or "comm pid/-1" if the task is unknown.
-    let task = match task.strip_suffix("-1").map(|before| before.ends_with([' ', '/'])) {
+    let task = match prefix
+        .task
+        .strip_suffix("-1")
+        .map(|before| before.ends_with([' ', '/']))
+    {
         Some(true) => None,
-        _ => Some(parse_task(task).ok_or_else(|| format!("expected a task's name and pid, found '{task}'"))?),
+        _ => Some(
+            parse_task(prefix.task)
+                .ok_or_else(|| format!("expected a task's name and pid, found '{}'", prefix.task))?,
+        ),
     };
-    // perf may print a number of events before the event's name.
-    let rest = rest.trim_start();
-    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
-    let (event, rest) = rest.split_once(": ").unwrap_or((rest.trim_end_matches(':'), ""));
-    let event = event.strip_prefix("sched:").unwrap_or(event);
+    let event = prefix.event.strip_prefix("sched:").unwrap_or(prefix.event);
+    let rest = prefix.fields;
     let mut line = Line {
-        time,
-        cpu,
+        time: prefix.time,
+        cpu: prefix.cpu,
         task,
-        in_interrupt: in_interrupt(flags),
-        event: LineEvent::Other,
+        in_interrupt: in_interrupt(prefix.flags),
+        event: LineEvent::Other { name: prefix.event },
     };
     let malformed = || format!("the fields of {event} cannot be read: '{}'", rest.trim());
     line.event = match event {
         "sched_switch" => {
             let (prev, prev_state, next) = switch(rest).ok_or_else(malformed)?;
-            line.task = Some(prev);
-            LineEvent::Switch { prev_state, next }
+            LineEvent::Switch { prev, prev_state, next }
         }
         "sched_waking" | "sched_wakeup" => LineEvent::Wakeup {
             task: woken(rest).ok_or_else(malformed)?,
@@ -156,9 +189,34 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
         "sched_process_exit" => LineEvent::Exit,
         _ if handler(event, "_entry") => LineEvent::Handler { begins: true },
         _ if handler(event, "_exit") => LineEvent::Handler { begins: false },
-        _ => LineEvent::Other,
+        _ => line.event,
     };
     Ok(Parsed::Event(line))
+}
+
+/// Determines the meaning of a line that does not have the form of an event.
+///
+/// # Errors
+/// The line is none of the lines that the tools print between events.
+fn other_line(text: &str) -> Result<Parsed<'_>, String> {
+    if text.contains("[LOST ") || text.contains("LOST EVENTS") || text.contains("[EVENTS DROPPED]") {
+        return Ok(Parsed::Lost);
+    }
+    let is_empty_cpu = |text: &str| {
+        let cpu = text
+            .strip_prefix("CPU ")
+            .and_then(|text| text.strip_suffix(" is empty"));
+        cpu.and_then(number::<u32>).is_some()
+    };
+    let begins = ["#", "cpus=", "version = ", "trace-cmd: "];
+    if text.is_empty() || begins.iter().any(|begin| text.starts_with(begin)) || is_empty_cpu(text) || is_call(text) {
+        return Ok(Parsed::Nothing);
+    }
+    let cpu = text.match_indices('[').find_map(|(at, _)| bracketed_cpu(text, at));
+    Err(match cpu {
+        None => "expected an event, which begins with a task and its CPU in brackets".into(),
+        Some(_) => "expected an event, but no time follows the CPU".into(),
+    })
 }
 
 /// Returns whether a line belongs to a call chain. Such a line begins with an address.
@@ -167,24 +225,66 @@ fn is_call(text: &str) -> bool {
     first.len() >= 6 && first.bytes().all(|b| b.is_ascii_hexdigit()) && text.ends_with(')')
 }
 
-/// Splits a line at "[cpu]". Returns the text before it, the CPU, and the text after it.
-fn split_at_cpu(text: &str) -> Option<(&str, u32, &str)> {
-    for (at, _) in text.match_indices('[') {
-        let Some(end) = text[at..].find(']').map(|end| at + end) else {
-            break;
-        };
-        let digits = &text[at + 1..end];
-        let number = digits.len() >= 3 && digits.bytes().all(|b| b.is_ascii_digit());
-        let before = text[..at].trim_end();
-        if number && !before.is_empty() && before.len() < at && text[end + 1..].starts_with(' ') {
-            return Some((
-                before,
-                digits.parse().ok().filter(|&cpu| cpu < 1 << 16)?,
-                &text[end + 1..],
-            ));
-        }
-    }
-    None
+/// Divides a line at "[cpu] flags time: event:". The flags may be missing. A task's name can contain
+/// brackets, so the first bracket that a time follows is the CPU.
+fn prefix(text: &str) -> Option<Prefix<'_>> {
+    text.match_indices('[').find_map(|(at, _)| {
+        let (cpu, rest) = bracketed_cpu(text, at)?;
+        let (flags, time, rest) = split_at_time(rest)?;
+        let (event, fields) = split_event(rest);
+        Some(Prefix {
+            task: text[..at].trim_end(),
+            cpu,
+            flags,
+            time,
+            event,
+            fields,
+        })
+    })
+}
+
+/// Divides a line of tracefs' latency-format: the CPU and the flags are one word without brackets,
+/// and the time is in us.
+fn latency_prefix(text: &str) -> Option<Prefix<'_>> {
+    text.match_indices("us").find_map(|(at, _)| {
+        // A character after the unit marks long delays.
+        let rest = text[at + 2..]
+            .trim_start_matches([' ', '!', '#', '+', '*', '@', '$'])
+            .strip_prefix(':')?;
+        let (before, time) = text[..at].rsplit_once(char::is_whitespace)?;
+        let (task, word) = before.trim_end().rsplit_once(char::is_whitespace)?;
+        let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+        let (cpu, flags) = word.split_at(digits);
+        let is_flags = (4..=6).contains(&flags.len()) && flags.bytes().all(|b| b == b'.' || b.is_ascii_alphanumeric());
+        let (event, fields) = split_event(rest);
+        is_flags.then_some(Prefix {
+            task: task.trim_end(),
+            cpu: number(cpu).filter(|&cpu| cpu < MAX_CPUS)?,
+            flags,
+            time: number::<u64>(time)?.checked_mul(1000)?,
+            event,
+            fields,
+        })
+    })
+}
+
+/// Upper limit of CPU numbers, above which a number in brackets is not a CPU.
+const MAX_CPUS: u32 = 1 << 16;
+
+/// Parses "[001] " at a position. Returns the CPU and the text after the bracket.
+fn bracketed_cpu(text: &str, at: usize) -> Option<(u32, &str)> {
+    let (digits, rest) = text[at + 1..].split_once(']')?;
+    let separated = at > 0 && text[..at].ends_with(char::is_whitespace) && rest.starts_with(' ');
+    let cpu = number(digits).filter(|&cpu| cpu < MAX_CPUS)?;
+    (digits.len() >= 3 && separated).then_some((cpu, rest))
+}
+
+/// Splits the text after the time into the event's name and its fields.
+fn split_event(text: &str) -> (&str, &str) {
+    // perf may print a number of events before the event's name.
+    let text = text.trim_start();
+    let text = text.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+    text.split_once(": ").unwrap_or((text.trim_end_matches(':'), ""))
 }
 
 /// Splits a line after the time. Returns the flags (an empty text if there are none), the time in
@@ -242,21 +342,22 @@ fn in_interrupt(flags: &str) -> bool {
     flags.len() >= 4 && matches!(flags.as_bytes()[2], b'h' | b's' | b'H' | b'Z' | b'z')
 }
 
-/// Parses "comm pid", "comm pid/tid", "comm-pid" or "comm-pid (tgid)".
+/// Parses "comm pid", "comm pid/tid", "comm-pid" or "comm-pid (tgid)". The name may be empty.
 fn parse_task(text: &str) -> Option<Task<'_>> {
     let text = match text.strip_suffix(')').and_then(|text| text.rsplit_once('(')) {
         Some((task, tgid)) if tgid.trim().bytes().all(|b| b.is_ascii_digit() || b == b'-') => task.trim_end(),
         _ => text,
     };
-    let by_blank = text.rsplit_once(char::is_whitespace).and_then(|(comm, pid)| {
+    let by_blank = || {
+        let (comm, pid) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
         let pid = pid.rsplit('/').next().unwrap_or(pid);
         Some((comm.trim_end(), number(pid)?))
-    });
-    let (comm, pid) = by_blank.or_else(|| {
+    };
+    let (comm, pid) = by_blank().or_else(|| {
         let (comm, pid) = text.rsplit_once('-')?;
         Some((comm, number(pid)?))
     })?;
-    (!comm.is_empty()).then_some(Task { pid, comm, prio: None })
+    Some(Task { pid, comm, prio: None })
 }
 
 /// Parses a task from "...comm=NAME ... pid=7 ...". `comm` and `pid` are the keys, including the
@@ -274,36 +375,51 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// Parses "NAME:7 [120]", the form that libtraceevent prints. Returns the task and the text after
-/// the bracket.
+/// the bracket. The name may contain the same form, so the last one counts.
 fn pretty(text: &str) -> Option<(Task<'_>, &str)> {
-    let (bracket, prio, after) = text.match_indices(" [").find_map(|(at, _)| {
+    text.rmatch_indices(" [").find_map(|(at, _)| {
         let (prio, after) = text[at + 2..].split_once(']')?;
-        Some((at, prio.parse().ok()?, after))
-    })?;
-    let (comm, pid) = text[..bracket].trim_start().rsplit_once(':')?;
-    let pid = number(pid)?;
-    Some((
-        Task {
-            pid,
+        let (comm, pid) = text[..at].trim_start().rsplit_once(':')?;
+        let task = Task {
+            pid: number(pid)?,
             comm,
-            prio: Some(prio),
-        },
-        after,
-    ))
+            prio: Some(prio.parse().ok()?),
+        };
+        Some((task, after))
+    })
 }
 
 /// Parses the fields of sched_switch.
 fn switch(text: &str) -> Option<(Task<'_>, TaskState, Task<'_>)> {
-    let (left, right) = text.rsplit_once("==>")?;
-    if let Some(mut prev) = keyed(left, "prev_comm=", " prev_pid=") {
-        let mut next = keyed(right, "next_comm=", " next_pid=")?;
-        prev.prio = Some(value(left, " prev_prio=")?.parse().ok()?);
-        next.prio = Some(value(right, " next_prio=")?.parse().ok()?);
-        return Some((prev, state(value(left, " prev_state=")?)?, next));
-    }
-    let (prev, after) = pretty(left)?;
-    let (next, _) = pretty(right)?;
-    Some((prev, state(after.trim())?, next))
+    keyed_switch(text).or_else(|| {
+        // A name may contain the arrow, too.
+        text.match_indices(" ==> ").find_map(|(at, arrow)| {
+            let (prev, after) = pretty(&text[..at])?;
+            let (next, rest) = pretty(&text[at + arrow.len()..])?;
+            let is_whole = rest.trim().is_empty();
+            is_whole.then_some((prev, state(after.trim())?, next))
+        })
+    })
+}
+
+/// Parses the fields of sched_switch in the form "prev_comm=a ... next_comm=b ...". Without
+/// formatting (trace-cmd report -R), there is no arrow, and the state is a number.
+fn keyed_switch(text: &str) -> Option<(Task<'_>, TaskState, Task<'_>)> {
+    let (left, right) = text.rsplit_once(" next_comm=")?;
+    let mut prev = keyed(left, "prev_comm=", " prev_pid=")?;
+    let (comm, after) = right.rsplit_once(" next_pid=")?;
+    let next = Task {
+        pid: number(after.split_whitespace().next()?)?,
+        comm,
+        prio: Some(value(after, " next_prio=")?.parse().ok()?),
+    };
+    prev.prio = Some(value(left, " prev_prio=")?.parse().ok()?);
+    let shown = value(left, " prev_state=")?;
+    let state = match shown.strip_prefix("0x") {
+        Some(hex) => state_bits(i64::from_str_radix(hex, 16).ok()?),
+        None => number(shown).map(state_bits).or_else(|| state(shown))?,
+    };
+    Some((prev, state, next))
 }
 
 /// Parses the woken task of a wake-up event.
@@ -339,4 +455,15 @@ fn state(text: &str) -> Option<TaskState> {
         b'S' | b'I' | b'T' | b't' | b'P' | b'K' | b'W' => TaskState::Interruptible,
         _ => return None,
     })
+}
+
+/// Converts the state bits of sched_switch. Only the lowest 8 bits are examined. A preempted task is
+/// runnable: its lowest 8 bits are 0, because the bit for preemption is above them.
+pub(super) fn state_bits(bits: i64) -> TaskState {
+    match bits & 0xff {
+        0 => TaskState::Running,
+        bits if bits & 0x30 != 0 => TaskState::Dead,
+        2 => TaskState::Uninterruptible,
+        _ => TaskState::Interruptible,
+    }
 }

@@ -7,9 +7,16 @@
 //! sched_wakeup_new, sched_migrate_task, sched_process_fork, sched_process_exec and
 //! sched_process_exit, and ignores all other events.
 //!
+//! A task is identified by the pid in the fields of an event, which the kernel writes. The pid that
+//! a tool prints before the CPU is used only for events that do not contain the running task. It
+//! is not used at all if it contradicts the fields of sched_switch: perf prints the pids of its own
+//! pid namespace if it runs in a container.
+//!
 //! Time 0 is the time of the first event. Information that is missing in the recording is inferred:
 //!
-//! - A task without a fork event existed from the start.
+//! - A task without a fork event existed from the start. If its pid belonged to a task that exited,
+//!   it exists since its first event.
+//! - A task whose name differs from its name in the previous event was renamed.
 //! - The task that runs on a CPU at the CPU's first event is assumed to have run there since the
 //!   start, or since its last event on another CPU if it had one.
 //! - A missing switch is assumed to have happened at the CPU's next event.
@@ -62,6 +69,10 @@ impl std::error::Error for RecordingError {}
 
 const FORMAT_HINT: &str =
     "use the output of 'perf script' or 'trace-cmd report' for events that were recorded on all CPUs (-a)";
+const EVENTS_HINT: &str =
+    "record the events of 'perf sched record -a', or run 'trace-cmd record -e sched' (see docs/how-to/replay.md)";
+/// Maximum number of event names that a message lists.
+const MAX_NAMES: usize = 5;
 const LOST_HINT: &str = "record all CPUs (-a) with larger buffers (perf record -m 16M, trace-cmd record -b 100000)";
 /// Maximum number of characters in a task's name.
 const COMM_LEN: usize = 15;
@@ -111,6 +122,54 @@ struct Builder {
     handlers: BTreeMap<u32, u32>,
     /// Priority of each task at the task's first event.
     prios: BTreeMap<u32, i32>,
+    /// Current name of each task.
+    names: BTreeMap<u32, String>,
+    /// Number of events that woke a task.
+    wakeups: u32,
+    /// Number of switches to a task that slept and was not woken.
+    unwoken: u32,
+}
+
+/// Returns the name of a task unless the tool did not know it.
+fn known_name<'a>(task: &Task<'a>) -> Option<&'a str> {
+    Some(task.comm).filter(|comm| !matches!(*comm, "" | "<...>"))
+}
+
+/// Determines the running task of each line. The fields of sched_switch contain it. For other
+/// events it is the task that the tool prints, if the tool uses the pids of the fields.
+fn identify_tasks(lines: &mut [Line]) {
+    let contradicts = |line: &Line| match (&line.task, &line.event) {
+        (Some(task), LineEvent::Switch { prev, .. }) => task.pid != prev.pid,
+        _ => false,
+    };
+    let other_namespace = lines.iter().any(contradicts);
+    for line in lines {
+        match &line.event {
+            LineEvent::Switch { prev, .. } => line.task = Some(prev.clone()),
+            _ if other_namespace => line.task = None,
+            _ => {}
+        }
+    }
+}
+
+/// Returns an error if no line contains a switch.
+fn require_switches(lines: &[Line]) -> Result<(), RecordingError> {
+    if lines.iter().any(|line| matches!(line.event, LineEvent::Switch { .. })) {
+        return Ok(());
+    }
+    let names: BTreeSet<&str> = lines.iter().map(|line| line.event.name()).collect();
+    let mut found = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MAX_NAMES {
+        found += ", ...";
+    }
+    Err(RecordingError {
+        line: 1,
+        message: match lines.is_empty() {
+            true => "no scheduler events".into(),
+            false => format!("no scheduler events: sched_switch is missing; the recording contains {found}"),
+        },
+        hint: EVENTS_HINT,
+    })
 }
 
 impl Builder {
@@ -118,13 +177,9 @@ impl Builder {
     fn build(mut self, mut lines: Vec<Line>) -> Result<Recording, RecordingError> {
         // The tools merge the recordings of the CPUs, but not always in the order of time.
         lines.sort_by_key(|line| line.time);
-        let Some(start) = lines.first().map(|line| line.time) else {
-            return Err(RecordingError {
-                line: 1,
-                message: "no scheduler events".into(),
-                hint: FORMAT_HINT,
-            });
-        };
+        require_switches(&lines)?;
+        identify_tasks(&mut lines);
+        let start = lines.first().map_or(0, |line| line.time);
         lines.iter_mut().for_each(|line| line.time -= start);
         self.cpus = lines.iter().map(|line| line.cpu).collect();
         let mut begins = self.initial_tasks(&lines).into_iter().peekable();
@@ -148,6 +203,16 @@ impl Builder {
                 hint: LOST_HINT,
             });
         }
+        if self.wakeups == 0 && self.unwoken > 0 {
+            return Err(RecordingError {
+                line: 1,
+                message: format!(
+                    "no wake-ups: sched_waking and sched_wakeup are missing, but {} sleeping tasks ran again",
+                    self.unwoken
+                ),
+                hint: EVENTS_HINT,
+            });
+        }
         self.records.sort_by_key(|record| record.time);
         Ok(Recording {
             records: self.records,
@@ -163,7 +228,7 @@ impl Builder {
     fn initial_tasks(&mut self, lines: &[Line]) -> Vec<(usize, u64, u32, u32)> {
         let mut last_seen: BTreeMap<u32, (usize, u64)> = BTreeMap::new();
         let mut forked = BTreeSet::new();
-        let mut names: BTreeMap<u32, &str> = BTreeMap::new();
+        let mut seen: BTreeSet<u32> = BTreeSet::new();
         let mut first: BTreeMap<u32, (usize, u64, u32, u32)> = BTreeMap::new();
         for (index, line) in lines.iter().enumerate() {
             if let Some(task) = &line.task {
@@ -173,10 +238,10 @@ impl Builder {
                     let (from, since) = seen.map_or((0, 0), |&(at, time)| (at + 1, time + 1));
                     (from, since.min(line.time), line.cpu, task.pid)
                 });
-                names.insert(task.pid, task.comm);
+                seen.insert(task.pid);
             }
             if let Some(task) = line.event.task()
-                && names.insert(task.pid, task.comm).is_none()
+                && seen.insert(task.pid)
             {
                 match line.event {
                     LineEvent::Fork { .. } | LineEvent::WakeupNew { .. } => drop(forked.insert(task.pid)),
@@ -186,20 +251,21 @@ impl Builder {
                     | LineEvent::Exec { .. }
                     | LineEvent::Exit
                     | LineEvent::Handler { .. }
-                    | LineEvent::Other => {}
+                    | LineEvent::Other { .. } => {}
                 }
             }
             for task in line.task.iter().chain(line.event.task()) {
                 last_seen.insert(task.pid, (index, line.time));
+                if let Some(comm) = known_name(task) {
+                    self.names.entry(task.pid).or_insert_with(|| comm.into());
+                }
                 if let Some(prio) = task.prio {
                     self.prios.entry(task.pid).or_insert(prio);
                 }
             }
         }
-        for (pid, comm) in names {
-            if !forked.contains(&pid) {
-                self.create(0, 0, &Task { pid, comm, prio: None }, 0);
-            }
+        for pid in seen.difference(&forked) {
+            self.create(0, 0, *pid, 0);
         }
         let mut begins: Vec<_> = first.into_values().collect();
         begins.sort_unstable();
@@ -222,8 +288,7 @@ impl Builder {
     }
 
     /// Records a new task, unless the task already exists.
-    fn create(&mut self, time: u64, cpu: u32, task: &Task, parent: u32) {
-        let pid = task.pid;
+    fn create(&mut self, time: u64, cpu: u32, pid: u32, parent: u32) {
         if pid == 0 || !self.alive.insert(pid) {
             return;
         }
@@ -232,9 +297,29 @@ impl Builder {
             tgid: pid,
             parent,
             prio: self.prios.get(&pid).copied().unwrap_or(120),
-            comm: task.comm.to_owned(),
+            comm: self.names.get(&pid).map_or_else(|| "?".into(), Clone::clone),
         };
         self.add_record(time, cpu, new);
+    }
+
+    /// Updates the state of a task whose pid, name and priority are in the fields of an event. The
+    /// task is new if its pid belonged to a task that exited.
+    fn update(&mut self, time: u64, cpu: u32, task: &Task) {
+        let Some(comm) = known_name(task).filter(|_| task.pid != 0) else {
+            return;
+        };
+        let exists = self.alive.contains(&task.pid);
+        if !exists && let Some(prio) = task.prio {
+            self.prios.insert(task.pid, prio);
+        }
+        let former = self.names.insert(task.pid, comm.into());
+        if exists && former.is_some_and(|former| former != comm) {
+            let renamed = Event::TaskRename {
+                pid: task.pid,
+                comm: comm.into(),
+            };
+            self.add_record(time, cpu, renamed);
+        }
     }
 
     /// Adds a switch to `next` at `time` if the recording says that another task was running. The
@@ -255,15 +340,22 @@ impl Builder {
             self.infer_switch(time, cpu, task.pid);
         }
         let current = self.running.get(&cpu).copied().unwrap_or(0);
+        if let Some(task) = line.event.task() {
+            self.update(time, cpu, task);
+            if !matches!(line.event, LineEvent::Fork { .. } | LineEvent::WakeupNew { .. }) {
+                self.create(time, cpu, task.pid, 0);
+            }
+        }
         match &line.event {
-            LineEvent::Switch { prev_state, next } => {
+            LineEvent::Switch { prev, prev_state, next } => {
+                self.update(time, cpu, prev);
                 self.switches += 1;
                 // A handler never switches tasks. If a handler still seems to be running, its end
                 // is missing.
                 self.handlers.remove(&cpu);
                 self.leave_other_cpus(time, cpu, next.pid);
                 self.running.insert(cpu, next.pid);
-                self.asleep.remove(&next.pid);
+                self.unwoken += u32::from(self.asleep.remove(&next.pid));
                 match prev_state {
                     TaskState::Running => {}
                     TaskState::Dead => drop(self.alive.remove(&current)),
@@ -273,6 +365,7 @@ impl Builder {
             }
             // Either sched_waking or sched_wakeup produces a Waking record, whichever comes first.
             LineEvent::Wakeup { task, waking, target } => {
+                self.wakeups += 1;
                 if self.asleep.remove(&task.pid) {
                     self.waking.insert(task.pid);
                     let by_interrupt = line.in_interrupt || self.handlers.get(&cpu).is_some_and(|&depth| depth > 0);
@@ -285,7 +378,7 @@ impl Builder {
                 }
             }
             LineEvent::WakeupNew { task, target } => {
-                self.create(time, cpu, task, current);
+                self.create(time, cpu, task.pid, current);
                 // The kernel does not trace a migration if a new task starts on another CPU than
                 // its parent.
                 if let Some(to) = target.filter(|to| *to != cpu) {
@@ -303,15 +396,16 @@ impl Builder {
             LineEvent::Exec { file } => {
                 let name = file.rsplit('/').next().unwrap_or(file);
                 let comm: String = name.chars().take(COMM_LEN).collect();
+                self.names.insert(current, comm.clone());
                 self.add_record(time, cpu, Event::TaskRename { pid: current, comm });
             }
-            LineEvent::Fork { child } => self.create(time, cpu, child, current),
+            LineEvent::Fork { child } => self.create(time, cpu, child.pid, current),
             LineEvent::Exit => self.add_record(time, cpu, Event::TaskExit { pid: current }),
             LineEvent::Handler { begins } => {
                 let depth = self.handlers.entry(cpu).or_insert(0);
                 *depth = if *begins { *depth + 1 } else { depth.saturating_sub(1) };
             }
-            LineEvent::Other => {}
+            LineEvent::Other { .. } => {}
         }
     }
 

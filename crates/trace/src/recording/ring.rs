@@ -9,9 +9,8 @@
 //! The files `events/sched/*/format` of tracefs describe the fields of each event. Only pages of
 //! 64-bit little-endian machines can be read.
 
-use super::line::{Line, LineEvent, Task};
+use super::line::{Line, LineEvent, Task, state_bits};
 use super::{Builder, Recording, RecordingError};
-use crate::event::TaskState;
 use std::collections::BTreeMap;
 
 /// The events that are read: their names in the group `sched` of tracefs.
@@ -130,28 +129,15 @@ impl Ring {
             message,
             hint: HINT,
         };
-        let mut builder = Builder::default();
+        let mut builder = Builder {
+            names: self.names.clone(),
+            ..Builder::default()
+        };
         let mut lines = Vec::new();
         for (&cpu, bytes) in &self.pages {
             for page in bytes.chunks_exact(self.page) {
                 let lost = self.read_page(cpu, page, &mut lines).map_err(error)?;
                 builder.missing += u32::from(lost);
-            }
-        }
-        // Some events contain only the pid of the running task. The name of the task is then taken
-        // from other events.
-        let mut names: BTreeMap<u32, &str> = self.names.iter().map(|(&pid, comm)| (pid, comm.as_str())).collect();
-        for line in &lines {
-            let tasks = line.task.iter().chain(line.event.task());
-            names.extend(
-                tasks
-                    .filter(|task| !task.comm.is_empty())
-                    .map(|task| (task.pid, task.comm)),
-            );
-        }
-        for task in lines.iter_mut().filter_map(|line| line.task.as_mut()) {
-            if task.comm.is_empty() {
-                task.comm = names.get(&task.pid).copied().unwrap_or("?");
             }
         }
         builder.build(lines).map_err(|e| error(e.message))
@@ -235,8 +221,8 @@ impl Ring {
                 "sched_switch" => {
                     let prev = task("prev_comm", "prev_pid", "prev_prio")?;
                     let next = task("next_comm", "next_pid", "next_prio")?;
-                    let prev_state = state(format.number(data, "prev_state")?);
-                    return Some((prev, LineEvent::Switch { prev_state, next }));
+                    let prev_state = state_bits(format.number(data, "prev_state")?);
+                    return Some((current, LineEvent::Switch { prev, prev_state, next }));
                 }
                 "sched_waking" | "sched_wakeup" => LineEvent::Wakeup {
                     task: task("comm", "pid", "prio")?,
@@ -310,15 +296,4 @@ fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
 fn number<const N: usize>(data: &[u8], at: usize) -> Option<u64> {
     let bytes: [u8; N] = bytes(data, at)?;
     Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
-}
-
-/// Converts the state bits of the tracepoint. Only the lowest 8 bits are examined. A preempted task
-/// is runnable: its lowest 8 bits are 0, because the bit for preemption is above them.
-fn state(bits: i64) -> TaskState {
-    match bits & 0xff {
-        0 => TaskState::Running,
-        bits if bits & 0x30 != 0 => TaskState::Dead,
-        2 => TaskState::Uninterruptible,
-        _ => TaskState::Interruptible,
-    }
 }

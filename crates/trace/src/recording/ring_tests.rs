@@ -165,7 +165,9 @@ fn task_names_come_from_all_events_and_the_task_list() {
         data.extend(number.to_le_bytes());
     }
     data.extend(b"parent\0child\0\0\0\0");
-    ring.take(3, &page(50, 0, &event(0, &data)));
+    let mut events = event(0, &data);
+    events.extend(event(1, &switch(("parent", 1), 0, ("child", 2))));
+    ring.take(3, &page(50, 0, &events));
     let recording = ring.read().expect("the recording can be read");
     let new: Vec<_> = recording
         .records

@@ -103,6 +103,7 @@ a 1 [000] 1.000004: sched:sched_process_fork: comm=a pid=1 child_comm=a child_pi
 a 1 [000] 1.000005: sched:sched_wakeup_new: comm=a pid=3 prio=120 target_cpu=001
 a 1 [000] 1.000006: sched:sched_migrate_task: comm=a pid=3 prio=120 orig_cpu=1 dest_cpu=0
 a 1 [000] 1.000007: sched:sched_migrate_task: comm=a pid=3 prio=120 orig_cpu=0 dest_cpu=9
+a 1 [000] 1.000008: sched:sched_switch: a:1 [120] R ==> a:3 [120]
 ";
     let moves: Vec<_> = events_in(text)
         .into_iter()
@@ -140,6 +141,7 @@ fn tracefs_flags_mark_wakeups_by_interrupts() {
 #           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
             bash-9       [003] dNh3.    10.000001: sched_wakeup: comm=x pid=5 prio=120 target_cpu=003
             bash-9       (      9) [003] d..2.    10.000002: sched_waking: comm=y pid=6 prio=120 target_cpu=003
+            bash-9       [003] d..2.    10.000003: sched_switch: bash:9 [120] R ==> y:6 [120]
 ";
     let wakers = events_in(text).into_iter().filter_map(|(_, _, event)| match event {
         Event::Waking { pid, waker } => Some((pid, waker)),
@@ -198,6 +200,14 @@ fn a_text_that_is_no_recording_is_refused_with_its_line() {
     assert!(message("a [000] 1.0: x: y").starts_with("line 1: expected a task's name and pid, found 'a'"));
     let garbled = "a 1 [000] 1.000: sched:sched_switch: prev_comm=a prev_pid=x";
     assert!(message(garbled).contains("the fields of sched_switch cannot be read: 'prev_comm=a prev_pid=x'"));
+    let no_switch = "a 1 [000] 1.000000: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=000\n\
+                     a 1 [000] 1.000001: probe:f: x";
+    let want = "line 1: no scheduler events: sched_switch is missing; the recording contains probe:f, sched_waking";
+    assert!(message(no_switch).starts_with(want));
+    assert!(message(no_switch).contains("hint: record the events of 'perf sched record -a'"));
+    let no_wakeup = "a 1 [000] 1.000000: sched_switch: a:1 [120] S ==> b:2 [120]\n\
+                     b 2 [000] 1.000001: sched_switch: b:2 [120] R ==> a:1 [120]";
+    assert!(message(no_wakeup).starts_with("line 1: no wake-ups: "));
     let lost = "a 1 [000] 1.000000: sched_switch: a:1 [120] S ==> b:2 [120]\nCPU:1 [LOST 5 EVENTS]\n";
     assert!(message(lost).starts_with("line 1: 1 of 2 switches are missing\n  hint: record all"));
 }
@@ -273,4 +283,138 @@ fn damaged_texts_never_panic() {
             assert!(recording.records.is_sorted_by_key(|record| record.time));
         }
     }
+}
+
+/// How the tools print a switch from task `a` (pid 7) to task `b` (pid 8) on CPU 3 at 12.345678 s.
+fn forms(a: &str, b: &str) -> Vec<String> {
+    let keyed =
+        format!("prev_comm={a} prev_pid=7 prev_prio=120 prev_state=R+ ==> next_comm={b} next_pid=8 next_prio=130");
+    let raw = format!("prev_comm={a} prev_pid=7 prev_prio=120 prev_state=256 next_comm={b} next_pid=8 next_prio=130");
+    let pretty = format!("{a}:7 [120] R+ ==> {b}:8 [130]");
+    vec![
+        format!("{a:>16}     7 [003]    12.345678: sched:sched_switch: {keyed}"),
+        format!("{a:>16}     7 [003]    12.345678000:          1 sched:sched_switch: {keyed}"),
+        format!("{a} 5/7 [003]    12.345678:       sched:sched_switch: {pretty}"),
+        format!("{a:>16}-7     [003]    12.345678: sched_switch:         {pretty}"),
+        format!("{a:>16}-7     [003] d..2.    12.345678: sched_switch:         {pretty}"),
+        format!("{a:>16}-7     [003]    12.345678: sched_switch:         {raw}"),
+        format!("{a:>16}-7       [003] d..2.    12.345678: sched_switch: {keyed}"),
+        format!("{a:>16}-7       (      5) [003] d..2.    12.345678: sched_switch: {keyed}"),
+        format!("{a:>16}-7       (-------) [003] d..2.    12.345678: sched_switch: {keyed}"),
+        format!("{a:>8.8}-7         3d..2. 12345678us : sched_switch: {keyed}"),
+        format!("{a:>8.8}-7         3d..2. 12345678us!: sched_switch: {keyed}"),
+    ]
+}
+
+#[test]
+fn a_name_that_looks_like_a_header_or_a_field_hides_no_event() {
+    let names = [
+        "",
+        "-",
+        "CPU 0/KVM",
+        "CPU 3 is empty",
+        "trace-cmd",
+        "trace-cmd: x",
+        "cpus=2",
+        "version = 7",
+        "#",
+        "# tracer",
+        "[000]",
+        "a [001] b",
+        "a:1 [120]",
+        " ==> ",
+        "x ==> y:1 [12]",
+        "a-123",
+        "(1234)",
+        "[LOST 5 EVEN",
+        "LOST EVENTS",
+        "12.345678: a:",
+        "deadbeef (x)",
+        "comm=x pid=5",
+        "us : ",
+        "a  b",
+        "-1",
+        "<...>",
+        "übung",
+        "a/b 1/2",
+    ];
+    let mut state = 7_u64;
+    let mut below = |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % n
+    };
+    let parts = b" :[]()=->+#/,.019azR";
+    let mut random = || {
+        let name: String = (0..below(COMM_LEN))
+            .map(|_| char::from(parts[below(parts.len())]))
+            .collect();
+        name.trim().to_owned()
+    };
+    let given = names.iter().map(|name| name.trim().to_owned());
+    let names: Vec<_> = given.chain((0..2000).map(|_| random())).collect();
+    for (a, b) in names.iter().zip(names.iter().cycle().skip(5)) {
+        for form in forms(a, b) {
+            let line = match line::parse(&form) {
+                Ok(Parsed::Event(line)) => line,
+                Ok(_) => panic!("'{form}' was not read as an event"),
+                Err(error) => panic!("'{form}': {error}"),
+            };
+            let LineEvent::Switch { prev, prev_state, next } = &line.event else {
+                panic!("'{form}': {:?}", line.event);
+            };
+            assert_eq!(
+                (line.time, line.cpu, prev.pid, next.pid),
+                (12_345_678_000, 3, 7, 8),
+                "'{form}'"
+            );
+            assert_eq!((*prev_state, next.prio), (Running, Some(130)), "'{form}'");
+        }
+    }
+}
+
+/// perf in a container prints the pids of its own namespace before the CPU, and 0 for all tasks
+/// outside it.
+#[test]
+fn the_pids_in_the_fields_identify_the_tasks() {
+    let text = "\
+a    12 [000] 1.000000: sched:sched_switch: prev_comm=a prev_pid=50012 prev_prio=120 prev_state=S ==> next_comm=b next_pid=9 next_prio=120
+b     0 [000] 1.000005: sched:sched_waking: comm=a pid=50012 prio=120 target_cpu=000
+b     0 [000] 1.000009: sched:sched_switch: prev_comm=b prev_pid=9 prev_prio=120 prev_state=R ==> next_comm=a next_pid=50012 next_prio=120
+a    12 [000] 1.000012: sched:sched_stat_runtime: comm=a pid=50012 runtime=8000 [ns]
+";
+    let want = [
+        (0, 0, new(9, 0, 120, "b")),
+        (0, 0, new(50012, 0, 120, "a")),
+        (0, 0, switch(0, Running, 50012)),
+        (0, 0, switch(50012, Interruptible, 9)),
+        (5000, 0, Event::Waking { pid: 50012, waker: 9 }),
+        (9000, 0, switch(9, Running, 50012)),
+    ];
+    assert_eq!(events_in(text), want);
+}
+
+#[test]
+fn renamed_tasks_and_reused_pids_are_read() {
+    let text = "\
+<...>-1 [000] 1.000000: sched_switch: sh:1 [120] R ==> x:2 [120]
+x-2     [000] 1.000001: sched_switch: y:2 [120] X ==> sh:1 [120]
+sh-1    [000] 1.000002: sched_switch: sh:1 [120] R ==> z:2 [98]
+";
+    let renamed = Event::TaskRename {
+        pid: 2,
+        comm: "y".into(),
+    };
+    let want = [
+        (0, 0, new(1, 0, 120, "sh")),
+        (0, 0, new(2, 0, 120, "x")),
+        (0, 0, switch(0, Running, 1)),
+        (0, 0, switch(1, Running, 2)),
+        (1000, 0, renamed),
+        (1000, 0, switch(2, Dead, 1)),
+        (2000, 0, new(2, 0, 98, "z")),
+        (2000, 0, switch(1, Running, 2)),
+    ];
+    assert_eq!(events_in(text), want);
 }

@@ -52,6 +52,8 @@ def test_answers_are_short_and_have_links(tmp_path):
     different = call(made, "diff", a="fifo", b="percpu", **LOAD)
     assert "differ" in different["text"]
     assert call(made, "check", policy="fifo")["status"] == "ok"
+    old = call(made, "run", policies=["fifo"], kernel="6.18", **LOAD)
+    assert old["status"] == "failed" and "(--kernel 7.1)" in old["text"]
 
 
 def test_explain_draws_the_first_violation(tmp_path):

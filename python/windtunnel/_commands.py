@@ -111,6 +111,9 @@ def experiment(name: Argument, **options: Any) -> Any:
     return json.loads(done.stdout)
 
 
-def parameters(policy: Argument) -> list[dict[str, Any]]:
-    """Return the parameters of a policy, with the ranges that the policy declares."""
-    return json.loads(execute("policy", ["show", policy], {"json": True}).stdout)
+def parameters(policy: Argument, **options: Any) -> list[dict[str, Any]]:
+    """Return the parameters of a policy, with the ranges that the policy declares.
+
+    options: those of `windtunnel policy show`, for example `kernel="6.12"`.
+    """
+    return json.loads(execute("policy", ["show", policy], {**options, "json": True}).stdout)

@@ -21,6 +21,8 @@ from windtunnel._windtunnel import Error
 _LINES = 40
 _WIDTH = 200
 _SECONDS = 300.0
+# The default release of `--kernel`.
+_KERNEL = "7.2"
 
 
 class Answer(TypedDict):
@@ -80,13 +82,20 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
         written = [kept(f"{command}.txt", text)] + [path.resolve().as_uri() for path in links if path.exists()]
         return {"status": "ok" if done.returncode == 0 else "failed", "text": _short(text), "files": written}
 
-    def inputs(machine: str, workload: str, for_: str | None, seed: int, set: dict[str, str] | None) -> dict[str, Any]:
-        return {"machine": machine, "workload": workload, "for_": for_, "seed": seed, "set": set or {}}
+    def release(kernel: str) -> dict[str, str]:
+        return {"kernel": kernel} if kernel != _KERNEL else {}
+
+    def inputs(
+        machine: str, workload: str, for_: str | None, seed: int, set: dict[str, str] | None, kernel: str
+    ) -> dict[str, Any]:
+        options = {"machine": machine, "workload": workload, "for_": for_, "seed": seed, "set": set or {}}
+        return {**options, **release(kernel)}
 
     @made.tool()
-    def check(policy: str, kernel: str = "7.2") -> Answer:
-        """Check that a policy loads into a Linux release (6.12 to 7.2), and list what is not modelled."""
-        return answer("check", [policy], {"kernel": kernel} if kernel != "7.2" else {})
+    def check(policy: str, kernel: str = _KERNEL) -> Answer:
+        """Check that a policy loads into a Linux release (6.12 to 7.2) and keeps the verifier's rules, and list
+        what is not modelled. The status is `failed` if the release refuses the policy."""
+        return answer("check", [policy], release(kernel))
 
     @made.tool()
     def run(
@@ -97,16 +106,18 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
         seed: int = 1,
         set: dict[str, str] | None = None,
         sanitizer: bool = False,
+        kernel: str = _KERNEL,
     ) -> Answer:
         """Run policies on a machine under a workload, and return a table of figures.
 
         machine: a name such as smp4, numa32 or epyc-2s, or an hwloc string such as "node:2 core:4 pu:2".
         workload: an rt-app file, or a generator such as "hackbench:groups=2" or "schbench".
         for_: simulated time, such as "200ms". sanitizer: check each memory access of the policies.
+        kernel: Linux release for which the policies are loaded, 6.12 to 7.2.
         The files include an HTML page with timelines.
         """
         page = files / f"run-{len(list(files.iterdir()))}.html"
-        options = {**inputs(machine, workload, for_, seed, set), "html": page, "sanitize": sanitizer}
+        options = {**inputs(machine, workload, for_, seed, set, kernel), "html": page, "sanitize": sanitizer}
         return answer("run", policies, options, [page])
 
     @made.tool()
@@ -119,12 +130,13 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
         runs: int = 10,
         fail_if: list[str] | None = None,
         set: dict[str, str] | None = None,
+        kernel: str = _KERNEL,
     ) -> Answer:
         """Compare two policies over many seeds: each figure with its change and confidence interval.
 
         fail_if: conditions such as "p99_wakeup > +5%". The status is `failed` if one of them holds.
         """
-        options = {**inputs(machine, workload, for_, 1, set), "runs": runs, "fail_if": fail_if or []}
+        options = {**inputs(machine, workload, for_, 1, set, kernel), "runs": runs, "fail_if": fail_if or []}
         return answer("compare", [a, b], options)
 
     @made.tool()
@@ -136,9 +148,10 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
         for_: str | None = None,
         seed: int = 1,
         set: dict[str, str] | None = None,
+        kernel: str = _KERNEL,
     ) -> Answer:
         """Find the first decision that two policies make differently, with the source line of each."""
-        return answer("diff", [a, b], inputs(machine, workload, for_, seed, set))
+        return answer("diff", [a, b], inputs(machine, workload, for_, seed, set, kernel))
 
     @made.tool()
     def explain(
@@ -149,10 +162,11 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
         seed: int = 1,
         idle: str = "2ms",
         starvation: str = "500ms",
+        kernel: str = _KERNEL,
     ) -> Answer:
         """Find out what a policy does wrong: the first CPU that idles while a task waits, the first task
         that starves, and tasks on CPUs where they may not run; with a drawing of the schedule there."""
-        options = {**inputs(machine, workload, for_, seed, None), "idle": idle, "starvation": starvation}
+        options = {**inputs(machine, workload, for_, seed, None, kernel), "idle": idle, "starvation": starvation}
         return answer("invariants", [policy], options)
 
     @made.tool()

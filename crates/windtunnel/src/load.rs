@@ -213,15 +213,23 @@ fn read(path: &Path) -> Result<Object, Error> {
     Object::open(path).map_err(|error| Error::new(error.to_string()))
 }
 
-/// Checks that an object can be loaded: links it against the simulated kernel of a Linux release
-/// and compiles it. Does not enable the policy. Returns warnings about fields and functions that
-/// are not modelled.
+/// Result of [`check`].
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// Fields and functions that are not modelled, and programs that never run.
+    pub warnings: Vec<String>,
+    /// Reasons why the kernel refuses the policy.
+    pub refused: Vec<String>,
+}
+
+/// Checks that an object can be loaded: links it against the simulated kernel of a Linux release,
+/// compiles it and analyses its code. Does not enable the policy.
 ///
 /// # Errors
-/// The object cannot be loaded.
-pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
+/// The object cannot be read, or its profile does not fit it.
+pub fn check(policy: &Policy, release: Release) -> Result<Checked, Error> {
     let Policy::Object { name, path } = policy else {
-        return Ok(Vec::new());
+        return Ok(Checked::default());
     };
     let spec = machine::load("numa32", &[])?;
     let options = Options {
@@ -234,17 +242,29 @@ pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
     profile
         .apply(&mut object, Properties::new(&machine.spec, &release))
         .map_err(|message| Error::new(format!("profile of {name}: {message}")))?;
-    kernel::load::check(&machine, &object, &profile, Engine::default()).map_err(|error| Error::new(error.to_string()))
+    match kernel::load::check(&machine, &object, &profile, Engine::default()) {
+        Ok(checked) => Ok(Checked {
+            warnings: checked.warnings,
+            refused: checked.findings,
+        }),
+        Err(LoadError::Refused(exit)) => Ok(Checked {
+            refused: std::iter::once(exit.message).chain(exit.notes).collect(),
+            ..Checked::default()
+        }),
+        Err(LoadError::Input(message)) => Err(Error::new(message)),
+    }
 }
 
 /// Returns the text of `policy show`: the purpose of the policy, its parameters and maps, and the
-/// fields and functions that are not modelled.
+/// fields and functions that are not modelled. Also returns the reasons why Linux `release` refuses
+/// the policy.
 ///
 /// # Errors
-/// The object cannot be read or loaded.
-pub fn show(policy: &Policy) -> Result<String, Error> {
+/// The object cannot be read, or its profile does not fit it.
+pub fn show(policy: &Policy, release: Release) -> Result<(String, Vec<String>), Error> {
     let Policy::Object { name, path } = policy else {
-        return Ok("eevdf: built in, the kernel's fair class. It has no parameters.\n".into());
+        let text = "eevdf: built in, the kernel's fair class. It has no parameters.\n";
+        return Ok((text.into(), Vec::new()));
     };
     let object = read(path)?;
     let profile = profiles::find(name, path)?;
@@ -278,12 +298,12 @@ pub fn show(policy: &Policy) -> Result<String, Error> {
     if !maps.is_empty() {
         let _ = write!(text, "\nMaps: {}\n", maps.join(", "));
     }
-    let warnings = check(policy, Release::default())?;
+    let Checked { warnings, refused } = check(policy, release)?;
     if !warnings.is_empty() {
         text.push_str("\nNot modelled, or never run by the simulator:\n");
         for warning in warnings {
             let _ = writeln!(text, "  {warning}");
         }
     }
-    Ok(text)
+    Ok((text, refused))
 }

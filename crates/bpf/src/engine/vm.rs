@@ -233,6 +233,15 @@ impl<W: World> Vm<W> {
         gaps.iter().map(|(&pc, &gap)| (pc as usize, gap)).collect()
     }
 
+    /// Returns the errors that the sanitizer finds in the code without running it. Empty if the
+    /// program is loaded without the sanitizer.
+    pub fn findings(&self) -> Vec<sanitizer::Finding> {
+        let cx = self.cx();
+        cx.sanitizer
+            .as_ref()
+            .map_or(Vec::new(), |sanitizer| sanitizer.findings(cx))
+    }
+
     pub(super) fn cx(&self) -> &Context {
         // SAFETY: the context lives as long as the VM. Callers keep references only to fields that
         // running code does not change. They copy the values of all other fields at once.

@@ -173,6 +173,15 @@ pub(super) struct Callee {
     pub void: bool,
 }
 
+impl Callee {
+    /// Returns the numbers of the registers that must have a value when the function is called.
+    pub fn read_arguments(&self) -> Vec<usize> {
+        let used = self.args.iter().enumerate().take(self.used_args.min(5));
+        let read = used.filter(|&(_, &arg)| arg != Arg::Ignored);
+        read.map(|(n, _)| n + 1).collect()
+    }
+}
+
 /// The functions that a program can call: helpers by number, kfuncs by index in `Code::kfuncs`.
 /// `None` marks a function that the simulator does not have.
 pub(super) struct Names {

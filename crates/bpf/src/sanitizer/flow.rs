@@ -7,13 +7,16 @@
 //! verifier would not know the number. Such a number, and the register that holds it, are called
 //! variable here. At run time the sanitizer tests only the instructions that the analysis found.
 //!
+//! The command `check` uses the same analysis to report reads of registers that have no value on any
+//! path, and accesses through the constant NULL.
+//!
 //! If the analysis is not sure, it reports nothing. It calls a register variable only if two
 //! conditions hold on all paths: the register's value comes from memory or a helper, and it was
 //! not compared with a constant. A load from the stack or from read-only globals does not make a
 //! register variable.
 
 use super::objects::Objects;
-use crate::image::{CALL, CALL_FUNCTION, Function, Insn, LD_IMM64};
+use crate::image::{CALL, CALL_FUNCTION, Function, Insn, LD_IMM64, TRAP};
 use crate::insn::{self, alu, atomic, class, jmp};
 
 /// The checks that the sanitizer makes before an instruction, as a set of bits. Each of bits 0 to
@@ -49,6 +52,10 @@ impl RegisterChecks {
 struct Known {
     /// Whether the register may have no value.
     unset: bool,
+    /// Whether the register has no value on any path.
+    surely_unset: bool,
+    /// Whether the register is the constant NULL on all paths, and was not compared with anything.
+    surely_null: bool,
     /// Whether the register is variable: if it holds a number, the verifier does not know the
     /// number. True only if this holds on all paths.
     varies: bool,
@@ -62,12 +69,23 @@ type Registers = [Known; 11];
 impl Known {
     const UNSET: Known = Known {
         unset: true,
+        surely_unset: true,
+        surely_null: false,
         varies: false,
         known_memory: false,
     };
     const VARIES: Known = Known {
         unset: false,
+        surely_unset: false,
+        surely_null: false,
         varies: true,
+        known_memory: false,
+    };
+    const NULL: Known = Known {
+        unset: false,
+        surely_unset: false,
+        surely_null: true,
+        varies: false,
         known_memory: false,
     };
 
@@ -75,6 +93,8 @@ impl Known {
     fn join(self, other: Known) -> Known {
         Known {
             unset: self.unset | other.unset,
+            surely_unset: self.surely_unset & other.surely_unset,
+            surely_null: self.surely_null & other.surely_null,
             varies: self.varies & other.varies,
             known_memory: self.known_memory | other.known_memory,
         }
@@ -85,17 +105,68 @@ impl Known {
 pub(super) fn register_checks(insns: &[Insn], functions: &[Function], objects: &Objects) -> Vec<RegisterChecks> {
     let mut register_checks = vec![RegisterChecks::default(); insns.len()];
     for function in functions {
-        follow(insns, function, objects, &mut register_checks);
+        // Whether an argument has a value is known only when the function is called.
+        let before = follow(insns, function, 0, objects);
+        for (pc, known) in (function.start..).zip(before) {
+            if let Some(known) = known {
+                register_checks[pc] = checks_before(&insns[pc], &known);
+            }
+        }
     }
     register_checks
 }
 
-/// Follows all paths through a function until the facts about its registers no longer change. Then
-/// stores the checks for each instruction.
-fn follow(insns: &[Insn], function: &Function, objects: &Objects, register_checks: &mut [RegisterChecks]) {
+/// An error that an instruction has on all paths that lead to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Error {
+    /// The instruction reads this register, which has no value.
+    Unset(u8),
+    /// The instruction accesses memory through the constant NULL.
+    Null,
+}
+
+/// Returns the instructions of a function that have an error, whatever path leads to them. `args` is
+/// the number of arguments of the function. `arguments` returns a bit set of the registers that a
+/// call reads.
+pub(super) fn errors(
+    insns: &[Insn],
+    function: &Function,
+    args: usize,
+    objects: &Objects,
+    arguments: impl Fn(&Insn) -> u16,
+) -> Vec<(usize, Error)> {
+    let mut errors = Vec::new();
+    for (pc, known) in (function.start..).zip(follow(insns, function, args, objects)) {
+        let (Some(known), i) = (known, &insns[pc]) else {
+            continue;
+        };
+        let read = match i.op {
+            CALL => arguments(i),
+            insn::EXIT => 1,
+            _ => reads(i),
+        };
+        let unset = (0..11).filter(|&n| read >> n & 1 != 0 && known[usize::from(n)].surely_unset);
+        errors.extend(unset.map(|register| (pc, Error::Unset(register))));
+        let base = match class(i.op) {
+            insn::LDX => Some(i.src),
+            insn::ST | insn::STX if i.op != TRAP => Some(i.dst),
+            _ => None,
+        };
+        if base.is_some_and(|base| known[usize::from(base)].surely_null) {
+            errors.push((pc, Error::Null));
+        }
+    }
+    errors
+}
+
+/// Follows all paths through a function with `args` arguments until the facts about its registers no
+/// longer change. Returns, for each instruction, the facts before it. `None` marks an instruction
+/// that no path reaches.
+fn follow(insns: &[Insn], function: &Function, args: usize, objects: &Objects) -> Vec<Option<Registers>> {
     let start = function.start;
     let mut before: Vec<Option<Registers>> = vec![None; function.end - start];
     let mut at_entry = [Known::UNSET; 11];
+    at_entry[1..=args].fill(Known::default());
     at_entry[10] = Known {
         known_memory: true,
         ..Known::default()
@@ -120,19 +191,15 @@ fn follow(insns: &[Insn], function: &Function, objects: &Objects, register_check
         if insn::is_jump(i.op) {
             todo.push(((pc as i64 + 1 + i64::from(i.off)) as usize, after));
         }
-        if !matches!(i.op, insn::EXIT | insn::GOTO | insn::GOTOL) {
+        if !matches!(i.op, insn::EXIT | insn::GOTO | insn::GOTOL | TRAP) {
             todo.push((pc + 1, after));
         }
     }
-    for (pc, known) in before.iter().enumerate() {
-        if let Some(known) = known {
-            register_checks[start + pc] = checks_before(&insns[start + pc], known);
-        }
-    }
+    before
 }
 
 /// Returns the registers that an instruction reads. The arguments of a call are not included.
-fn reads(i: &Insn) -> u16 {
+pub(super) fn reads(i: &Insn) -> u16 {
     let (dst, src) = (1 << i.dst, 1 << i.src);
     let source = if i.op & insn::X != 0 { src } else { 0 };
     match class(i.op) {
@@ -179,7 +246,7 @@ fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
     let read = reads(i);
     for (n, known) in known.iter_mut().enumerate() {
         if read >> n & 1 != 0 {
-            known.unset = false;
+            (known.unset, known.surely_unset) = (false, false);
         }
     }
     let (dst, src) = (usize::from(i.dst), usize::from(i.src));
@@ -193,15 +260,20 @@ fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
                     known_memory: from.known_memory && wide,
                     ..from
                 },
+                alu::MOV if i.imm == 0 => Known::NULL,
                 alu::MOV => Known::default(),
                 alu::AND | alu::MUL if !register && i.imm == 0 => Known::default(),
                 alu::ADD | alu::SUB if wide => Known {
                     unset: false,
+                    surely_unset: false,
+                    surely_null: false,
                     varies: to.varies || register && from.varies,
                     known_memory: to.known_memory || register && from.known_memory,
                 },
                 _ => Known {
                     unset: false,
+                    surely_unset: false,
+                    surely_null: false,
                     varies: to.varies || register && from.varies,
                     known_memory: false,
                 },
@@ -229,12 +301,18 @@ fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
         _ if i.op == CALL => {
             known[0] = Known {
                 unset: true,
+                surely_unset: false,
+                surely_null: false,
                 varies: i.src != CALL_FUNCTION,
                 known_memory: false,
             };
             known[1..6].fill(Known::UNSET);
         }
         _ if insn::is_jump(i.op) && !matches!(i.op, insn::GOTO | insn::GOTOL | insn::MAY_GOTO) => {
+            known[dst].surely_null = false;
+            if register {
+                known[src].surely_null = false;
+            }
             // On one of the two paths after this comparison, the verifier may know the register's
             // value, because only one value is possible.
             let single = matches!(i.op & 0xf0, jmp::JEQ | jmp::JNE) || !register && (0..=1).contains(&i.imm);

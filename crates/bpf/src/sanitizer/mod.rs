@@ -23,6 +23,7 @@
 //! | `held` | references, locks, critical sections |
 //! | `callee`, `signature` | rules for calls, and what functions do with their arguments |
 //! | `flow` | analysis of the code at load: which instructions need a check of their registers |
+//! | `untested`, `findings` | errors that this analysis finds without running the program |
 //!
 //! | checks | content |
 //! |---|---|
@@ -36,6 +37,7 @@
 mod access;
 pub(crate) mod callee;
 mod calls;
+mod findings;
 pub(crate) mod flow;
 mod given;
 mod held;
@@ -50,12 +52,14 @@ mod results;
 pub(crate) mod rules;
 pub(crate) mod signature;
 pub(crate) mod state;
+mod untested;
 
 use crate::engine::context::Context;
 
 pub(crate) use access::{load, meta, store};
 pub use callee::{CallRules, Effect};
 pub(crate) use calls::{after_call, before_call, call_function, enter, returned};
+pub use findings::Finding;
 pub(crate) use flow::{moves, tests};
 pub(crate) use prov::{SCALAR, UNSET, UNTESTED, frame};
 pub(crate) use registers::{before, move_untested, read, test, vary};

@@ -5,6 +5,7 @@
 mod asm;
 mod competing;
 mod corpus;
+mod findings;
 mod gaps;
 mod given;
 mod limits;

@@ -4,10 +4,11 @@
 
 use crate::layout::callbacks::Op;
 use crate::layout::enums::SCX_OPS_NAME_LEN;
-use crate::layout::release::{Release, describe};
+use crate::layout::release::{RELEASES, Release, describe};
 use crate::machine::Machine;
+use crate::policy::sanitizer::rules;
 use crate::policy::target::target;
-use crate::policy::{kfuncs, nullable, sanitizer, user_space};
+use crate::policy::{kfuncs, nullable, user_space};
 use crate::sched::ext;
 use crate::sched::ext::state::core::MAX_TIMEOUT_NS;
 use crate::sched::ext::state::exit_info::Exit;
@@ -20,6 +21,7 @@ use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
 use bpf::rows::V6_12;
+use bpf::sanitizer::Finding;
 use profile::{Profile, Properties};
 
 /// Reason why a policy could not be loaded. The machine is then unchanged, except for effects of
@@ -100,14 +102,74 @@ pub fn open_changed(
     engine: Engine,
     change: impl FnOnce(&mut Image),
 ) -> Result<(Image, Policy), LoadError> {
-    let mut image = link_object(m, object, profile)?;
-    change(&mut image);
-    let policy = build_policy(m, &image, profile, engine)?;
+    let target = LoadTarget {
+        release: m.options.release,
+        engine,
+        sanitizer: m.options.sanitizer,
+    };
+    let (mut image, policy) = open_for(m, target, object, profile, change)
+        .and_then(|(image, policy)| check_arguments(m, image, policy))
+        .map_err(|error| suggest_release(m, object, profile, error))?;
     if let Some(why) = policy.vm.why_interpreted() {
         let warning = format!("the policy runs in the interpreter, with the same result but many times slower: {why}");
         image.warnings.push(warning);
     }
     Ok((image, policy))
+}
+
+/// What an object is loaded for.
+#[derive(Clone, Copy)]
+struct LoadTarget {
+    release: Release,
+    engine: Engine,
+    sanitizer: bool,
+}
+
+fn open_for(
+    m: &Machine,
+    target: LoadTarget,
+    object: &Object,
+    profile: &Profile,
+    change: impl FnOnce(&mut Image),
+) -> Result<(Image, Policy), LoadError> {
+    let mut image = link_object(m, target.release, object, profile)?;
+    change(&mut image);
+    let policy = build_policy(m, target, &image, profile)?;
+    Ok((image, policy))
+}
+
+/// Checks that the callbacks test their arguments that may be NULL.
+fn check_arguments(m: &Machine, image: Image, policy: Policy) -> Result<(Image, Policy), LoadError> {
+    match nullable::check(&image.code, &policy.ops).into_iter().next() {
+        Some(message) => Err(LoadError::refused(m, &image, message)),
+        None => Ok((image, policy)),
+    }
+}
+
+/// Adds to a refusal the newest release into which the object can be loaded, if there is one.
+fn suggest_release(m: &Machine, object: &Object, profile: &Profile, error: LoadError) -> LoadError {
+    let LoadError::Refused(mut exit) = error else {
+        return error;
+    };
+    let mut others = RELEASES
+        .into_iter()
+        .rev()
+        .filter(|&release| release != m.options.release);
+    let accepts = |&release: &Release| {
+        let target = LoadTarget {
+            release,
+            engine: Engine::Interpreter,
+            sanitizer: false,
+        };
+        let opened = open_for(m, target, object, profile, |_| {});
+        opened
+            .and_then(|(image, policy)| check_arguments(m, image, policy))
+            .is_ok()
+    };
+    if let Some(release) = others.find(accepts) {
+        exit.message += &format!("; the policy loads with --kernel {release}");
+    }
+    LoadError::Refused(exit)
 }
 
 /// Performs the steps of the profile and enables the policy.
@@ -164,28 +226,73 @@ fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
 /// Members of struct sched_ext_ops that a profile can set, as listed in error messages.
 const OPS: &str = "flags, timeout_ms, exit_dump_len, dispatch_max_batch and hotplug_seq";
 
-/// Links and compiles an object without enabling its policy. Returns warnings about parts of the
-/// object that are not supported.
+/// Result of [`check`].
+#[derive(Debug)]
+pub struct Checked {
+    /// Parts of the object that are not supported.
+    pub warnings: Vec<String>,
+    /// Errors in the code of the object, with their source lines. The kernel's verifier rejects them.
+    pub findings: Vec<String>,
+}
+
+/// Links and compiles an object without enabling its policy. Analyses the code of all its programs.
 ///
 /// # Errors
 /// If the object cannot be loaded.
-pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Vec<String>, LoadError> {
-    Ok(open(m, object, profile, engine)?.0.warnings)
+pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Checked, LoadError> {
+    let target = |engine, sanitizer| LoadTarget {
+        release: m.options.release,
+        engine,
+        sanitizer,
+    };
+    let opened = open_for(m, target(engine, false), object, profile, |_| {});
+    let (image, policy) = opened.map_err(|error| suggest_release(m, object, profile, error))?;
+    let mut findings = nullable::check(&image.code, &policy.ops);
+    drop(policy);
+    let (sanitized, policy) = open_for(m, target(Engine::Interpreter, true), object, profile, |_| {})?;
+    findings.extend(
+        policy
+            .vm
+            .findings()
+            .iter()
+            .map(|finding| describe_finding(&sanitized, finding)),
+    );
+    Ok(Checked {
+        warnings: image.warnings,
+        findings,
+    })
+}
+
+fn describe_finding(image: &Image, finding: &Finding) -> String {
+    let Finding {
+        check,
+        pc,
+        message,
+        call,
+    } = finding;
+    let place = |pc: usize| image.code.describe(pc);
+    let cause = call.map_or(String::new(), |call| format!("; it was returned in {}", place(call)));
+    format!("{check}: {message} in {}{cause}", place(*pc))
 }
 
 /// Compiles the object and returns its policy. Uses the table of callbacks that the profile names,
 /// by default the first table that is attached automatically.
-fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Result<Policy, LoadError> {
+fn build_policy(m: &Machine, target: LoadTarget, image: &Image, profile: &Profile) -> Result<Policy, LoadError> {
+    let LoadTarget {
+        release,
+        engine,
+        sanitizer,
+    } = target;
     let named = profile.struct_ops.as_str();
     let refused = |message: String| LoadError::refused(m, image, message);
     let wanted = |ops: &&StructOps| ops.attachable && (named.is_empty() || ops.map_name == named);
     let schedulers = image.struct_ops.iter().filter(wanted);
     // Tables that are attached automatically are preferred.
     let Some(table) = schedulers.min_by_key(|ops| !ops.auto_attach) else {
-        return Err(no_scheduler(m, image, named));
+        return Err(no_scheduler(m, release, image, named));
     };
     check_license(image).map_err(refused)?;
-    refuse_absent(image, table, m.options.release).map_err(refused)?;
+    refuse_absent(image, table, release).map_err(refused)?;
     let cid = table.type_name == "sched_ext_ops_cid";
     let mut ops = OpsTable::default();
     for (member, &function) in &table.programs {
@@ -194,7 +301,7 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
         } else {
             Op::by_name(member)
         };
-        let op = op.ok_or_else(|| refused(format!("Linux {} has no ops.{member}", m.options.release)))?;
+        let op = op.ok_or_else(|| refused(format!("Linux {release} has no ops.{member}")))?;
         ops.set(op, function);
     }
     if cid && let Some(kfunc) = kfuncs::by_cpu(&image.code.kfuncs) {
@@ -209,15 +316,14 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
     ops.hotplug_seq = table.u64("hotplug_seq");
     ops.dispatch_max_batch = table.u64("dispatch_max_batch") as u32;
     ops.set_name(&table.text("name"));
-    set_members(m, image, profile, cid, &mut ops)?;
-    check_members(&ops, m.options.release).map_err(refused)?;
-    nullable::check(&image.code, &ops).map_err(refused)?;
+    set_members(m, release, image, profile, cid, &mut ops)?;
+    check_members(&ops, release).map_err(refused)?;
     let maps = image.maps.iter().map(|def| Map::create(def, &m.region, m.nr_cpus()));
     let maps: Vec<Map> = maps.collect::<Result<_, String>>().map_err(refused)?;
     let funcs = kfuncs::table(&m.spec.costs);
     let (code, types, region) = (image.code.clone(), image.types.clone(), m.region.clone());
-    let vm = match m.options.sanitizer {
-        true => Vm::with_sanitizer(code, maps, types, &funcs, region, engine, sanitizer::rules(m, image)),
+    let vm = match sanitizer {
+        true => Vm::with_sanitizer(code, maps, types, &funcs, region, engine, rules(m, image)),
         false => Vm::new(code, maps, types, &funcs, region, engine),
     }
     .map_err(|error| refused(error.to_string()))?;
@@ -226,8 +332,15 @@ fn build_policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -
 
 /// Applies the changes to struct sched_ext_ops that the profile contains: sets members and removes
 /// callbacks.
-fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
-    let facts = Properties::new(&m.spec, &m.options.release).with_types(&image.btf);
+fn set_members(
+    m: &Machine,
+    release: Release,
+    image: &Image,
+    profile: &Profile,
+    cid: bool,
+    ops: &mut OpsTable,
+) -> Result<(), String> {
+    let facts = Properties::new(&m.spec, &release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
     // Values in the object's table of callbacks. Expressions in the profile can use them by these
     // names.
@@ -261,8 +374,7 @@ fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &m
 /// Returns the error for an object without a scheduler. The object may call kfuncs of sched_ext
 /// from programs of other subsystems. In this case, returns the kernel's error for these calls
 /// (scx_kfunc_context_filter()), because the kernel checks the calls first.
-fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
-    let release = m.options.release;
+fn no_scheduler(m: &Machine, release: Release, image: &Image, named: &str) -> LoadError {
     let absent = |ops: &&StructOps| !release.has_type(&ops.type_name) && (named.is_empty() || ops.map_name == named);
     if let Some(ops) = image.struct_ops.iter().find(absent) {
         return LoadError::refused(
@@ -416,12 +528,12 @@ fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), Strin
     Ok(())
 }
 
-/// Links an object against the kernel release of the machine. Also finds the tracing programs and
+/// Links an object against a kernel release. Also finds the tracing programs and
 /// the inner maps that the profile names.
-fn link_object(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
+fn link_object(m: &Machine, release: Release, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();
-    set_enum_constants(&mut object, m.options.release)?;
-    let target = target(&m.spec, &m.layout, m.options.release);
+    set_enum_constants(&mut object, release)?;
+    let target = target(&m.spec, &m.layout, release);
     let refused = |error: bpf::object::error::Error| {
         LoadError::Refused(Exit::refusal(file_stem(&object.file), error.to_string(), m.now))
     };

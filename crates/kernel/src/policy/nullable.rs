@@ -49,27 +49,28 @@ impl State {
     }
 }
 
-/// Checks all callbacks. Returns the verifier's error message if a callback uses an argument that
-/// may be NULL without testing it.
-pub(crate) fn check(code: &Code, ops: &OpsTable) -> Result<(), String> {
+/// Checks all callbacks. Returns the verifier's error message for each use of an argument that may be
+/// NULL and that the callback has not tested.
+pub(crate) fn check(code: &Code, ops: &OpsTable) -> Vec<String> {
+    let mut messages = Vec::new();
     for op in OPS {
         let (Some(function), Some(arg)) = (ops.function(op), op.or_null()) else {
             continue;
         };
-        if let Some((pc, reg)) = used_untested(code, function, arg * 8) {
-            return Err(format!(
+        for (pc, reg) in used_untested(code, function, arg * 8) {
+            messages.push(format!(
                 "ops.{}(): R{reg} invalid mem access 'trusted_ptr_or_null_' in {}",
                 op.name(),
                 code.describe(pc)
             ));
         }
     }
-    Ok(())
+    messages
 }
 
-/// Returns the first instruction that accesses memory through the untested argument, and the
-/// register it uses.
-fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> {
+/// Returns the instructions that access memory through the untested argument, and the registers that
+/// they use. On each path, only the first use is returned.
+fn used_untested(code: &Code, function: usize, arg: i32) -> BTreeMap<usize, u8> {
     let function = &code.functions[function];
     let mut regs = [Value::Unknown; 11];
     regs[1] = Value::Context;
@@ -79,7 +80,7 @@ fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> 
         regs,
         slots: BTreeMap::new(),
     }];
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut used) = (BTreeSet::new(), BTreeMap::new());
     while let Some(mut state) = todo.pop() {
         // Follows the path until it ends, or until it reaches a branch without the argument or in a
         // state that was already examined.
@@ -92,7 +93,8 @@ fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> 
             if let Some(reg) = base(&insn)
                 && state.regs[reg as usize] == Value::MaybeNull
             {
-                return Some((state.pc, reg));
+                used.insert(state.pc, reg);
+                break;
             }
             match step(&mut state, &insn, arg) {
                 Next::On => state.pc += 1,
@@ -108,7 +110,7 @@ fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> 
             }
         }
     }
-    None
+    used
 }
 
 /// The instructions that may be executed next.

@@ -99,8 +99,9 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     }
     for func in kfuncs::table(&spec.costs) {
         if !release.is_among(func.releases) {
-            let range = describe(func.releases);
-            target.set_missing_reason(func.name, &format!("is not in Linux {release}: it exists {range}"));
+            let (range, other) = (describe(func.releases), Release::nearest(func.releases, release));
+            let why = format!("is not in Linux {release}: it exists {range} (--kernel {other})");
+            target.set_missing_reason(func.name, &why);
         }
     }
     for (name, value) in config(spec, release) {

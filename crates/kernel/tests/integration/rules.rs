@@ -11,7 +11,7 @@ use bpf::engine::{Engine, Vm};
 use bpf::fault::FaultKind;
 use bpf::object::{Object, ProgramKind};
 use kernel::Machine;
-use kernel::load::{attach, open};
+use kernel::load::{attach, check, open};
 use kernel::tracepoint::run_syscall_program;
 use profile::Profile;
 use std::path::Path;
@@ -112,6 +112,34 @@ fn each_program_ends_as_its_source_declares() {
             .filter_map(|&(define, expected)| unexpected_end_within(define, expected)),
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The programs in which `check` finds an error without running them. They must break a rule.
+#[test]
+fn the_analysis_of_the_code_finds_errors_only_in_programs_that_break_a_rule() {
+    let machine = Machine::new(costly(2), Tasks::default().workload, 1).expect("a machine");
+    let mut found = 0;
+    for file in FILES {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/policies/{file}.bpf.c"));
+        let source = std::fs::read_to_string(source).expect("the source can be read");
+        let bytes = std::fs::read(policies::compile(file, &[])).expect("an object");
+        let object = Object::parse(&bytes, "rules.bpf.o").expect("a BPF object");
+        let checked = check(&machine, &object, &Profile::default(), Engine::Interpreter).expect("the object loads");
+        let keeps = cases(&source).into_iter().filter(|case| case.expected.is_empty());
+        for Case { name, .. } in keeps {
+            let place = format!(" in {name} (");
+            let wrong = checked.findings.iter().find(|finding| finding.contains(&place));
+            assert_eq!(wrong, None, "{name} breaks no rule");
+        }
+        let broken = cases(&source).into_iter().filter(|case| !case.expected.is_empty());
+        for Case { name, expected } in broken {
+            let place = format!(" in {name} (");
+            let check = expected.split(':').next().unwrap_or_default();
+            let named = |finding: &&String| finding.contains(&place) && finding.starts_with(check);
+            found += usize::from(checked.findings.iter().any(|finding| named(&finding)));
+        }
+    }
+    assert!(found >= 13, "errors are found in {found} programs");
 }
 
 /// Returns a message if a variant of `rules_within` does not end as expected, otherwise `None`.

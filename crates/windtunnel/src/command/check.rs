@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel check` links and compiles objects. For each object, it lists the fields and
+//! `windtunnel check` links and compiles objects, and analyses the code of all their programs. For
+//! each object, it lists the reasons why the kernel refuses the object. It also lists the fields and
 //! functions that the object uses but the simulator does not model.
 
 use super::complete;
@@ -26,22 +27,38 @@ pub struct Args {
 
 impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
-        let mut failed = 0;
+        let (mut refused, mut unusable) = (0, 0);
         for object in &self.objects {
             match Policy::find(object).and_then(|policy| load::check(&policy, self.kernel)) {
-                Ok(warnings) => {
-                    outln!("{object}: loads with {} warnings", warnings.len());
+                Ok(checked) => {
+                    match checked.refused.as_slice() {
+                        [] => outln!("{object}: loads with {} warnings", checked.warnings.len()),
+                        [reason] => outln!("{object}: refused: {reason}"),
+                        reasons => {
+                            outln!("{object}: refused for {} reasons", reasons.len());
+                            reasons.iter().for_each(|reason| outln!("  {reason}"));
+                        }
+                    }
+                    refused += usize::from(!checked.refused.is_empty());
                     if self.verbose {
-                        warnings.iter().for_each(|warning| outln!("  {warning}"));
+                        checked.warnings.iter().for_each(|warning| outln!("  {warning}"));
                     }
                 }
                 Err(error) => {
                     outln!("{object}: {error}");
-                    failed += 1;
+                    unusable += 1;
                 }
             }
         }
-        outln!("{} objects checked, {failed} refused", self.objects.len());
-        Ok(ExitStatus::from(if failed > 0 { 2 } else { 0 }))
+        let rest = match unusable {
+            0 => String::new(),
+            unusable => format!(", {unusable} with an error"),
+        };
+        outln!("{} objects checked, {refused} refused{rest}", self.objects.len());
+        Ok(match (refused, unusable) {
+            (0, 0) => ExitStatus::SUCCESS,
+            (_, 0) => ExitStatus::from(1),
+            _ => ExitStatus::from(2),
+        })
     }
 }

@@ -9,6 +9,7 @@ use crate::policy::EEVDF;
 use crate::{console, destination, load, policy, search, workloads};
 use crate::{errln, out};
 use clap::Subcommand;
+use kernel::release::Release;
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
@@ -20,6 +21,9 @@ pub enum Policy {
         /// An object file or a name
         #[arg(add = complete::policies())]
         policy: String,
+        /// Linux release to load the object for, 6.12 to 7.2
+        #[arg(long, value_name = "RELEASE", default_value_t)]
+        kernel: Release,
         /// Print the parameters with their ranges as JSON
         #[arg(long)]
         json: bool,
@@ -67,12 +71,22 @@ impl Policy {
                 }));
                 console::styled(&report::fit::list(&rows, console::surface()));
             }
-            Policy::Show { policy, json: true } => {
+            Policy::Show { policy, json: true, .. } => {
                 let json = load::parameters(&policy::Policy::find(&policy)?)?;
                 let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
                 console::json(&text);
             }
-            Policy::Show { policy, json: false } => out!("{}", load::show(&policy::Policy::find(&policy)?)?),
+            Policy::Show { policy, kernel, .. } => {
+                let policy = policy::Policy::find(&policy)?;
+                let (text, refused) = load::show(&policy, kernel)?;
+                out!("{text}");
+                if !refused.is_empty() {
+                    for reason in refused {
+                        errln!("{}: refused: {reason}", policy.name());
+                    }
+                    return Ok(ExitStatus::from(1));
+                }
+            }
         }
         Ok(ExitStatus::SUCCESS)
     }

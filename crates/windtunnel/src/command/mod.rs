@@ -71,7 +71,7 @@ enum Action {
     Invariants(Box<invariants::Args>),
     /// Watch a simulation while it runs: CPUs, queues, rates, busiest tasks
     Top(Box<top::Args>),
-    /// Check that objects load, and list what they use that is not modelled
+    /// Check that objects load and keep the verifier's rules, and list what they use that is not modelled
     Check(check::Args),
     /// Run a suite: a file of test cases for policies
     Suite(suite::Args),

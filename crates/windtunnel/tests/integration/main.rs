@@ -3,6 +3,7 @@
 
 mod broken;
 mod calibrate;
+mod check;
 mod cli;
 mod compare;
 mod completion;

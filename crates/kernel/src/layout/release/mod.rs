@@ -97,6 +97,15 @@ impl Release {
         releases.contains(self.0)
     }
 
+    /// Returns the release in a range that is nearest to `from`, which is not in the range.
+    pub(crate) fn nearest(range: Releases, from: Release) -> Release {
+        let mut newer = RELEASES
+            .into_iter()
+            .filter(|release| *release > from && release.is_among(range));
+        let older = RELEASES.into_iter().rev().find(|release| release.is_among(range));
+        newer.next().or(older).unwrap_or_default()
+    }
+
     /// Returns whether Linux 7.2 has a kfunc with this name that is not modelled.
     pub(crate) fn has_more_kfuncs(name: &str) -> bool {
         NOT_MODELLED.lines().any(|known| known == name)

@@ -162,6 +162,10 @@ pub enum Op {
     /// Change the task's own affinity; `None` allows all CPUs.
     SetAffinity(Option<Vec<u32>>),
     SetPolicy(Policy),
+    /// Request a slice of this length in ns (sched_setattr() with sched_runtime). Only SCHED_OTHER,
+    /// SCHED_BATCH and SCHED_EXT tasks may do this. The kernel limits the length to 0.1 to 100 ms;
+    /// 0 requests the default slice.
+    SetSlice(u64),
     /// Move the task to a cgroup, an index into [`Workload::cgroups`].
     SetCgroup(u32),
     /// Keep the task on its CPU until the matching [`Op::MigrateEnable`] (migrate_disable()). Nests.
@@ -329,6 +333,9 @@ pub struct Attributes {
     /// Time by which sleeps may end late, ns (PR_SET_TIMERSLACK). `None` inherits the parent's;
     /// tasks without a parent have 0.
     pub timer_slack_ns: Option<u64>,
+    /// Slice in ns that the task requests when it starts ([`Op::SetSlice`]). `None` inherits the
+    /// parent's; tasks without a parent have the default slice.
+    pub slice_ns: Option<u64>,
 }
 
 /// A cgroup. Index 0 is always the root.

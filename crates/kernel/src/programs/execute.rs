@@ -217,6 +217,10 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             m.set_policy(task, policy);
             true
         }
+        Op::SetSlice(ns) => {
+            m.set_slice(task, ns);
+            true
+        }
         Op::SetCgroup(cgroup) => {
             // If the policy rejects the move, the task remains in its cgroup and continues.
             if m.cgroups.has_cpusets() {

@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::ext::state::entity::Entity as ExtEntity;
 use crate::sched::fair::state::entity::Entity as FairEntity;
+use crate::sched::fair::state::slices::custom_slice;
 use crate::sched::rt::state::queue::Entity as RtEntity;
 use crate::sched::state::task::{State, Task};
 use crate::sched::{ext, fair, tracepoint};
@@ -137,6 +138,9 @@ impl Machine {
         }
         let inherited = above.map_or(0, |above| self.tasks[above].timer_slack);
         let timer_slack = attributes.timer_slack_ns.unwrap_or(inherited);
+        let inherited = above.map_or(0, |above| self.tasks[above].fair.slice);
+        let slice = attributes.slice_ns.map_or(inherited, custom_slice);
+        self.task_groups.custom_slices |= slice != 0;
         task_struct.start_time = self.now;
         task_struct.start_boottime = self.now;
         task_struct.scx.tid = u64::from(pid);
@@ -182,7 +186,10 @@ impl Machine {
                 self.now,
             ),
             rt: RtEntity::default(),
-            fair: FairEntity::for_task(spec.cgroup),
+            fair: FairEntity {
+                slice,
+                ..FairEntity::for_task(spec.cgroup)
+            },
             ext: ExtEntity::default(),
         };
         if let Some(rng) = self.noise.rng(index) {

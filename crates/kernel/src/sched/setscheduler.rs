@@ -4,6 +4,7 @@
 use crate::layout::cpumask;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
+use crate::sched::fair::state::slices::custom_slice;
 use crate::sched::state::task::State;
 use crate::sched::{ext, fair};
 use crate::simulation::cpuset::CpuSet;
@@ -134,6 +135,20 @@ impl Machine {
         if prio != old_prio {
             self.trace(self.this_cpu, trace::Event::Prio { pid, prio });
         }
+    }
+
+    /// Sets the length of a task's slices (sched_setattr() with sched_runtime). The current slice
+    /// keeps its end.
+    pub(crate) fn set_slice(&mut self, task: TaskId, ns: u64) {
+        let slice = custom_slice(ns);
+        if self.tasks[task].fair.slice == slice {
+            return;
+        }
+        self.task_groups.custom_slices = true;
+        self.change_queued(task, |m| {
+            m.tasks[task].fair.slice = slice;
+            ext::params_changed(m, task);
+        });
     }
 
     /// Tells a task's new class that the task has come from the class `from`, and reschedules if

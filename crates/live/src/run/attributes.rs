@@ -69,6 +69,35 @@ pub fn set_policy(policy: Policy) -> Result<(), Request> {
     }
 }
 
+/// Requests slices of `ns` for the calling thread, which must have the policy SCHED_OTHER,
+/// SCHED_BATCH or SCHED_EXT.
+///
+/// # Errors
+/// Kernels before 6.12 ignore the request.
+pub fn set_slice(ns: u64) -> Result<(), Request> {
+    let mut attributes = attributes().ok_or(Request::Slice)?;
+    attributes.sched_runtime = ns;
+    // SAFETY: `attributes` is valid, and its field `size` is its size.
+    let accepted = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 };
+    let slice = self::attributes().map_or(0, |attributes| attributes.sched_runtime);
+    if accepted && (ns == 0 || slice != 0) {
+        Ok(())
+    } else {
+        Err(Request::Slice)
+    }
+}
+
+/// Returns the scheduling attributes of the calling thread.
+fn attributes() -> Option<libc::sched_attr> {
+    // SAFETY: the attributes are plain data, and the kernel writes at most their size.
+    unsafe {
+        let mut attributes: libc::sched_attr = std::mem::zeroed();
+        let size = size_of::<libc::sched_attr>();
+        let read = libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0);
+        (read == 0).then_some(attributes)
+    }
+}
+
 /// Sets the scheduling class of the calling thread (SCHED_OTHER, ...) and its real-time priority.
 /// Returns whether the kernel accepted the request.
 pub fn set_class(class: i32, priority: u32) -> bool {
@@ -82,4 +111,24 @@ pub fn set_class_of(tid: i32, class: i32, priority: u32) -> bool {
     };
     // SAFETY: `parameters` is valid.
     unsafe { libc::sched_setscheduler(tid, class, &parameters) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_limits_requested_slices_or_has_none() {
+        // The attributes are those of the calling thread.
+        let requested = |ns| {
+            let accepted = set_slice(ns).is_ok();
+            let slice = attributes().expect("the kernel has sched_getattr").sched_runtime;
+            (accepted, slice)
+        };
+        let found = std::thread::spawn(move || [3_000_000, 1, 1_000_000_000].map(requested)).join();
+        match found.expect("the thread does not panic") {
+            [(false, 0), (false, 0), (false, 0)] => eprintln!("skipped: this kernel has no custom slices"),
+            found => assert_eq!(found, [(true, 3_000_000), (true, 100_000), (true, 100_000_000)]),
+        }
+    }
 }

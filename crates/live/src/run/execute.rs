@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Executes the program of a task, operation by operation, in a thread of this process.
 
-use super::attributes::{rename, set_affinity, set_policy};
+use super::attributes::{rename, set_affinity, set_policy, set_slice};
 use super::cgroup;
 use super::counts;
 use super::refusal::Request;
@@ -335,6 +335,7 @@ impl<'w> Task<'w> {
                 Op::Exit => return,
                 Op::SetAffinity(cpus) => self.allow(cpus.as_deref()),
                 Op::SetPolicy(policy) => self.note_refusal(set_policy(*policy)),
+                Op::SetSlice(ns) => self.note_refusal(set_slice(*ns)),
                 Op::SetCgroup(cgroup) => self.enter(*cgroup),
                 Op::MigrateDisable => shared.refused(Request::KernelOnly),
                 Op::MigrateEnable => {}
@@ -482,6 +483,9 @@ impl<'w> Task<'w> {
         let first = spec.start_cpu.map(|cpu| vec![cpu]);
         self.allow(spec.cpus.as_deref().or(first.as_deref()));
         self.note_refusal(set_policy(spec.policy));
+        if let Some(ns) = spec.attributes.slice_ns {
+            self.note_refusal(set_slice(ns));
+        }
         if spec.attributes.kthread {
             self.world.shared.refused(Request::KernelOnly);
         }

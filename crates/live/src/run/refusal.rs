@@ -11,6 +11,8 @@ pub enum Request {
     Affinity,
     Nice,
     RealTime,
+    /// Slices of a given length.
+    Slice,
     Ext,
     Process,
     Thread,
@@ -23,7 +25,7 @@ pub enum Request {
     User,
 }
 
-const REQUESTS: [(Request, &str, &str); 11] = [
+const REQUESTS: [(Request, &str, &str); 12] = [
     (
         Request::Affinity,
         "affinity",
@@ -34,6 +36,11 @@ const REQUESTS: [(Request, &str, &str); 11] = [
         Request::RealTime,
         "real-time priority",
         "run as root; the tasks ran as SCHED_OTHER",
+    ),
+    (
+        Request::Slice,
+        "slice",
+        "this kernel is older than Linux 6.12; the tasks had the default slice",
     ),
     (
         Request::Ext,
@@ -93,7 +100,7 @@ impl Refusals {
             let errno = count.errno.load(Ordering::Relaxed) as i32;
             let why = match request {
                 Request::Exec => "a rename instead".to_owned(),
-                Request::KernelOnly => "not possible".to_owned(),
+                Request::KernelOnly | Request::Slice => "not possible".to_owned(),
                 _ => io::Error::from_raw_os_error(errno).to_string(),
             };
             if number > 0 {

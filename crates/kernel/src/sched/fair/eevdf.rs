@@ -66,6 +66,7 @@ impl CfsRq {
         self.sum_w_vruntime += (e.vruntime - self.zero_vruntime) * weight;
         self.sum_weight += weight;
         e.position = self.timeline.insert(id, e.deadline, e.vruntime);
+        self.slices.insert(e.slice);
     }
 
     /// Removes an entity from the timeline, the list of queued entities (__dequeue_entity).
@@ -73,8 +74,29 @@ impl CfsRq {
         let e = &entities[id];
         let weight = e.weight() as i64;
         self.timeline.remove(e.position);
+        self.slices.remove(e.slice);
         self.sum_w_vruntime -= (e.vruntime - self.zero_vruntime) * weight;
         self.sum_weight -= weight;
+    }
+
+    /// Returns the lengths of the slices on the queue: the shortest custom slice of a waiting
+    /// entity, the longest one, the base slice if a waiting entity has it, and the slice of the
+    /// current entity.
+    fn queued_slices(&self, entities: &Entities, base_slice: u64) -> [Option<u64>; 4] {
+        let has_base = self.timeline.len() > self.slices.total();
+        let curr = (self.curr != NONE && entities[self.curr].on_rq).then(|| entities[self.curr].slice(base_slice));
+        [
+            self.slices.shortest(),
+            self.slices.longest(),
+            has_base.then_some(base_slice),
+            curr,
+        ]
+    }
+
+    /// Returns the longest slice on the queue, which must not be empty (cfs_rq_max_slice).
+    fn max_slice(&self, entities: &Entities, base_slice: u64) -> u64 {
+        let slices = self.queued_slices(entities, base_slice);
+        slices.into_iter().flatten().max().unwrap_or(base_slice)
     }
 }
 
@@ -92,14 +114,33 @@ impl Machine {
     }
 
     /// Returns V - vruntime of an entity (entity_lag). The absolute value of the result is limited
-    /// to the virtual time of one slice plus one tick.
+    /// to the virtual time of the longest slice on the queue plus one tick.
     pub(super) fn entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> i64 {
-        let max_ns = self.domains.base_slice + self.tick_ns();
+        let max_ns = self.longest_slice(cfs_rq) + self.tick_ns();
         let (cfs, entities) = self.queue(cfs_rq);
         let avg = cfs.avg_vruntime(&entities);
         let e = &entities[id];
         let limit = e.delta_fair(max_ns);
         (avg - e.vruntime).clamp(-limit, limit)
+    }
+
+    /// Returns the longest slice on a queue, which must not be empty.
+    #[inline]
+    fn longest_slice(&mut self, cfs_rq: CfsRqId) -> u64 {
+        let base_slice = self.domains.base_slice;
+        if !self.task_groups.custom_slices {
+            return base_slice;
+        }
+        let (cfs, entities) = self.queue(cfs_rq);
+        cfs.max_slice(&entities, base_slice)
+    }
+
+    /// Returns the shortest slice on a queue, or `None` if the queue is empty (cfs_rq_min_slice).
+    pub(super) fn shortest_slice(&mut self, cfs_rq: CfsRqId) -> Option<u64> {
+        let base_slice = self.domains.base_slice;
+        let (cfs, entities) = self.queue(cfs_rq);
+        let slices = cfs.queued_slices(&entities, base_slice);
+        slices.into_iter().flatten().min()
     }
 
     /// Stores the lag of a queued entity (update_entity_lag). Returns true if the lag was limited.
@@ -119,7 +160,7 @@ impl Machine {
 
     /// Sets the vruntime and the deadline of an entity that is being queued (place_entity).
     pub(super) fn place_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, enqueue_flags: u32) {
-        let slice = self.domains.base_slice;
+        let base_slice = self.domains.base_slice;
         let (cfs, mut entities) = self.queue(cfs_rq);
         let avg = cfs.avg_vruntime(&entities);
         let curr_weight = cfs.curr_part(&entities).map_or(0, |(_, w)| w);
@@ -141,7 +182,7 @@ impl Machine {
             e.rel_deadline = false;
             return;
         }
-        let mut vslice = e.delta_fair(slice);
+        let mut vslice = e.delta_fair(e.slice(base_slice));
         if enqueue_flags & flags::INITIAL != 0 {
             // A new task starts with half of a slice, because on average the other entities have
             // used half of their slices.
@@ -153,12 +194,12 @@ impl Machine {
     /// Starts a new slice if the entity's current slice is used up. Returns whether a new slice has
     /// started.
     pub(super) fn update_deadline(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
-        let slice = self.domains.base_slice;
+        let base_slice = self.domains.base_slice;
         let e = self.se_mut(id);
         if e.vruntime < e.deadline {
             return false;
         }
-        e.deadline = e.vruntime + e.delta_fair(slice);
+        e.deadline = e.vruntime + e.delta_fair(e.slice(base_slice));
         self.avg_vruntime(cfs_rq);
         true
     }

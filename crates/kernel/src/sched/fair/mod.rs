@@ -4,6 +4,7 @@
 //!
 //! Modelled:
 //! - virtual time, lag, deadlines and eligibility
+//! - custom slices with PREEMPT_SHORT
 //! - RUN_TO_PARITY, delayed dequeue with DELAY_ZERO, and the high-resolution tick that ends a slice
 //!   on time
 //! - wake-up preemption, SCHED_BATCH and SCHED_IDLE
@@ -16,7 +17,6 @@
 //! - cache-aware scheduling
 //!
 //! Not modelled:
-//! - custom slices (all slices have the base length, so PREEMPT_SHORT never applies)
 //! - energy-aware scheduling, core scheduling
 //! - clusters within an LLC, uclamp, isolated CPUs
 //!
@@ -97,7 +97,7 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<Ta
             }
             return None;
         }
-        match pick_next_entity(m, cpu, cpu.nr()) {
+        match pick_next_entity(m, cpu, cpu.nr(), true) {
             Some(task) if task < GROUP => return Some(TaskId::from_entity(task)),
             Some(group) => {
                 if let Some(task) = pick_in_group(m, cpu, group) {
@@ -117,7 +117,7 @@ fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId>
     let mut throttled = false;
     while at >= GROUP {
         throttled |= m.check_cfs_rq_runtime(at);
-        at = pick_next_entity(m, cpu, at)?;
+        at = pick_next_entity(m, cpu, at, true)?;
     }
     let task = TaskId::from_entity(at);
     if throttled {
@@ -127,10 +127,11 @@ fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId>
     Some(task)
 }
 
-/// Returns the entity that EEVDF picks on a queue. If this is a delayed sleeper (a sleeping task or
-/// group that is still queued), dequeues the sleeper and returns `None`.
-fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId) -> Option<EntityId> {
-    let id = m.pick_eevdf(cfs_rq, true).expect("one entity is always eligible");
+/// Returns the entity that EEVDF picks on a queue. With `protect`, the current entity continues
+/// until its protection ends. If the entity is a delayed sleeper (a sleeping task or group that is
+/// still queued), dequeues the sleeper and returns `None`.
+fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, protect: bool) -> Option<EntityId> {
+    let id = m.pick_eevdf(cfs_rq, protect).expect("one entity is always eligible");
     if m.se(id).delayed {
         dequeue_delayed(m, cpu, cfs_rq, id);
         return None;
@@ -171,18 +172,35 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
         return;
     }
     let normal = matches!(m.tasks[task].policy(), SCHED_NORMAL | SCHED_EXT);
-    if idle != woken_idle || !normal || wake_flags & flags::WF_FORK != 0 || m.se(pse).delayed {
+    if idle != woken_idle || !normal {
+        return;
+    }
+    let base_slice = m.domains.base_slice;
+    // A shorter slice of the woken task overrides the protection of the current task
+    // (PREEMPT_SHORT).
+    let short = m.task_groups.custom_slices && m.se(pse).slice(base_slice) < m.se(se).slice(base_slice);
+    if !short && (wake_flags & flags::WF_FORK != 0 || m.se(pse).delayed) {
         return;
     }
     loop {
-        match pick_next_entity(m, cpu, cfs_rq) {
-            Some(next) if next == pse => return m.resched_curr_lazy(cpu),
+        match pick_next_entity(m, cpu, cfs_rq, !short) {
+            Some(next) if next == pse => {
+                if short {
+                    let e = m.se_mut(se);
+                    e.vprot = e.vprot.min(e.vruntime);
+                }
+                return m.resched_curr_lazy(cpu);
+            }
             Some(_) => break,
-            // A delayed sleeper has been dequeued. Picks again, because `pse` is still queued.
+            // A delayed sleeper has been dequeued. If it was not `pse`, `pse` is still queued.
+            None if m.cfs(cfs_rq).nr_queued == 0 => break,
             None => {}
         }
     }
-    let slice = m.domains.base_slice;
+    let slice = match m.task_groups.custom_slices {
+        true => m.shortest_slice(cfs_rq).unwrap_or(base_slice),
+        false => base_slice,
+    };
     let e = m.se_mut(se);
     e.vprot = e.vprot.min(e.vruntime + e.delta_fair(slice));
 }
@@ -269,11 +287,27 @@ fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
         let (cfs, entities) = m.queue(cfs_rq);
         cfs.remove(&entities, id);
         m.update_load_avg(cfs_rq, id);
-        let e = m.se_mut(id);
-        e.vprot = e.deadline;
+        set_protect_slice(m, cfs_rq, id);
     }
     m.se_mut(id).exec_start = now;
     m.cfs_mut(cfs_rq).curr = id;
+}
+
+/// Protects an entity that starts to run from preemption (set_protect_slice). The protection lasts
+/// until the end of its slice, or for the shortest slice of the entities that wait.
+#[inline]
+fn set_protect_slice(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
+    let e = m.se_mut(id);
+    e.vprot = e.deadline;
+    if m.task_groups.custom_slices
+        && let Some(shortest) = m.shortest_slice(cfs_rq)
+    {
+        let base_slice = m.domains.base_slice;
+        let e = m.se_mut(id);
+        if shortest < e.slice(base_slice) {
+            e.vprot = e.vprot.min(e.vruntime + e.delta_fair(shortest));
+        }
+    }
 }
 
 /// Charges the current task with `ns` of CPU time (update_curr). Reschedules if other tasks are

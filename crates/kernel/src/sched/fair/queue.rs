@@ -138,16 +138,37 @@ fn enqueue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
                 requeue_delayed(m, above, id);
             }
             m.update_group_entity(cpu, id);
+            update_group_slice(m, above, id, id);
         } else {
             if m.se(id).avg.detached() {
                 m.attach_load_avg(above, id);
             }
             m.update_group_entity(cpu, id);
+            update_group_slice(m, above, id, id);
             enqueue_entity(m, above, id, flags::WAKEUP);
         }
         add_counts(m, above, counts);
         id = above;
     }
+}
+
+/// Sets the slice of a group on a CPU to the shortest slice of a queue. `above` is the queue on
+/// which the group's entity is.
+fn update_group_slice(m: &mut Machine, above: CfsRqId, group: EntityId, queue: CfsRqId) {
+    if !m.task_groups.custom_slices {
+        return;
+    }
+    let base_slice = m.domains.base_slice;
+    let shortest = m.shortest_slice(queue).filter(|&slice| slice != base_slice);
+    let slice = shortest.unwrap_or(0);
+    let (cfs, mut entities) = m.queue(above);
+    let is_curr = cfs.curr == group;
+    let e = &mut entities[group];
+    if e.on_rq && !is_curr {
+        cfs.slices.remove(e.slice);
+        cfs.slices.insert(slice);
+    }
+    e.slice = slice;
 }
 
 /// Makes a delayed sleeper runnable again, because it was woken (requeue_delayed_entity). The
@@ -275,10 +296,13 @@ fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
         let above = m.cfs_rq_of(cpu, id);
         leaves &= m.cfs(id).nr_queued == 0;
         m.update_group_entity(cpu, id);
-        if leaves {
-            leaves = !(delay && delay_dequeue(m, above, id));
-        }
-        if leaves {
+        if !leaves {
+            update_group_slice(m, above, id, id);
+        } else if delay && delay_dequeue(m, above, id) {
+            // An empty group has no slice of its own.
+            update_group_slice(m, above, id, above);
+            leaves = false;
+        } else {
             dequeue_entity(m, above, id, true);
         }
         subtract_counts(m, above, counts);

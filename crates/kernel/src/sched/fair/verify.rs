@@ -12,6 +12,8 @@ struct Sums {
     nr_queued: u32,
     load: u64,
     sum_weight: i64,
+    /// Number of entities with a custom slice, without the current one.
+    custom_slices: u32,
     h_nr_queued: u32,
     h_nr_runnable: u32,
     h_nr_idle: u32,
@@ -79,6 +81,7 @@ impl Machine {
         sums.load += u64::from(e.load);
         if self.cfs(self.cfs_rq_of(cpu, id)).curr != id {
             sums.sum_weight += e.weight() as i64;
+            sums.custom_slices += u32::from(e.slice != 0);
         }
     }
 
@@ -128,6 +131,7 @@ impl Machine {
             nr_queued: cfs.nr_queued,
             load: cfs.load,
             sum_weight: cfs.sum_weight,
+            custom_slices: cfs.slices.total(),
             h_nr_queued: cfs.h_nr_queued,
             h_nr_runnable: cfs.h_nr_runnable,
             h_nr_idle: cfs.h_nr_idle,

@@ -4,6 +4,7 @@
 
 use crate::sched::fair::state::clock::PeltClock;
 use crate::sched::fair::state::pelt::Avg;
+use crate::sched::fair::state::slices::Slices;
 use crate::sched::fair::state::timeline::{Position, Timeline};
 use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -48,6 +49,9 @@ pub struct Entity {
     /// Vruntime up to which the entity may run without being preempted, once it has been picked
     /// (RUN_TO_PARITY).
     pub vprot: i64,
+    /// Length of the slice that the task has requested, or of the shortest slice in the group, ns;
+    /// 0 is the base slice (custom_slice, slice).
+    pub(crate) slice: u64,
     pub rel_deadline: bool,
     /// Whether the entity is queued, running or `delayed`.
     pub on_rq: bool,
@@ -80,6 +84,7 @@ impl Default for Entity {
             deadline: 0,
             vlag: 0,
             vprot: 0,
+            slice: 0,
             rel_deadline: false,
             on_rq: false,
             delayed: false,
@@ -116,6 +121,12 @@ impl Entity {
         }
     }
 
+    /// Returns the length of the entity's slice, ns.
+    #[inline]
+    pub(crate) fn slice(&self, base_slice: u64) -> u64 {
+        if self.slice == 0 { base_slice } else { self.slice }
+    }
+
     /// Returns the weight of the entity (se_weight).
     #[inline]
     pub fn weight(&self) -> u64 {
@@ -139,6 +150,8 @@ impl Entity {
 pub struct CfsRq {
     /// Tree of all queued entities except `curr`.
     pub(crate) timeline: Timeline,
+    /// Custom slices of the entities in `timeline`.
+    pub(crate) slices: Slices,
     pub curr: EntityId,
     /// Number of queued entities, including the running entity and delayed ones.
     pub nr_queued: u32,
@@ -166,6 +179,7 @@ impl Default for CfsRq {
     fn default() -> CfsRq {
         CfsRq {
             timeline: Timeline::default(),
+            slices: Slices::default(),
             curr: NONE,
             nr_queued: 0,
             h_nr_queued: 0,

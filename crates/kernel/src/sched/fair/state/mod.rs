@@ -9,6 +9,7 @@ pub mod numa;
 pub mod pelt;
 pub mod quota;
 pub mod sched_cache;
+pub(crate) mod slices;
 pub mod snapshot;
 pub mod task_group;
 pub mod timeline;

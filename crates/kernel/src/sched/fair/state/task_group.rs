@@ -70,6 +70,8 @@ pub struct TaskGroups {
     pub(crate) bottom_up: Vec<u32>,
     /// Whether any group has or had a cpu.max limit (cfs_bandwidth_used).
     pub(crate) limited: bool,
+    /// Whether any task has or had a custom slice. Otherwise, the groups have the base slice.
+    pub(crate) custom_slices: bool,
     /// Time at which the load of idle CPUs is updated next, ns.
     pub(crate) next_blocked: u64,
 }
@@ -106,6 +108,7 @@ impl TaskGroups {
             groups,
             bottom_up,
             limited: false,
+            custom_slices: false,
             next_blocked: 0,
         }
     }

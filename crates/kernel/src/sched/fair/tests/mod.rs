@@ -8,5 +8,6 @@ mod levels;
 mod limits;
 mod random;
 mod sched_cache;
+mod slices;
 mod snapshot;
 mod wake;

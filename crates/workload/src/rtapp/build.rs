@@ -29,7 +29,10 @@ pub fn build(
         names: tasks.iter().map(|task| task.name).collect(),
         cgroups: vec![root()],
         timer_users: BTreeMap::new(),
-        implicit_done: !events(tasks).any(|event| event == Event::Done),
+        implicit_done: !events(tasks).any(|(event, _)| event == Event::Done),
+        signalled: events(tasks)
+            .filter_map(|(event, member)| event::signals(event, member))
+            .collect(),
     };
     let mut workload = Workload {
         name: stem(file.name).into(),
@@ -68,6 +71,14 @@ pub fn build(
     }
     check::check(&workload).map_err(|finding| {
         let error = Error::at(file.name, finding.message).hint(finding.hint);
+        let error = match finding.op {
+            Some((program, op)) if waits_for_resume(&workload, program, op) => error.hint(format!(
+                "a \"suspend\" waits for a \"resume\" of its own task, whatever its string is: add \"resume\" : \"{}\" \
+                 to another task",
+                tasks[program].name
+            )),
+            _ => error,
+        };
         match finding.op {
             None => error,
             // An error at the end of the program has no step, so it gets the position of the task.
@@ -80,6 +91,16 @@ pub fn build(
         }
     })?;
     Ok(workload)
+}
+
+/// Returns whether a step is the wait of a `suspend`: for the condition with the name of the task.
+fn waits_for_resume(workload: &Workload, program: usize, op: usize) -> bool {
+    let task = workload.tasks.iter().find(|task| task.program as usize == program);
+    let op = workload.programs.get(program).and_then(|program| program.ops.get(op));
+    let (Some(task), Some(Op::CondWait { cond, .. })) = (task, op) else {
+        return false;
+    };
+    workload.resources[*cond as usize].name() == task.comm
 }
 
 /// Numbers of the processes of a file. Process 0 contains all tasks that name no process.
@@ -143,12 +164,8 @@ fn root() -> Cgroup {
     }
 }
 
-fn events<'t>(tasks: &'t [Task]) -> impl Iterator<Item = Event> + 't {
-    tasks
-        .iter()
-        .flat_map(|t| &t.phases)
-        .flat_map(|p| &p.events)
-        .map(|(event, _)| *event)
+fn events<'n>(tasks: &[Task<'n>]) -> impl Iterator<Item = (Event, &'n Member)> {
+    tasks.iter().flat_map(|t| &t.phases).flat_map(|p| &p.events).copied()
 }
 
 /// Returns the name of a file, without its directory and its extension.
@@ -192,6 +209,8 @@ struct Programs<'a> {
     timer_users: BTreeMap<String, Vec<(usize, Position)>>,
     /// Whether rounds of loops count as operations. This is so if the file has no `done` event.
     implicit_done: bool,
+    /// Names of all conditions that some task signals.
+    signalled: BTreeSet<&'a str>,
 }
 
 /// A program under construction, with the position in the file of each of its steps.
@@ -272,6 +291,17 @@ impl Programs<'_> {
                 self.unambiguous(task, phase, current)?;
                 current = Name::from_policy(policy);
                 out.op(Op::SetPolicy(policy), phase.at);
+                if let Some(ns) = phase.set.sched.slice(current) {
+                    out.op(Op::SetSlice(ns), phase.at);
+                }
+            } else if let Some((_, runtime)) = phase.set.sched.runtime {
+                return Err(self
+                    .file
+                    .error(
+                        runtime.at,
+                        "\"dl-runtime\" of a phase needs a \"policy\" or a \"priority\"",
+                    )
+                    .hint("add \"policy\" : \"SCHED_OTHER\", because rt-app would ignore the key"));
             }
             in_group = phase.set.taskgroup.or(in_group);
             let cgroup = self.cgroup(in_group, current)?;
@@ -287,6 +317,7 @@ impl Programs<'_> {
                     task: task.name,
                     instances: task.instances,
                     timers: &timers,
+                    signalled: &self.signalled,
                 };
                 for op in event::ops(&mut context, *event, member)? {
                     out.op(op, member.at);
@@ -322,6 +353,7 @@ impl Programs<'_> {
                 uid: task.uid,
                 kthread: task.kthread,
                 timer_slack_ns: task.slack_ns,
+                slice_ns: sched.slice(Name::from_policy(policy)),
             },
         };
         Ok((built, out.positions, spec))

@@ -2,15 +2,17 @@
 //! The events of a phase.
 //!
 //! As in rt-app, a key is an event if it begins with the event's name, so `run0` and `run_heavy`
-//! are both `run`. `suspend` and `resume` work as in rt-app: `suspend` waits for the condition of
-//! that name, and `resume` broadcasts it, both under the mutex of that name. A resume is lost if no
-//! task waits for it.
+//! are both `run`. `suspend` and `resume` work as in rt-app: `suspend` waits for the condition that
+//! has the name of its task (see [`Context::suspended`]), and `resume` broadcasts the condition that
+//! its string names. Both do so under the mutex of the same name. A resume is lost if no task waits
+//! for it.
 
 use super::file::{File, INT_MAX};
 use super::json::{Member, Value};
 use super::resources::{Kind, Resources};
 use crate::program::{Dist, Op};
 use input::{Error, Position, suggest};
+use std::collections::BTreeSet;
 
 /// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,12 +77,61 @@ const EVENTS: &[(&str, Event)] = &[
     ("migrate_enable", Event::MigrateEnable),
 ];
 
+/// Events of rt-app that are not modelled, and the modelled event with whose name they begin. Each
+/// row has a description and a replacement.
+const NOT_MODELLED: &[(&str, &str, &str)] = &[(
+    "memrun",
+    "reads, writes or pointer chases in a buffer",
+    "use \"run\" with the time that the accesses take and the key \"footprint\" for the size of the buffer, or \"mem\" \
+     with a number of bytes to write",
+)];
+
 /// Returns the event of a key.
 pub fn find(key: &str) -> Option<Event> {
-    EVENTS
-        .iter()
-        .find(|(name, _)| key.starts_with(name))
-        .map(|(_, event)| *event)
+    row(key).map(|(_, event)| *event)
+}
+
+fn row(key: &str) -> Option<&'static (&'static str, Event)> {
+    EVENTS.iter().find(|(name, _)| key.starts_with(name))
+}
+
+/// Refuses an event that is not modelled. `member` is the key, which begins with the name of an
+/// event.
+pub fn check(file: File, member: &Member) -> Result<(), Error> {
+    let key = member.key.as_str();
+    match NOT_MODELLED.iter().find(|(name, ..)| key.starts_with(name)) {
+        Some((name, what, hint)) => Err(file
+            .error(
+                member.at,
+                format!("the event \"{name}\" of rt-app ({what}) is not modelled"),
+            )
+            .hint(*hint)),
+        None => Ok(()),
+    }
+}
+
+/// Explains an error in the value of an event whose key is not the event's name, but only begins
+/// with it. The key is probably the name of an event that does not exist: `memcpy` is not `mem`. A
+/// key such as `mem1` or `mem_a` is a usual name of `mem`.
+fn explain(file: File, member: &Member, error: Error) -> Error {
+    let key = member.key.as_str();
+    let Some((name, _)) = row(key) else { return error };
+    if !key[name.len()..].starts_with(|c: char| c.is_ascii_lowercase()) {
+        return error;
+    }
+    let others: Vec<&str> = names().filter(|other| other != name).collect();
+    let hint = match suggest::nearest(key, others.iter().copied()) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("known events: {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    file.error(
+        member.at,
+        format!(
+            "there is no event \"{key}\"; as \"{name}\", with whose name it begins, it is wrong: {}",
+            error.message
+        ),
+    )
+    .hint(hint)
 }
 
 /// Returns the names of all events, for hints.
@@ -96,10 +147,17 @@ pub struct Timer<'n> {
     pub absolute: bool,
 }
 
+/// Name of the resource of an event that names none, as in rt-app.
+const UNNAMED: &str = "unknown";
+
 /// Reads a timer event.
 pub fn timer<'n>(file: File, member: &'n Member) -> Result<Timer<'n>, Error> {
+    read_timer(file, member).map_err(|error| explain(file, member, error))
+}
+
+fn read_timer<'n>(file: File, member: &'n Member) -> Result<Timer<'n>, Error> {
     let fields = file.fields(member, &["ref", "period", "mode"])?;
-    let name = fields.need(file, member, "ref")?;
+    let name = fields.get("ref");
     let absolute = match fields.get("mode") {
         None => false,
         Some(mode) => match file.string(mode)? {
@@ -113,9 +171,9 @@ pub fn timer<'n>(file: File, member: &'n Member) -> Result<Timer<'n>, Error> {
         },
     };
     Ok(Timer {
-        name: file.name(name)?,
-        at: name.node.at,
-        period_ns: file.usec(fields.need(file, member, "period")?)?,
+        name: name.map_or(Ok(UNNAMED), |name| file.string(name))?,
+        at: name.unwrap_or(member).node.at,
+        period_ns: fields.get("period").map_or(Ok(0), |period| file.usec(period))?,
         absolute,
     })
 }
@@ -132,10 +190,49 @@ pub struct Context<'a> {
     pub instances: u32,
     /// Timers of the task: name, and whether it is absolute.
     pub timers: &'a [(String, bool)],
+    /// Names of all conditions that some task signals.
+    pub signalled: &'a BTreeSet<&'a str>,
+}
+
+impl<'a> Context<'a> {
+    /// Returns the name of the condition for which a `suspend` waits: the name of its task. Up to
+    /// May 2025, rt-app used the string of the event. This still applies if no task resumes the
+    /// task by its name, but some task resumes the string.
+    fn suspended<'n>(&self, member: &'n Member) -> &'n str
+    where
+        'a: 'n,
+    {
+        match &member.node.value {
+            Value::String(text) if !self.signalled.contains(self.task) && self.signalled.contains(text.as_str()) => {
+                text
+            }
+            _ => self.task,
+        }
+    }
+}
+
+/// Returns the name of the condition that an event signals, if it signals one.
+pub fn signals<'n>(event: Event, member: &'n Member) -> Option<&'n str> {
+    match (event, &member.node.value) {
+        (Event::Resume | Event::Signal | Event::Broad, Value::String(name)) => Some(name),
+        (Event::Sync, Value::Object(fields)) => {
+            let field = fields.iter().find(|field| field.key == "ref")?;
+            match &field.node.value {
+                Value::String(name) => Some(name),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// Returns the steps of one event.
 pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, Error> {
+    let file = cx.file;
+    read(cx, event, member).map_err(|error| explain(file, member, error))
+}
+
+fn read(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, Error> {
     let file = cx.file;
     let bytes = || file.int(member, " bytes", 0..=INT_MAX);
     let length = || file.usec(member).map(Dist::Fixed);
@@ -155,14 +252,14 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
                 absolute: cx.timers[index].1,
             }]
         }
-        Event::Lock => vec![Op::Lock(cx.resources.get(Kind::Mutex, file.name(member)?))],
-        Event::Unlock => vec![Op::Unlock(cx.resources.get(Kind::Mutex, file.name(member)?))],
-        Event::Signal => vec![Op::Signal(cx.resources.get(Kind::Wait, file.name(member)?))],
-        Event::Broad => vec![Op::Broadcast(cx.resources.get(Kind::Wait, file.name(member)?))],
+        Event::Lock => vec![Op::Lock(cx.resources.get(Kind::Mutex, file.string(member)?))],
+        Event::Unlock => vec![Op::Unlock(cx.resources.get(Kind::Mutex, file.string(member)?))],
+        Event::Signal => vec![Op::Signal(cx.resources.get(Kind::Wait, file.string(member)?))],
+        Event::Broad => vec![Op::Broadcast(cx.resources.get(Kind::Wait, file.string(member)?))],
         Event::Wait | Event::Sync => {
             let fields = file.fields(member, &["ref", "mutex"])?;
-            let cond = file.name(fields.need(file, member, "ref")?)?;
-            let mutex = file.name(fields.need(file, member, "mutex")?)?;
+            let name = |key: &str| fields.get(key).map_or(Ok(UNNAMED), |field| file.string(field));
+            let (cond, mutex) = (name("ref")?, name("mutex")?);
             let cond = cx.resources.get(Kind::Wait, cond);
             let mutex = cx.resources.get(Kind::Mutex, mutex);
             if event == Event::Wait {
@@ -172,15 +269,14 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             }
         }
         Event::Barrier => {
-            let id = cx.resources.get(Kind::Barrier, file.name(member)?);
+            let id = cx.resources.get(Kind::Barrier, file.string(member)?);
             cx.resources.join_barrier(id, cx.instances);
             vec![Op::Barrier(id)]
         }
         Event::Suspend | Event::Resume => {
-            // Without a value, the name is that of the task itself, as in workgen.
-            let name = match (&member.node.value, event) {
-                (Value::Missing, Event::Suspend) => cx.task,
-                _ => file.name(member)?,
+            let name = match event {
+                Event::Suspend => cx.suspended(member),
+                _ => file.string(member)?,
             };
             let cond = cx.resources.get(Kind::Wait, name);
             let mutex = cx.resources.get(Kind::Mutex, name);
@@ -191,7 +287,8 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             };
             vec![Op::Lock(mutex), between, Op::Unlock(mutex)]
         }
-        Event::Yield | Event::MigrateDisable | Event::MigrateEnable => {
+        Event::Yield => vec![Op::Yield],
+        Event::MigrateDisable | Event::MigrateEnable => {
             if !matches!(member.node.value, Value::Missing | Value::Null | Value::String(_)) {
                 let found = member.node.value.kind();
                 let name = EVENTS
@@ -204,8 +301,7 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             }
             vec![match event {
                 Event::MigrateDisable => Op::MigrateDisable,
-                Event::MigrateEnable => Op::MigrateEnable,
-                _ => Op::Yield,
+                _ => Op::MigrateEnable,
             }]
         }
         Event::Fork => {
@@ -219,8 +315,8 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             // rt-app's forks create threads.
             vec![Op::Fork { task, thread: true }]
         }
-        Event::SemPost => vec![Op::SemPost(cx.resources.get(Kind::Semaphore, file.name(member)?))],
-        Event::SemWait => vec![Op::SemWait(cx.resources.get(Kind::Semaphore, file.name(member)?))],
+        Event::SemPost => vec![Op::SemPost(cx.resources.get(Kind::Semaphore, file.string(member)?))],
+        Event::SemWait => vec![Op::SemWait(cx.resources.get(Kind::Semaphore, file.string(member)?))],
         Event::Send => {
             let fields = file.fields(member, &["ref", "bytes"])?;
             let channel = fields.need(file, member, "ref")?;

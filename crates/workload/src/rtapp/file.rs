@@ -51,8 +51,8 @@ impl File<'_> {
 
     /// Reads a number of rounds; `None` means endless.
     pub fn rounds(&self, member: &Member) -> Result<Option<u64>, Error> {
-        match self.int::<i64>(member, ", or -1 for an endless loop", -1..=INT_MAX)? {
-            -1 => Ok(None),
+        match self.int::<i64>(member, ", or -1 for an endless loop", -INT_MAX..=INT_MAX)? {
+            ..=-1 => Ok(None),
             0 => Err(self
                 .error(member.node.at, "\"loop\" is 0")
                 .hint("use -1 for an endless loop; \"instance\": 0 creates no task")),

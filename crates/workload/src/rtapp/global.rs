@@ -62,7 +62,7 @@ pub fn read(file: File, section: &Member) -> Result<Global, Error> {
             // As in rt-app, a positive number ends the run after that many seconds. Otherwise the
             // run ends with its tasks.
             "duration" => {
-                let seconds: i64 = file.int(member, " s, or -1 until all tasks have exited", -1..=INT_MAX)?;
+                let seconds: i64 = file.int(member, " s, or -1 until all tasks have exited", -INT_MAX..=INT_MAX)?;
                 global.duration_ns = (seconds > 0).then(|| seconds.unsigned_abs() * 1_000_000_000);
             }
             "default_policy" => global.policy = sched::name(file, member)?,

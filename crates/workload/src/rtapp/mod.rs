@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads as rt-app files (rt-app 1.0; `fork`, `taskgroup` and `instance: 0` as in later
-//! versions).
+//! Workloads as rt-app files, with the grammar of rt-app's master branch of May 2026.
+//! `workloads/README.md` compares the grammars key by key.
 //!
 //! Files have the same meaning as in rt-app:
 //!
@@ -15,7 +15,7 @@
 //!
 //! The tables in `global` list options that have no effect in a simulation. Options that would have
 //! an effect but are not modelled are errors: SCHED_DEADLINE, utilisation clamps, memory binding,
-//! and timers that several tasks share.
+//! the event `memrun`, and timers that several tasks share.
 //!
 //! Extensions of rt-app's format:
 //!

@@ -34,6 +34,9 @@ const TYPES: &[&str] = &[
     "eventfd",
 ];
 
+/// Types that rt-app accepts although no event uses such resources.
+const WITHOUT_EFFECT: &[&str] = &["signal", "broadcast", "sync", "sleep", "run"];
+
 /// Capacity of a pipe: 16 pages (fs/pipe.c).
 const PIPE_CAPACITY: u64 = 65_536;
 
@@ -131,6 +134,7 @@ impl Resources {
                 // These resources are created at their first use. A barrier's participants are the
                 // tasks that use it.
                 "barrier" | "timer" | "mem" | "iorun" => {}
+                name if WITHOUT_EFFECT.contains(&name) => {}
                 "semaphore" => {
                     let start = value.map_or(Ok(0), |value| file.int(value, "", 0..=INT_MAX))?;
                     let id = self.get(Kind::Semaphore, &member.key);

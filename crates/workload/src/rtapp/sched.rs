@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Scheduling policies and priorities of tasks and phases.
 
-use super::file::File;
+use super::file::{File, INT_MAX};
 use super::json::Member;
 use crate::check;
 use crate::program::Policy;
@@ -18,7 +18,7 @@ pub enum Name {
     RoundRobin,
 }
 
-/// Names of the policies in files. SCHED_BATCH and SCHED_EXT are extensions of rt-app's format.
+/// Names of the policies in files. SCHED_EXT is an extension of rt-app's format.
 pub const NAMES: &[(&str, Name)] = &[
     ("SCHED_OTHER", Name::Other),
     ("SCHED_BATCH", Name::Batch),
@@ -60,6 +60,12 @@ impl Name {
         }
     }
 
+    /// Returns whether tasks with this policy may request a slice (sched_setattr with
+    /// sched_runtime).
+    pub fn has_slice(self) -> bool {
+        matches!(self, Name::Other | Name::Batch | Name::Ext)
+    }
+
     pub fn is_rt(self) -> bool {
         matches!(self, Name::Fifo | Name::RoundRobin)
     }
@@ -84,6 +90,9 @@ impl Name {
 pub struct Sched<'n> {
     pub policy: Option<Name>,
     pub priority: Option<(i32, &'n Member)>,
+    /// The key "dl-runtime" in ns, unless it is 0. SCHED_OTHER and SCHED_BATCH tasks request it as
+    /// their slice. Other policies ignore it, as in rt-app.
+    pub runtime: Option<(u64, &'n Member)>,
 }
 
 impl Sched<'_> {
@@ -100,6 +109,11 @@ impl Sched<'_> {
             check::policy(policy).map_err(|f| file.error(member.node.at, f.message).hint(f.hint))?;
         }
         Ok(Some(policy))
+    }
+
+    /// Returns the slice in ns that a task with the policy `name` requests.
+    pub fn slice(&self, name: Name) -> Option<u64> {
+        self.runtime.map(|(ns, _)| ns).filter(|_| name.has_slice())
     }
 }
 
@@ -138,10 +152,10 @@ pub fn read<'n>(file: File, member: &'n Member, sched: &mut Sched<'n>) -> Result
                     .hint("remove it"));
             }
         }
-        key => {
-            return Err(file
-                .error(member.at, format!("\"{key}\": SCHED_DEADLINE is not modelled"))
-                .hint("use SCHED_FIFO with a priority and a timer"));
+        "dl-runtime" => sched.runtime = Some((file.usec(member)?, member)).filter(|(ns, _)| *ns > 0),
+        // Only SCHED_DEADLINE tasks use the other keys, and that policy is refused.
+        _ => {
+            file.int::<i64>(member, " us", 0..=INT_MAX)?;
         }
     }
     Ok(())

@@ -76,7 +76,9 @@ const PHASE_KEYS: &[&str] = &["loop"];
 const SETTINGS_KEYS: &[&str] = &["cpus", "taskgroup", "nodes_membind"];
 
 /// Keys of the periodic tasks in rt-app's format before 1.0.
-const OLD_KEYS: &[&str] = &["exec", "period", "deadline", "lock_order", "resources"];
+const OLD_KEYS: &[&str] = &["exec", "lock_order", "resources"];
+/// Such keys that still exist: old names of dl-period and dl-deadline, for tasks only.
+const OLD_SCHED_KEYS: &[&str] = &["period", "deadline"];
 
 /// Reads the section.
 pub fn read<'n>(file: File, section: &'n Member) -> Result<Vec<Task<'n>>, Error> {
@@ -119,8 +121,15 @@ fn task<'n>(file: File, parent: &'n Member) -> Result<Task<'n>, Error> {
     };
     let mut seen = Vec::new();
     let mut events = Vec::new();
+    let mut old = None;
     for member in file.object(parent)? {
         let key = member.key.as_str();
+        if OLD_SCHED_KEYS.contains(&key) {
+            file.once(&mut seen, member)?;
+            file.int::<i64>(member, " us", 0..=INT_MAX)?;
+            old = Some(member);
+            continue;
+        }
         if !TASK_KEYS.contains(&key) {
             match setting_or_event(file, parent, member, TASK_KEYS, &mut seen, &mut task.set)? {
                 Some(event) => events.push((event, member)),
@@ -169,7 +178,7 @@ fn task<'n>(file: File, parent: &'n Member) -> Result<Task<'n>, Error> {
     }
     if task.phases.is_empty() {
         if events.is_empty() {
-            return Err(nothing_to_do(file, parent));
+            return Err(old.map_or_else(|| nothing_to_do(file, parent), |key| old_format(file, key)));
         }
         task.phases.push(Phase {
             at: parent.at,
@@ -217,6 +226,15 @@ fn nothing_to_do(file: File, parent: &Member) -> Error {
         .hint("add events such as \"run\" and \"sleep\"")
 }
 
+fn old_format(file: File, member: &Member) -> Error {
+    let message = format!(
+        "\"{}\" belongs to the format before rt-app 1.0, which ignores it",
+        member.key
+    );
+    file.error(member.at, message)
+        .hint("use events: \"run\", \"lock\", \"unlock\" and \"timer\" with a \"period\"")
+}
+
 /// Reads a member of a task or phase. If it is a setting, stores it and returns `None`. If it is an
 /// event, returns the event.
 fn setting_or_event<'n>(
@@ -249,15 +267,11 @@ fn setting_or_event<'n>(
         }
         _ if sched::KEYS.contains(&key) => sched::read(file, member, &mut set.sched)?,
         _ if OLD_KEYS.contains(&key) => {
-            return Err(file
-                .error(
-                    member.at,
-                    format!("\"{key}\" belongs to the format before rt-app 1.0, which ignores it"),
-                )
-                .hint("use events: \"run\", \"lock\", \"unlock\" and \"timer\" with a \"period\""));
+            return Err(old_format(file, member));
         }
         _ => {
             if let Some(event) = event::find(key) {
+                event::check(file, member)?;
                 return Ok(Some(event));
             }
             let mut known: Vec<&str> = own_keys.to_vec();
@@ -266,7 +280,7 @@ fn setting_or_event<'n>(
             known.extend(event::names());
             return Err(file
                 .error(member.at, format!("unknown key \"{key}\" in \"{}\"", parent.key))
-                .hint(suggest::hint(key, &known)));
+                .hint(format!("{}; rt-app would ignore the key", suggest::hint(key, &known))));
         }
     }
     Ok(None)

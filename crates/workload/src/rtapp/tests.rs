@@ -330,8 +330,8 @@ fn errors_say_what_is_wrong_and_where() {
             "the deadline class is not simulated",
         ),
         (
-            r#"{"tasks": {"t": {"run": 1, "dl-runtime": 5}}}"#,
-            "SCHED_DEADLINE is not modelled",
+            r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "dl-runtime": 5}}}}}"#,
+            "1:45: \"dl-runtime\" of a phase needs a \"policy\"",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "util_min": 512}}}"#,
@@ -354,12 +354,12 @@ fn errors_say_what_is_wrong_and_where() {
             "\"exec\" belongs to the format before rt-app 1.0",
         ),
         (
-            r#"{"tasks": {"t": {"timer": {"ref": "x"}}}}"#,
-            "\"timer\" needs \"period\"",
+            r#"{"tasks": {"t": {"period": 2, "deadline": 2}}}"#,
+            "\"deadline\" belongs to the format before rt-app 1.0",
         ),
         (
-            r#"{"tasks": {"t": {"timer": {"period": 5}}}}"#,
-            "\"timer\" needs \"ref\"",
+            r#"{"tasks": {"t": {"instance": 2, "timer": {"period": 5}}}}"#,
+            "timer \"unknown\" is shared by several tasks",
         ),
         (
             r#"{"tasks": {"t": {"timer": {"ref": "x", "period": 5, "mode": "abs"}}}}"#,
@@ -378,8 +378,8 @@ fn errors_say_what_is_wrong_and_where() {
             "shared",
         ),
         (
-            r#"{"tasks": {"t": {"run": 1, "signal": ""}}}"#,
-            "\"signal\" is an empty name",
+            r#"{"tasks": {"t": {"run": 1, "fork": ""}}}"#,
+            "\"fork\" is an empty name",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "signal"}}}"#,
@@ -391,7 +391,8 @@ fn errors_say_what_is_wrong_and_where() {
         ),
         (
             r#"{"tasks": {"t": {"suspend": "t", "run": 1}}}"#,
-            "1:18: waits for 't', but no task signals or resumes it",
+            "1:18: waits for 't', but no task signals or resumes it\n  hint: a \"suspend\" waits for a \"resume\" of its \
+             own task, whatever its string is: add \"resume\" : \"t\" to another task",
         ),
         (
             r#"{"tasks": {"t": {"wait": {"ref": "c", "mutex": "m"}, "signal": "c"}}}"#,
@@ -399,7 +400,7 @@ fn errors_say_what_is_wrong_and_where() {
         ),
         (
             r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#,
-            "\"wait\" needs \"mutex\"",
+            "waits with mutex 'unknown', which the task does not hold",
         ),
         (
             r#"{"tasks": {"t": {"run": 1, "lock": "m"}}}"#,
@@ -469,7 +470,7 @@ fn errors_say_what_is_wrong_and_where() {
             "did you mean 'duration'?",
         ),
         (
-            r#"{"global": {"duration": -2}, "tasks": {"t": {"run": 1}}}"#,
+            r#"{"global": {"duration": 3000000000}, "tasks": {"t": {"run": 1}}}"#,
             "out of range",
         ),
         (
@@ -500,9 +501,11 @@ fn written_files_are_read_back_unchanged() {
         r#"{"tasks": {"t": {"delay": 4, "loop": 2, "cpus": [1], "phases": {
              "a": {"loop": 9, "cpus": [2, 3], "run": 1, "timer": {"ref": "x", "period": 2, "mode": "absolute"}},
              "b": {"taskgroup": "/g", "policy": "SCHED_IDLE", "run": 1},
-             "c": {"loop": -1, "policy": "SCHED_BATCH", "priority": 3, "run": 1}}}}}"#,
+             "c": {"loop": -1, "policy": "SCHED_BATCH", "priority": 3, "dl-runtime": 500, "run": 1}}}}}"#,
+        r#"{"tasks": {"t": {"priority": 3, "dl-runtime": 100000, "run": 1}}}"#,
         r#"{"tasks": {"a": {"instance": 3, "priority": 5, "lock": "m", "sync": {"ref": "c", "mutex": "m"}, "unlock": "m"},
-                      "b": {"suspend": "s", "resume": "s", "signal": "c", "broad": "c", "run": 1},
+                      "b": {"suspend": "s", "resume": "b", "signal": "c", "broad": "c", "run": 1},
+                      "e": {"lock": "b", "wait": {"ref": "b", "mutex": "b"}, "unlock": "b"},
                       "d": {"policy": "SCHED_FIFO", "barrier": "B", "barrier2": "B", "run": 1}},
             "global": {"pi_enabled": true}}"#,
         r#"{"tasks": {"p": {"loop": 3, "fork": "c", "fork1": "p", "run": 1},

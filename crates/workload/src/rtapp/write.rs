@@ -180,6 +180,12 @@ impl Text<'_> {
             let slack = self.usec(group, ns)?;
             self.line(3, "slack", &slack);
         }
+        if let Some(ns) = attributes.slice_ns {
+            if !sched::Name::from_policy(spec.policy).has_slice() {
+                return Err(self.unfit(group, "a slice, but not the policy SCHED_OTHER"));
+            }
+            self.slice(3, group, ns)?;
+        }
         Ok(())
     }
 
@@ -271,6 +277,7 @@ impl Text<'_> {
     fn phase(&mut self, group: &Group, begin: usize, end: usize, times: Option<u64>) -> Result<(), Error> {
         let ops = &self.workload.programs[group.spec.program as usize].ops;
         let mut at = begin;
+        let mut policy = None;
         while at < end && is_setting(&ops[at]) {
             match &ops[at] {
                 Op::SetAffinity(cpus) if *cpus == group.spec.cpus => {}
@@ -278,7 +285,12 @@ impl Text<'_> {
                 Op::SetAffinity(None) => {
                     return Err(self.unfit(group, "a phase on all CPUs in a task that is bound to some"));
                 }
-                Op::SetPolicy(policy) => self.policy(5, *policy),
+                Op::SetPolicy(new) => {
+                    policy = Some(sched::Name::from_policy(*new));
+                    self.policy(5, *new);
+                }
+                Op::SetSlice(ns) if policy.is_some_and(sched::Name::has_slice) => self.slice(5, group, *ns)?,
+                Op::SetSlice(_) => return Err(self.unfit(group, "a phase with a slice, but without SCHED_OTHER")),
                 Op::SetCgroup(cgroup) => self.taskgroup(5, group, *cgroup)?,
                 _ => {}
             }
@@ -316,6 +328,15 @@ impl Text<'_> {
             }
             Policy::Idle | Policy::Deadline { .. } => {}
         }
+    }
+
+    fn slice(&mut self, depth: usize, group: &Group, ns: u64) -> Result<(), Error> {
+        if ns == 0 {
+            return Err(self.unfit(group, "a request for the default slice"));
+        }
+        let slice = self.usec(group, ns)?;
+        self.line(depth, "dl-runtime", &slice);
+        Ok(())
     }
 
     fn taskgroup(&mut self, depth: usize, group: &Group, id: u32) -> Result<(), Error> {
@@ -356,7 +377,9 @@ impl Text<'_> {
             && m == n
         {
             match between {
-                Op::CondWait { cond, mutex } if mutex == m && name(cond) == name(m) => {
+                Op::CondWait { cond, mutex }
+                    if mutex == m && name(cond) == name(m) && name(m) == quote(&group.name) =>
+                {
                     return Ok(("suspend", name(m), 3));
                 }
                 Op::Broadcast(cond) if name(cond) == name(m) => return Ok(("resume", name(m), 3)),

@@ -30,6 +30,9 @@ const FILE: &str = r#"{ /* all keys and events */
           "send": {"ref": "p", "bytes": 10}, "sem_wait": "s", "begin": "", "done": 2},
     "c": {"instance": 0, "loop": 1, "run": 3, "recv": "p", "sem_post": "s"},
     "d": {"signal": "c", "resume": "b", "fork": "c", "run": 1, },
+    "e": {"dl-runtime": 5000, "period": 9, "phases": {
+            "x": {"priority": 2, "dl-runtime": 100, "suspend0": "d2", "timers": {}, "lock": "", "unlock": ""}}},
+    "f": {"resume": "d2", "sleep": 9, "loop": -9}
   },
   "global": {"duration": 2, "default_policy": "SCHED_OTHER", "calibration": "CPU0", "logdir": "./"}
 }"#;

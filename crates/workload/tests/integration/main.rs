@@ -3,3 +3,4 @@
 
 mod examples;
 mod fuzz;
+mod rtapp;

@@ -93,7 +93,7 @@ pub(super) fn loop_end(ops: &[Op], at: usize) -> Option<usize> {
 pub(super) fn is_setting(op: &Op) -> bool {
     matches!(
         op,
-        Op::Phase(_) | Op::SetAffinity(_) | Op::SetPolicy(_) | Op::SetCgroup(_)
+        Op::Phase(_) | Op::SetAffinity(_) | Op::SetPolicy(_) | Op::SetSlice(_) | Op::SetCgroup(_)
     )
 }
 

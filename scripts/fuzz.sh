@@ -21,7 +21,11 @@ for target in "$@"; do
   case $target in
   object) cp -n ../target/policies/*.bpf.o corpus/object/ 2>/dev/null || true ;;
   machine) cp -n ../machines/*.toml corpus/machine/ ;;
-  rtapp) cp -n ../workloads/*.json corpus/rtapp/ ;;
+  rtapp)
+    cp -n ../workloads/*.json corpus/rtapp/
+    printf '{"tasks": {"t": {"dl-runtime": 500, "loop": 2, "suspend": "u", "timer": {}, "run": 1}, "u": {"resume": "u", "sleep": 9}}}' \
+      > corpus/rtapp/slices
+    ;;
   hwloc)
     cp -n ../crates/machine/tests/data/*.xml corpus/hwloc/
     printf "node:2 core:4 pu:2" > corpus/hwloc/synthetic

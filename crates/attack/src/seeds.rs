@@ -49,6 +49,17 @@ const SUITE: &str = "[workloads]\nbusy = '{\"tasks\": {\"t\": {\"instance\": 4, 
     'exit SCX_EXIT_UNREG']\n[[case]]\nobject = 'vtime'\nworkload = 'busy'\n\
     steps = ['ops flags 2', 'open', 'load', 'run 1ms', 'program init pid:t', 'loaded', 'refused name', 'reopen']\n";
 
+/// A workload with the keys and events that no file in `workloads/` has.
+const WORKLOAD_KEYS: &str = r#"{"tasks": {
+    "long": {"dl-runtime": 100000, "dl-period": 7, "period": 9, "loop": -4, "run": 900},
+    "short": {"policy": "SCHED_BATCH", "dl-runtime": 200, "taskgroup": "/g", "suspend": "other", "run": 90, "yield": 5},
+    "phases": {"phases": {
+        "a": {"policy": "SCHED_OTHER", "dl-runtime": 3000, "run": 90, "timer": {}},
+        "b": {"loop": 3, "priority": 5, "dl-runtime": 400, "lock": "", "run": 50, "unlock": ""}}},
+    "waker": {"resume": "other", "sleep": 700, "fork": "child"},
+    "child": {"instance": 0, "loop": 2, "dl-runtime": 50, "run": 9}},
+    "resources": {"r": {"type": "run"}}, "global": {"duration": 1}}"#;
+
 /// Topologies of machines in hwloc's synthetic notation.
 const SYNTHETIC: [&str; 3] = [
     "pack:2 [numa(memory=1GiB)] l3:2(size=32MiB) l2:2 core:1 pu:2(indexes=2*8:8*1)",
@@ -109,6 +120,7 @@ fn read() -> Result<Seeds, String> {
     let parsed = parsed.map_err(|error| error.to_string())?;
     let mut workloads = texts(&root.join("workloads"), "json")?;
     workloads.extend(workload::generator::generators().iter().map(|g| g.example()));
+    workloads.push(WORKLOAD_KEYS.to_owned());
     let mut machines = texts(&root.join("machines"), "toml")?;
     machines.extend(texts(&root.join("crates/machine/tests/data"), "xml")?);
     machines.extend(SYNTHETIC.map(str::to_owned));

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Hand-written hostile texts of the formats that windtunnel reads.
+
+mod machines;
+mod profiles;
+mod recordings;
+mod suites;
+mod workloads;
+
+use crate::kind;
+
+/// A hostile text.
+pub struct Text {
+    pub name: &'static str,
+    pub kind: TextKind,
+    pub text: String,
+    /// Text that the result of reading or running must contain. Empty if any result is allowed.
+    pub expected: &'static str,
+}
+
+/// The format in which a text is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextKind {
+    Machine,
+    Workload,
+    Profile,
+    Suite,
+    Recording,
+}
+
+/// Reads and runs the text with this index. Returns the result, for example `refused: ...`.
+pub fn run(index: u64) -> String {
+    let Some(text) = texts().into_iter().nth(index as usize) else {
+        return "no such text".to_owned();
+    };
+    match text.kind {
+        TextKind::Machine => kind::machine(&text.text),
+        TextKind::Workload => kind::workload(&text.text),
+        TextKind::Profile => kind::profile(&text.text),
+        TextKind::Suite => kind::suite(&text.text),
+        TextKind::Recording => kind::recording(&text.text),
+    }
+}
+
+/// Number of repetitions that make a text very long or deeply nested.
+const DEEP: usize = 100_000;
+
+/// Returns `inner` in many pairs of `open` and `close`.
+fn nested(open: &str, inner: &str, close: &str) -> String {
+    format!("{}{inner}{}", open.repeat(DEEP), close.repeat(DEEP))
+}
+
+/// Joins `count` texts with commas.
+fn many(count: usize, one: impl Fn(usize) -> String) -> String {
+    (0..count).map(one).collect::<Vec<_>>().join(",")
+}
+
+/// Returns all texts.
+pub fn texts() -> Vec<Text> {
+    [
+        machines::texts(),
+        workloads::texts(),
+        profiles::texts(),
+        suites::texts(),
+        recordings::texts(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

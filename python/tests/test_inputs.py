@@ -56,6 +56,18 @@ def test_shipped_machines_round_trip(file):
     assert len(hashes) == 1
 
 
+def test_a_run_warns_of_estimated_capacities():
+    machine = REPOSITORY / "crates/machine/tests/data/hybrid-memory.xml"
+    warnings = package.run("eevdf", machine=machine, workload="closed:n=2,compute=1ms", for_="2ms").warnings
+    assert [text.split(":")[0] for text in warnings] == [
+        "no CPU belongs to NUMA node 1, so its memory is not modelled",
+        "the capacity that the kernel exported, 1024 for all CPUs, is ignored, because their core types and "
+        "highest frequencies differ",
+        "capacities are estimated from core types and highest frequencies",
+        "an IntelAtom or IntelLowPower core is assumed to do 3/4 of a fast core's work per cycle",
+    ]
+
+
 def test_a_workload_round_trips_to_json(tmp_path):
     made = workload()
     again = package.Workload.from_json(made.to_json(), "pair")

@@ -14,6 +14,7 @@ mod experiment;
 mod installed;
 mod invariants;
 mod keeps;
+mod machines;
 mod negative;
 mod page;
 mod policy_dss;

@@ -131,7 +131,7 @@ pub(crate) fn capacities(cpus: &[CpuParts], notes: &mut Vec<String>) -> Vec<u32>
     capacities
 }
 
-/// Returns a note if core types differ and nothing tells how fast they are.
+/// Returns a note if core types differ, but the file does not say how fast they are.
 fn unknown_speeds(speeds: &[&Speed]) -> Option<String> {
     let unknown = unknown_types(speeds);
     let types: Vec<Option<&str>> = speeds.iter().map(|speed| speed.core_type.as_deref()).collect();

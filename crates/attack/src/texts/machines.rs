@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Hostile machines: synthetic strings, hwloc files, and machine files.
 
-use super::{DEEP, Text, TextKind, many, nested};
+use super::{Add, DEEP, many, nested};
 
 /// Returns a machine file with this topology.
 fn machine(topology: &str) -> String {
@@ -23,16 +23,7 @@ fn hwloc(doctype: &str, version: &str, objects: &str, after: &str) -> String {
     )
 }
 
-pub(super) fn texts() -> Vec<Text> {
-    let mut texts = Vec::new();
-    let mut add = |name, text: String, expected| {
-        texts.push(Text {
-            name,
-            kind: TextKind::Machine,
-            text,
-            expected,
-        })
-    };
+pub(super) fn add_all(add: &mut Add) {
     add("a million CPUs", "core:1000000".to_owned(), "refused");
     add(
         "levels whose product overflows",
@@ -219,5 +210,4 @@ pub(super) fn texts() -> Vec<Text> {
         ),
         "refused",
     );
-    texts
 }

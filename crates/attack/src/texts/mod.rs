@@ -55,16 +55,29 @@ fn many(count: usize, one: impl Fn(usize) -> String) -> String {
     (0..count).map(one).collect::<Vec<_>>().join(",")
 }
 
+/// Adds a text: name, text, and expected result.
+type Add<'a> = dyn FnMut(&'static str, String, &'static str) + 'a;
+
 /// Returns all texts.
 pub fn texts() -> Vec<Text> {
-    [
-        machines::texts(),
-        workloads::texts(),
-        profiles::texts(),
-        suites::texts(),
-        recordings::texts(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    use TextKind::{Machine, Profile, Recording, Suite, Workload};
+    let mut texts = Vec::new();
+    for kind in [Machine, Workload, Profile, Suite, Recording] {
+        let add = &mut |name, text, expected| {
+            texts.push(Text {
+                name,
+                kind,
+                text,
+                expected,
+            })
+        };
+        match kind {
+            Machine => machines::add_all(add),
+            Workload => workloads::add_all(add),
+            Profile => profiles::add_all(add),
+            Suite => suites::add_all(add),
+            Recording => recordings::add_all(add),
+        }
+    }
+    texts
 }

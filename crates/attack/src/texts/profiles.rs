@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Hostile profiles: files of settings that replace the user-space part of a policy.
 
-use super::{DEEP, Text, TextKind, nested};
+use super::{Add, DEEP, nested};
 
-pub(super) fn texts() -> Vec<Text> {
-    let mut texts = Vec::new();
-    let mut add = |name, text: String, expected| {
-        texts.push(Text {
-            name,
-            kind: TextKind::Profile,
-            text,
-            expected,
-        })
-    };
+pub(super) fn add_all(add: &mut Add) {
     add(
         "deeply nested parentheses",
         format!("set = {{ 'words[0]' = '{}' }}", nested("(", "1", ")")),
@@ -143,5 +134,4 @@ pub(super) fn texts() -> Vec<Text> {
         format!("set = {{ 'words{}' = 1 }}", ".a".repeat(DEEP)),
         "refused",
     );
-    texts
 }

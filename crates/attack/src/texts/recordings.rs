@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Hostile recordings in the format of `perf script`.
 
-use super::{DEEP, Text, TextKind};
+use super::{Add, DEEP};
 
 /// Returns a line of a recording: a context switch in the format of `perf script`.
 fn line(cpu: &str, time: &str, prev: &str, next: &str) -> String {
@@ -10,16 +10,7 @@ fn line(cpu: &str, time: &str, prev: &str, next: &str) -> String {
     )
 }
 
-pub(super) fn texts() -> Vec<Text> {
-    let mut texts = Vec::new();
-    let mut add = |name, text: String, expected| {
-        texts.push(Text {
-            name,
-            kind: TextKind::Recording,
-            text,
-            expected,
-        })
-    };
+pub(super) fn add_all(add: &mut Add) {
     add("an empty text", String::new(), "");
     add("a CPU that does not exist", line("[4294967295]", "1.0", "1", "2"), "");
     add("a million CPUs", line("[1000000]", "1.0", "1", "2"), "");
@@ -41,5 +32,4 @@ pub(super) fn texts() -> Vec<Text> {
         line("[000]", "1.0", "1", "2").replace("comm=a", "comm=\x1b[31m\x07"),
         "",
     );
-    texts
 }

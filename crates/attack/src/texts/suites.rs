@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Hostile suites.
 
-use super::{Text, TextKind, nested};
+use super::{Add, nested};
 
 /// Returns a suite that consists of one case.
 fn suite(object: &str, steps: &str) -> String {
@@ -11,16 +11,7 @@ fn suite(object: &str, steps: &str) -> String {
     )
 }
 
-pub(super) fn texts() -> Vec<Text> {
-    let mut texts = Vec::new();
-    let mut add = |name, text: String, expected| {
-        texts.push(Text {
-            name,
-            kind: TextKind::Suite,
-            text,
-            expected,
-        })
-    };
+pub(super) fn add_all(add: &mut Add) {
     add("an empty text", String::new(), "refused");
     add("a path as object", suite("../../../../etc/passwd", "'load'"), "run");
     add(
@@ -88,5 +79,4 @@ pub(super) fn texts() -> Vec<Text> {
         "run",
     );
     add("deep TOML", format!("case = {}", nested("[", "", "]")), "refused");
-    texts
 }

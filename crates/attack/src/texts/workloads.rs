@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Hostile workloads: rt-app files.
 
-use super::{DEEP, Text, TextKind, many, nested};
+use super::{Add, DEEP, many, nested};
 
 /// Returns a workload that consists of one kind of task.
 fn tasks(task: &str) -> String {
     format!("{{\"tasks\": {{{task}}}}}")
 }
 
-pub(super) fn texts() -> Vec<Text> {
-    let mut texts = Vec::new();
-    let mut add = |name, text: String, expected| {
-        texts.push(Text {
-            name,
-            kind: TextKind::Workload,
-            text,
-            expected,
-        })
-    };
+pub(super) fn add_all(add: &mut Add) {
     add(
         "a billion tasks",
         tasks("\"t\": {\"instance\": 1000000000, \"run\": 1}"),
@@ -239,5 +230,4 @@ pub(super) fn texts() -> Vec<Text> {
         "refused",
     );
     add("a repeated key", tasks("\"a\": {\"run\": 1}, \"a\": {\"run\": 1}"), "");
-    texts
 }

@@ -212,7 +212,7 @@ impl<'a> Context<'a> {
 }
 
 /// Returns the name of the condition that an event signals, if it signals one.
-pub fn signals<'n>(event: Event, member: &'n Member) -> Option<&'n str> {
+pub fn signals(event: Event, member: &Member) -> Option<&str> {
     match (event, &member.node.value) {
         (Event::Resume | Event::Signal | Event::Broad, Value::String(name)) => Some(name),
         (Event::Sync, Value::Object(fields)) => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use workload::{Dist, Op, Policy, Workload, rtapp};
 
-/// What happens to a file in this project.
+/// Whether windtunnel reads a file.
 #[derive(Clone, Copy)]
 enum Here {
     Reads,
@@ -16,7 +16,7 @@ enum Here {
 use Here::{Reads, Refuses};
 
 /// Tasks of a file, whether rt-app 1.0 accepts them (`None` if only later versions know the key),
-/// and what this project does.
+/// and whether windtunnel does.
 type Case = (&'static str, Option<bool>, Here);
 
 const CASES: &[Case] = &[
@@ -186,7 +186,7 @@ fn a_suspend_whose_task_nobody_resumes_waits_for_its_string() {
         });
         op.unwrap()
     };
-    // Somebody resumes d by its own name.
+    // A task resumes d by its own name.
     assert_eq!([waits(1), waits(2), waits(3)], ["both", "both", "d"]);
 }
 

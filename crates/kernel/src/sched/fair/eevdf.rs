@@ -83,7 +83,7 @@ impl CfsRq {
     /// entity, the longest one, the base slice if a waiting entity has it, and the slice of the
     /// current entity.
     fn queued_slices(&self, entities: &Entities, base_slice: u64) -> [Option<u64>; 4] {
-        let has_base = self.timeline.len() > self.slices.total();
+        let has_base = self.timeline.count() > self.slices.total();
         let curr = (self.curr != NONE && entities[self.curr].on_rq).then(|| entities[self.curr].slice(base_slice));
         [
             self.slices.shortest(),

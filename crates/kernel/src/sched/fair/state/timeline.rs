@@ -57,7 +57,7 @@ impl Block {
 pub struct Timeline {
     blocks: Vec<Block>,
     /// Number of entities.
-    len: u32,
+    count: u32,
     /// Number of insertions.
     sequence: u64,
 }
@@ -77,7 +77,7 @@ impl Timeline {
 
     /// Inserts an entity and returns its position.
     pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Position {
-        self.len += 1;
+        self.count += 1;
         self.sequence += 1;
         let position = (deadline, self.sequence);
         let entry = Entry {
@@ -137,7 +137,7 @@ impl Timeline {
         let (Some(block), Some(index)) = (block, found) else {
             panic!("the timeline has no entity at the position {position:?}")
         };
-        self.len -= 1;
+        self.count -= 1;
         let removed = block.entries.remove(index);
         if removed.vruntime == block.min_vruntime {
             block.update_min();
@@ -175,8 +175,8 @@ impl Timeline {
         Some((first.entity, first.deadline))
     }
 
-    pub fn len(&self) -> u32 {
-        self.len
+    pub fn count(&self) -> u32 {
+        self.count
     }
 
     /// Returns the first entity of the timeline. Callers use this for timelines with one entity.
@@ -208,7 +208,7 @@ mod tests {
             assert!(i == 0 || positions(block).iter().all(|&position| block.from <= position));
             assert!(timeline.blocks.len() == 1 || !block.entries.is_empty());
         }
-        assert_eq!(timeline.len(), all.len() as u32);
+        assert_eq!(timeline.count(), all.len() as u32);
         let small = |pair: &&[Block]| pair[0].entries.len() + pair[1].entries.len() <= MAX / 2;
         assert_eq!(timeline.blocks.windows(2).filter(small).count(), 0);
     }

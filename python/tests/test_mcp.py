@@ -68,6 +68,9 @@ def test_score_is_a_number_with_parts(tmp_path):
     answer = call(server(tmp_path / "files"), "score", policy="eevdf", suite=str(suite))
     assert answer["text"].startswith("score 1.0000\n1.000 score: closed")
     assert json.loads(text(answer["files"][0]))["score"] == 1.0
+    suite.write_text(suite.read_text() + "aspect = 'rounds'\n")
+    answer = call(server(tmp_path / "files"), "score", policy="eevdf", suite=str(suite))
+    assert answer["text"].startswith("score 1.0000\n1.000 rounds\n1.000 score: closed")
 
 
 def test_wrong_inputs_and_long_runs_are_answers(tmp_path):

@@ -165,6 +165,9 @@ def test_a_score_has_parts(tmp_path):
     )
     score = package.score("fifo", suite=suite)
     assert score["score"] > 0.5 and len(score["cases"][0]["policy"]) == 2
+    assert score["checked"]["calls"] > 0
+    fast = package.score("fifo", suite=suite, no_sanitize=True)
+    assert fast["checked"] is None and fast["score"] == score["score"]
     assert package.score("eevdf", suite=suite)["score"] == 1.0
 
 

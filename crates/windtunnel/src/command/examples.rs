@@ -365,6 +365,23 @@ mod tests {
     }
 
     #[test]
+    fn the_commands_of_a_starter_project_are_valid() {
+        let makefile = include_str!("../../starter/Makefile").replace("$(INPUTS)", "");
+        let workflow = include_str!("../../starter/.github/workflows/scheduler.yml").replace("\\\n", "");
+        let mut found = 0;
+        for line in makefile.lines().chain(workflow.lines()).map(str::trim) {
+            if line.starts_with("windtunnel ") {
+                let words: Vec<String> = words(line).into_iter().filter(|word| !word.is_empty()).collect();
+                super::super::command()
+                    .try_get_matches_from(&words)
+                    .unwrap_or_else(|error| panic!("{line}: {error}"));
+                found += 1;
+            }
+        }
+        assert_eq!(found, 5);
+    }
+
+    #[test]
     fn every_command_has_examples() {
         fn visit(command: &Command, path: &str) {
             let subcommands = command.get_subcommands().filter(|sub| !sub.is_hide_set());

@@ -168,6 +168,13 @@ fn a_starter_project_builds_and_runs() {
         "{checked}"
     );
 
+    // Without windtunnel-live or a kernel with sched_ext, `make live` fails, but not because of its
+    // command line.
+    let live = installed.shell(&project, "make live");
+    let error = String::from_utf8_lossy(&live.stderr);
+    assert_eq!(live.status.code(), Some(2), "{error}");
+    assert!(error.contains("windtunnel-live cannot be started"), "{error}");
+
     let again = installed.shell(&work, "windtunnel init 'my scheduler'");
     let error = String::from_utf8_lossy(&again.stderr);
     assert_eq!(again.status.code(), Some(2));

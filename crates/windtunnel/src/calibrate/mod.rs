@@ -12,6 +12,7 @@
 //! costs of interrupts, a comment in the file says why.
 
 mod bandwidth;
+mod busy;
 mod host;
 mod interrupts;
 mod memory;
@@ -20,6 +21,7 @@ mod smt;
 mod switch;
 
 use crate::error::Error;
+use busy::Load;
 use host::Pairs;
 use machine::{ByDistance, Costs, Definition, Topology};
 use std::fmt::Write;
@@ -37,13 +39,24 @@ struct Kept {
     why: String,
 }
 
+/// Says that others use the host, so that the measured costs are too high.
+const BUSY: &str = "the host is busy, so costs may be too high";
+
 /// Measures this host and returns the text of its machine file. Before each measurement, calls
-/// `report` with a description of the costs that it is about to measure.
+/// `report` with a description of the costs that it is about to measure. Calls `warn` with a warning
+/// if others use the host. The file contains such a warning, too.
 ///
 /// # Errors
 /// The host's topology cannot be read, or this process is not allowed to use any of the host's
 /// CPUs.
-pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
+pub fn calibrate(report: &mut dyn FnMut(&str), warn: &mut dyn FnMut(&str)) -> Result<String, Error> {
+    let busy_before = Load::watch();
+    if let Some(others) = &busy_before {
+        warn(&format!(
+            "{BUSY}: before the measurement, {others}; stop them, or calibrate again later"
+        ));
+    }
+    let before = Load::now();
     let definition = machine::define("host", &[])?;
     let xml = machine::host_xml()?;
     let pairs = Pairs::find(&definition.spec.topology)?;
@@ -66,8 +79,17 @@ pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
     constants.extend(bandwidth::measure_bandwidth(&pairs, &definition.spec.topology)?);
     report("threads of a core");
     let speeds = smt::measure_threads(&pairs, &definition.spec.topology)?;
+    let busy = before
+        .zip(Load::now())
+        .and_then(|(before, after)| before.others(&after));
+    if let Some(others) = busy.as_ref().filter(|_| busy_before.is_none()) {
+        warn(&format!(
+            "{BUSY}: during the measurement, {others}; stop them, or calibrate again later"
+        ));
+    }
     Ok(text(
         &definition,
+        busy.or(busy_before).as_deref(),
         &xml,
         speeds.as_deref(),
         &constants,
@@ -78,6 +100,7 @@ pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
 
 fn text(
     definition: &Definition,
+    busy: Option<&str>,
     xml: &str,
     speeds: Option<&[f64]>,
     constants: &[Constant],
@@ -88,6 +111,9 @@ fn text(
     let mut out = String::from("# A machine file written by `windtunnel machine calibrate`: measured on this host.\n");
     for note in &definition.notes {
         let _ = writeln!(out, "# {note}");
+    }
+    if let Some(others) = busy {
+        let _ = writeln!(out, "# Warning: {BUSY}: {others}");
     }
     let description = format!("{}, {} CPUs, calibrated", spec.description, spec.topology.nr_cpus());
     let _ = writeln!(out, "\ndescription = {}", quoted(&description));

@@ -107,7 +107,9 @@ impl Machine {
             }
             Machine::Calibrate { output } => {
                 destination::check(output.as_deref())?;
-                let text = calibrate(&mut |subject| errln!("measuring {subject}"))?;
+                let text = calibrate(&mut |subject| errln!("measuring {subject}"), &mut |warning| {
+                    errln!("windtunnel: warning: {warning}")
+                })?;
                 match output {
                     None => out!("{text}"),
                     Some(path) => destination::write(&path, text.as_bytes())?,

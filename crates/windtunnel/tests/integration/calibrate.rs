@@ -3,13 +3,30 @@
 //! machine must be usable in a simulation.
 
 use crate::support::windtunnel;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn the_written_machine_file_is_valid_and_can_be_simulated() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("calibrated.toml");
     let name = file.to_str().expect("the path is UTF-8");
-    let ran = windtunnel(&["machine", "calibrate", "-o", name]);
+    // This thread makes the host busy for the command.
+    let done = AtomicBool::new(false);
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let ran = windtunnel(&["machine", "calibrate", "-o", name]);
+        done.store(true, Ordering::Relaxed);
+        ran
+    });
     assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let warning = "windtunnel: warning: the host is busy, so costs may be too high: before the measurement, other ";
+    assert!(ran.stderr.contains(warning), "{}", ran.stderr);
+    let text = std::fs::read_to_string(&file).expect("the file can be read");
+    let repeated = "\n# Warning: the host is busy, so costs may be too high: other programs used ";
+    assert!(text.contains(repeated), "{text}");
     let definition = machine::define(name, &[]).expect("the machine file is valid");
     let host = machine::load("host", &[]).expect("the host can be described as a machine");
     assert_eq!(definition.spec.topology.cpus, host.topology.cpus);
@@ -34,7 +51,6 @@ fn the_written_machine_file_is_valid_and_can_be_simulated() {
         assert!(source.starts_with("measured"), "{constant}: {source}");
     }
     // The costs of interrupts are either measured, or the file says why they are not.
-    let text = std::fs::read_to_string(&file).expect("the file can be read");
     for constant in ["timer_irq", "ipi_receive", "ipi_send", "softirq"] {
         let source = definition.cost_sources.get(constant).map_or("", String::as_str);
         let kept = text.contains(&format!("# {constant} keeps its default value: "));

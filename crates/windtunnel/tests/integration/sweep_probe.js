@@ -12,6 +12,14 @@
     const cells = all("#heat-body td button");
     check("a cell for each configuration, machine and workload", cells.length === 12, cells.length);
     check("cells have values", cells.every((cell) => /\d/.test(cell.textContent)), cells.map((cell) => cell.textContent));
+    // The text of a head must not reach into the next column.
+    const heads = all("#heat-body thead th").slice(1);
+    const overlap = heads.filter((head) => {
+      const range = document.createRange();
+      range.selectNodeContents(head);
+      return range.getBoundingClientRect().right > head.getBoundingClientRect().right + 1;
+    });
+    check("heads do not overlap", heads.length === 4 && overlap.length === 0, overlap.map((head) => head.textContent));
     const command = document.getElementById("command");
     check("no command at first", command.hidden);
     cells[7].click();

@@ -104,16 +104,29 @@ const wt = (() => {
   const dash = (run) => [[], [6, 3], [2, 3], [9, 3, 2, 3], [12, 4], [4, 2, 1, 2], [1, 2], [8, 2, 2, 2, 2, 2]][run % 8];
 
   // Shows the tooltip of the page at a position in the window. Hides it if there is no content.
+  // `owner` is the element under the pointer, or null if a key shows the tooltip.
   const tip = document.getElementById("tip");
-  function showTip(html, x, y) {
+  let tipOwner = null, tipScroll = 0;
+  function showTip(html, x, y, owner = null) {
+    tipOwner = html ? owner : null;
+    tipScroll = scrollY;
     if (!html) { tip.hidden = true; return; }
     if (typeof html === "string") tip.textContent = html; else tip.replaceChildren(html);
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     const left = x + 14 + width > innerWidth - 8 ? x - 14 - width : x + 14;
     const top = y + 16 + height > innerHeight - 8 ? y - 12 - height : y + 16;
-    tip.style.transform = `translate(${Math.max(4, left)}px, ${Math.max(4, top)}px)`;
+    const inside = (at, size, room) => Math.max(4, Math.min(at, room - size - 4));
+    tip.style.transform = `translate(${inside(left, width, root.clientWidth)}px, ${inside(top, height, innerHeight)}px)`;
   }
+  // An element is not told that the pointer has left it if it moves away below the pointer, for
+  // example because the page scrolls, or if it is removed.
+  const hideTip = () => showTip(null);
+  addEventListener("pointermove", (event) => { if (tipOwner && !tipOwner.contains(event.target)) hideTip(); }, true);
+  // The event of a scroll that precedes the tooltip can follow it.
+  addEventListener("scroll", (event) => { if (event.target !== document || scrollY !== tipScroll) hideTip(); }, { capture: true, passive: true });
+  addEventListener("blur", hideTip);
+  root.addEventListener("pointerleave", hideTip);
   // Creates a table for a tooltip from a heading and rows of [label, text, colour].
   function tipTable(head, rows) {
     const body = rows.map(([label, text, colour]) => element("tr", {},

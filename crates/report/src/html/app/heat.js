@@ -98,14 +98,14 @@ wt.heat = (() => {
 
   function hover(map, event) {
     const box = map.canvas.getBoundingClientRect(), { size, left, top } = map.geometry;
-    cell(map, Math.floor((event.clientY - box.top - top) / size), Math.floor((event.clientX - box.left - left) / size), event.clientX, event.clientY);
+    cell(map, Math.floor((event.clientY - box.top - top) / size), Math.floor((event.clientX - box.left - left) / size), event.clientX, event.clientY, map.canvas);
   }
-  function cell(map, i, j, x, y) {
+  function cell(map, i, j, x, y, owner) {
     const { ids, matrix } = map.shown, word = { cpu: "CPU", llc: "LLC", node: "node" }[level];
     if (!(i in ids) || !(j in ids)) { wt.showTip(null); return; }
     const back = matrix[j][i], rows = [["migrations", wt.count(matrix[i][j])]];
     if (i !== j) rows.push(["in the other direction", wt.count(back)]);
-    wt.showTip(wt.tipTable(i === j ? `within ${word} ${ids[i]}` : `${word} ${ids[i]} → ${word} ${ids[j]}`, rows), x, y);
+    wt.showTip(wt.tipTable(i === j ? `within ${word} ${ids[i]}` : `${word} ${ids[i]} → ${word} ${ids[j]}`, rows), x, y, owner);
   }
   function keys(map, event) {
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
@@ -171,7 +171,7 @@ wt.heat = (() => {
       const i = Math.floor(((event.clientX - box.left - GUTTER) / columns) * n);
       const row = shown.rows[cpu];
       if (!row || i < 0 || i >= n || row[i] === null) { wt.showTip(null); return; }
-      wt.showTip(wt.tipTable(`CPU ${cpu} at ${wt.time(shown.xs[i], (view.to - view.from) / 1000)}`, [["deviation", format(row[i])]]), event.clientX, event.clientY);
+      wt.showTip(wt.tipTable(`CPU ${cpu} at ${wt.time(shown.xs[i], (view.to - view.from) / 1000)}`, [["deviation", format(row[i])]]), event.clientX, event.clientY, canvas);
     });
     canvas.addEventListener("pointerleave", () => wt.showTip(null));
     canvas.addEventListener("keydown", wt.viewKeys);

@@ -12,7 +12,7 @@ wt.plots = (() => {
   // Width of the left margin. The timeline has the same margin, so that times are aligned.
   const GUTTER = 74;
   const made = [];
-  let hovered = null;
+  let hovered = null, byPointer = false;
 
   const font = () => "11px " + wt.css("--sans");
   // Steps of axes: 1, 2 and 5 times powers of ten.
@@ -50,7 +50,10 @@ wt.plots = (() => {
     plot.setAttribute("aria-label", label);
     const one = { u: null, make, refresh };
     function make() {
-      if (one.u) one.u.destroy();
+      if (one.u) {
+        if (hovered === one.u) { hovered = null; wt.showTip(null); }
+        one.u.destroy();
+      }
       const given = options();
       one.u = new uPlot({
         width: plot.clientWidth || 600, height, legend: { show: false }, ms: 1, padding: [10, 22, 0, 0], ...given,
@@ -61,7 +64,7 @@ wt.plots = (() => {
         },
         hooks: { ...given.hooks, setCursor: [(u) => showTipAt(u)], ...(overTime ? { setSelect: [selected] } : {}) },
       }, data(), plot);
-      one.u.over.addEventListener("mouseenter", () => { hovered = one.u; });
+      one.u.over.addEventListener("mouseenter", () => { hovered = one.u; byPointer = true; });
       one.u.over.addEventListener("mouseleave", () => { hovered = null; wt.showTip(null); });
     }
     function refresh() {
@@ -79,7 +82,7 @@ wt.plots = (() => {
       const { idx, left } = u.cursor;
       if (idx === null || idx === undefined || left < 0) { wt.showTip(null); return; }
       const box = u.over.getBoundingClientRect(), content = tip(u, idx);
-      wt.showTip(content && wt.tipTable(...content), box.left + left, box.top + Math.max(0, u.cursor.top));
+      wt.showTip(content && wt.tipTable(...content), box.left + left, box.top + Math.max(0, u.cursor.top), byPointer ? u.over : null);
     }
     plot.addEventListener("keydown", (event) => {
       if (overTime) { wt.viewKeys(event); return; }
@@ -89,6 +92,7 @@ wt.plots = (() => {
       const xs = one.u.data[0], at = one.u.cursor.idx ?? Math.floor(xs.length / 2);
       const to = Math.max(0, Math.min(xs.length - 1, at + step));
       hovered = one.u;
+      byPointer = false;
       one.u.setCursor({ left: one.u.valToPos(xs[to], "x"), top: 20 });
     });
     plot.addEventListener("blur", () => { if (hovered === one.u) { hovered = null; wt.showTip(null); } });

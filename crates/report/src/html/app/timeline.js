@@ -291,7 +291,7 @@ wt.timeline = (() => {
         wt.show(drag.from + kept, drag.to + kept);
       }
       const text = at.inside && at.cpu !== undefined && at.time < chart.run.end && describe(chart, at.cpu, at.time);
-      wt.showTip(text && !drag ? wt.tipTable(text.head, text.rows) : null, event.clientX, event.clientY);
+      wt.showTip(text && !drag ? wt.tipTable(text.head, text.rows) : null, event.clientX, event.clientY, canvas);
     });
     const done = (event) => {
       if (drag && drag.select && Math.abs(event.clientX - drag.x) > 3) {
@@ -351,7 +351,8 @@ wt.timeline = (() => {
     wt.show(time - width / 2, time + width / 2);
     chart.cursor = { row: chart.run.order.indexOf(cpu), time };
     chart.canvas.focus();
-    chart.figure.scrollIntoView({ block: "center" });
+    // Not smoothly: the position of the tooltip is that of the chart after the scroll.
+    chart.figure.scrollIntoView({ block: "center", behavior: "instant" });
     showCursor(chart);
   }
 

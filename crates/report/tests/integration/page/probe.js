@@ -60,6 +60,32 @@
       check("ctrl and wheel zoom", wt.view.to - wt.view.from < all);
       canvas.dispatchEvent(new PointerEvent("pointermove", at(400)));
       check("the pointer shows the tooltip", !tip.hidden && tip.textContent.includes("for"), tip.textContent);
+      // Near an edge, the whole tooltip is visible.
+      const fits = () => {
+        const { left, right, top, bottom } = tip.getBoundingClientRect();
+        return !tip.hidden && left >= 0 && right <= innerWidth && top >= 0 && bottom <= innerHeight && tip.scrollWidth <= tip.clientWidth;
+      };
+      for (const [x, y] of [[innerWidth - 2, innerHeight - 2], [1, 1], [innerWidth / 2, innerHeight - 2]]) {
+        wt.showTip(wt.tipTable("CPU 3 at 1.25 ms", [["a_task_with_a_name_of_many_letters_and_without_blanks", "for 123 µs", "red"]]), x, y);
+        check(`the tooltip is not cut off at ${x} ${y}`, fits(), JSON.stringify(tip.getBoundingClientRect()));
+      }
+      // The tooltip does not stay behind when the pointer is elsewhere.
+      const again = () => canvas.dispatchEvent(new PointerEvent("pointermove", at(400)));
+      again();
+      document.querySelector("h1").dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+      check("a pointer elsewhere hides the tooltip", tip.hidden);
+      again();
+      check("the pointer shows it again", !tip.hidden);
+      const scrolled = scrollY;
+      scrollBy({ top: scrolled > 300 ? -300 : 300, behavior: "instant" });
+      // The browser sends scroll events before it draws a frame.
+      await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+      check("scrolling hides the tooltip", await until(() => tip.hidden), [scrolled, scrollY, tip.textContent]);
+      scrollTo({ top: scrolled, behavior: "instant" });
+      again();
+      document.documentElement.dispatchEvent(new PointerEvent("pointerleave"));
+      check("leaving the page hides the tooltip", tip.hidden);
+      await wait(100);
       wt.show(0, all);
 
       const button = (text) => [...document.querySelectorAll("#tl-tools button")].find((one) => one.textContent === text);
@@ -80,6 +106,8 @@
       const show = document.querySelector("#slowest button");
       show.click();
       check("a long wait is shown", wt.view.to - wt.view.from < all && document.activeElement.className === "timeline");
+      await wait(200);
+      check("its tooltip survives the scrolling", await until(() => !tip.hidden && tip.textContent.startsWith("CPU ")), tip.textContent);
       wt.show(0, all);
 
       const runs = document.querySelectorAll("button.run");

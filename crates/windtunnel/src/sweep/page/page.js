@@ -69,6 +69,9 @@
     byId(tools).append(element("label", {}, label + " ", select));
   }
 
+  // Lets the browser break a long name after commas and colons.
+  const breakable = (name) => name.split(/(?<=[,:])/).flatMap((part) => [part, element("wbr")]);
+
   function heat(metric) {
     const columns = data.places.map((_, index) => data.cells.filter((cell) => cell.place === index && cell.mean[metric] !== null));
     // 0 is the best value of a column, and 1 the worst. Colours follow the logarithm of the ratio,
@@ -81,7 +84,8 @@
       const from = (scale(cell.mean[metric]) - scale(low)) / (scale(high) - scale(low));
       return better(metric, cell.place) > 0 ? 1 - from : from;
     };
-    const head = element("tr", {}, element("th", {}, ""), ...data.places.map((_, index) => element("th", { scope: "col" }, place(index))));
+    const head = element("tr", {}, element("th", {}, ""), ...data.places.map((one) =>
+      element("th", { scope: "col" }, ...breakable(one.workload), element("small", {}, "on " + one.machine))));
     const rows = data.configurations.map((one, configuration) => element("tr", {}, element("th", { scope: "row" }, one.label),
       ...data.places.map((_, index) => {
         const cell = data.cells.find((other) => other.configuration === configuration && other.place === index);
@@ -119,11 +123,11 @@
       other.x <= one.x && other.y <= one.y && (other.x < one.x || other.y < one.y))).sort((a, b) => a.x - b.x || a.y - b.y);
     const [width, height] = [900, 360];
     const across = scale(points.map((point) => point.x), 70, width - 160, true);
-    const down = scale(points.map((point) => point.y), height - 45, 20, true);
+    const down = scale(points.map((point) => point.y), height - 45, 44, true);
     const path = front.map((point, index) => (index ? `H${across(point.x)}V${down(point.y)}` : `M${across(point.x)} ${down(point.y)}`)).join("");
     const on = new Set(front.map((point) => point.index));
     const drawing = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Pareto front" },
-      svg("path", { class: "axis-line", d: `M60 15V${height - 35}H${width - 150}` }),
+      svg("path", { class: "axis-line", d: `M60 24V${height - 35}H${width - 150}` }),
       svg("text", { x: 60, y: height - 12 }, `${data.metrics[x].name}: times the best (left is better)`),
       svg("text", { x: 12, y: 12 }, `${data.metrics[y].name}: times the best (down is better)`),
       svg("path", { class: "front", d: path }),

@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-/// Kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// A load or store at an address that the program may not access.
@@ -23,8 +22,7 @@ pub enum FaultKind {
     /// The program called a kfunc that the current context (the kind of callback in which the
     /// program runs) does not allow.
     NotAllowed,
-    /// The sanitizer (the run-time checks of `--sanitize`) found an error. [`Details::report`]
-    /// describes it.
+    /// The sanitizer found an error. [`Details::report`] describes it.
     Check,
 }
 

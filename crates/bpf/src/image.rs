@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The linked form of an object: decoded instructions, functions and map definitions. The linker
-//! writes it. The engines (the JIT compiler and the interpreter) read it.
+//! writes it. The engines read it.
 //!
 //! An [`Image`](crate::link::Image) is valid only in the [`Region`](crate::memory::Region) for
 //! which it was linked, because instructions contain addresses in that region as constants. (A
@@ -172,7 +172,6 @@ impl Code {
         format!("{} ({file}:{}: {})", function.name, line.line, line.text)
     }
 
-    /// Returns the index of the function with this name.
     pub fn function(&self, name: &str) -> Option<usize> {
         self.functions.iter().position(|f| f.name == name)
     }
@@ -221,7 +220,6 @@ pub struct Field {
     pub offset: u32,
     /// Size in bytes.
     pub size: u32,
-    /// Kind of the field.
     pub kind: FieldKind,
 }
 

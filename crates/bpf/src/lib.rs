@@ -32,6 +32,15 @@
 //!    from which the pointer was made, and each call against the rules of the called function. The
 //!    engines contain these checks only if the sanitizer is on.
 //!
+//! Terms that all modules use:
+//!
+//! - The *region* is the memory of one simulated machine that programs can access. It contains slabs,
+//!   which are arrays of kernel objects of one kind.
+//! - The *world* is the simulated machine, as helpers and kfuncs see it.
+//! - The *budget* is the number of instructions that a call from the world may execute, together with
+//!   the nested calls that helpers make.
+//! - The *host* is the computer that runs the simulation.
+//!
 //! The table lists the modules. A module imports only from modules below it. The exception is
 //! `engine::context`, the state of a program, which is plain data.
 //!

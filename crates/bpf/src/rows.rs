@@ -39,7 +39,7 @@
 //!
 //! - prototype: the kernel's C prototype, including the suffixes of arguments (`__nullable`,
 //!   `__sz`). It contains the function's name and BTF types. It also describes each pointer
-//!   argument to the sanitizer (the run-time checks of `--sanitize`).
+//!   argument to the sanitizer.
 //! - `releases`: releases of Linux that have the function. `V6_13..` means 6.13 and later.
 //!   `V6_12..V6_17` means that 6.17 removed the function.
 //! - `contexts`: contexts (kinds of callbacks) in which programs may call the function. [`ANY`]
@@ -49,8 +49,7 @@
 //!   [`CallRules`] can add further rules to it.
 //! - `native`: number of instructions that would replace a call of the function in a scheduler in C
 //!   that is compiled into the kernel, or [`CALL`] if such a scheduler would make the same call.
-//! - `run`: the Rust function, which takes the world (the simulated machine) and up to five
-//!   arguments.
+//! - `run`: the Rust function, which takes the world and up to five arguments.
 //! - `now` (optional): the newest name of a kfunc that the kernel has renamed. The cost tables of
 //!   machines use this name.
 //!

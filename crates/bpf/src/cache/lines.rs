@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Model of the CPUs' caches for the memory that BPF programs and the simulated kernel share (the
-//! region).
+//! Model of the CPUs' caches for the memory in the region, which BPF programs and the simulated
+//! kernel share.
 //!
 //! This file records which caches hold a copy of each cache line. It computes the simulated time
 //! that a load or store takes if the line must first move from one cache to another.
@@ -18,11 +18,11 @@
 //! cores share a bit, as in the directories of large machines (coarse vectors; Gupta, Weber, Mowry,
 //! ICPP 1990).
 //!
-//! To which line is an access charged? The line is computed from the base register of the access:
-//! it is the line of the base, moved by whole lines (`offset / 64`, rounded down). This is exact if
-//! the object begins at a line boundary or lies within one line, as kernel and map objects do. For
-//! accesses to neighbouring fields, the emitted code then needs one test of a cache's bit instead
-//! of several. Without this rule, it would spend more time on such tests than on the accesses.
+//! To which line is an access charged? To the line of the access's base register, moved by whole
+//! lines (`offset / 64`, rounded down). This is exact if the object begins at a line boundary or
+//! lies within one line, as kernel and map objects do. It lets accesses to neighbouring fields
+//! share one test of a cache's bit; otherwise, the emitted code would spend more time on these
+//! tests than on the accesses.
 //!
 //! The word of a cache line is at `bias + (address / LINE) * 8`, where `bias` is a constant of the
 //! region. The code that the JIT emits computes this address with two shifts and an addition.

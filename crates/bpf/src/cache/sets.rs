@@ -15,8 +15,6 @@
 //! in, first out, hits need no bookkeeping.
 //!
 //! The model ignores all other data that would use these sets.
-//!
-//! The region is the memory that BPF programs and the simulated kernel share.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -5,11 +5,10 @@
 //! The limit ends endless loops. It applies to an outermost call: one that the simulated machine
 //! makes while no other call into the program is running.
 //!
-//! Engines (the interpreter and the JIT compiler) test the budget at backward jumps and at calls.
-//! Between two tests, a program therefore executes each instruction at most once. Some helpers do
-//! as much work as the program asks for, for example when they copy a number of bytes. Such a
-//! helper charges the budget in proportion to its work ([`Vm::charge`]). This charge does not
-//! change [`Vm::executed`] or simulated time.
+//! Engines (the interpreter and the JIT) test the budget at backward jumps and at calls, so a
+//! program executes each instruction at most once between two tests. Helpers that do as much work
+//! as the program asks for, for example copy a number of bytes, charge the budget in proportion
+//! ([`Vm::charge`]). This changes neither [`Vm::executed`] nor simulated time.
 
 use super::vm::Vm;
 use super::world::World;
@@ -18,8 +17,8 @@ use crate::fault::Fault;
 /// Default number of instructions that one outermost call may execute. [`Vm::set_budget`] changes
 /// the number.
 pub const BUDGET: u64 = 100_000_000;
-/// Number of bytes that the host (the machine on which the simulator runs) copies, clears or checks
-/// in the time that it needs for one BPF instruction.
+/// Number of bytes that the host copies, clears or checks in the time that it needs for one BPF
+/// instruction.
 const BYTES: u64 = 16;
 /// Operations on fewer bytes than this are free, because the charge would take longer than the
 /// operation.
@@ -48,8 +47,8 @@ impl<W: World> Vm<W> {
     }
 
     /// Charges the budget for work of a helper or kfunc. `work` is a number of BPF instructions:
-    /// the host (the machine on which the simulator runs) needs as much time for the work as for
-    /// these instructions. Does nothing if no program is running.
+    /// the host needs as much time for the work as for these instructions. Does nothing if no
+    /// program is running.
     ///
     /// # Errors
     /// The budget is used up. The helper must return this fault to its caller.

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls from the world into BPF code. The world is the simulated machine, including the helpers
-//! and kfuncs that a program calls. A call into the program is nested if another call into the
-//! program is still running: a helper that the program has called makes the nested call, for
-//! example to run a timer or loop callback. All other calls are outermost. The budget is the number
-//! of instructions that an outermost call may execute, together with its nested calls.
+//! Calls from the world into BPF code. A call is nested if a helper makes it while the program is
+//! running, for example to run a timer or loop callback. All other calls are outermost.
 
 use super::context::{Context, Entry};
 use super::enter;

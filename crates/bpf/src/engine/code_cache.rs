@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Interface of the cache of compiled code. The cache keeps the code of each program, so that the
-//! same program need not be compiled again in this process or in a later process.
+//! Interface of the cache of compiled code, which saves this process and later ones from compiling
+//! the same program again.
 //!
-//! Compiled code is a pure function of its inputs, so the cache cannot change a simulation. The
-//! cache is therefore the only state that the simulations of a process may share. This crate opens
-//! no files. A caller that wants to keep code in files supplies a [`Store`].
+//! Compiled code is a pure function of its inputs, so the cache cannot change a simulation. That is
+//! why it is the only state that the simulations of a process may share. This crate opens no files;
+//! a caller that wants to keep code in files supplies a [`Store`].
 
 use std::sync::OnceLock;
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The state of a loaded program: plain data that compiled code, the interpreter, helpers and the
-//! sanitizer (the run-time checks of `--sanitize`) use.
+//! sanitizer use.
 //!
-//! The region is the memory that programs can access. A trampoline is the machine code that calls
-//! BPF code from Rust. The world is the simulated machine. A call by the world is outermost if no
-//! other call into the program is running. The budget is the number of instructions that an
-//! outermost call may execute, together with the nested calls that helpers make.
+//! A trampoline is the machine code that calls BPF code from Rust. A call by the world is outermost
+//! if no other call into the program is running.
 //!
 //! The current context is the kind of callback in which the program runs, as a set of bits. It
 //! decides which kfuncs the program may call. (The struct [`Context`] is something else: the state

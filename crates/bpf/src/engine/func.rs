@@ -3,11 +3,11 @@
 //! The macros in [`rows`](crate::rows) declare tables of them.
 //!
 //! Each function has the kernel's C prototype, from which its name and its BTF are made. The Rust
-//! function takes the world (the simulated machine) and up to five arguments. It returns a register
-//! value or a [`Result`] of one. Compiled code calls a shim, which converts the arguments, calls
-//! the Rust function and converts the result. If the Rust function returns an `Err`, the running
-//! BPF program ends, and [`Vm::call`](super::Vm::call) returns this error. The shim drops all other
-//! values before it unwinds the stack, so no destructor is skipped.
+//! function takes the world and up to five arguments. It returns a register value or a [`Result`]
+//! of one. Compiled code calls a shim, which converts the arguments, calls the Rust function and
+//! converts the result. If the Rust function returns an `Err`, the running BPF program ends, and
+//! [`Vm::call`](super::Vm::call) returns this error. The shim drops all other values before it
+//! unwinds the stack, so no destructor is skipped.
 
 use std::fmt;
 
@@ -139,9 +139,8 @@ impl<W: World> Func<W> {
         }
     }
 
-    /// Checks that the row describes every argument of the function for the sanitizer (the run-time
-    /// checks of `--sanitize`). A program that calls a function without a description is not loaded
-    /// if the sanitizer is on.
+    /// Checks that the row describes every argument of the function for the sanitizer. A program
+    /// that calls a function without a description is not loaded if the sanitizer is on.
     ///
     /// # Errors
     /// A description is missing. The message names the function and the argument.

@@ -19,8 +19,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::insn::FRAMES;
 
 /// Largest frame of a compiled function in bytes, including its return address. The largest frame
-/// among this repository's policies has about 240 bytes, and about 740 with the sanitizer (the
-/// run-time checks of `--sanitize`).
+/// among this repository's policies has about 240 bytes, and about 740 with the sanitizer.
 pub(crate) const MAX_FRAME: u64 = 4096;
 /// Upper bound of an interpreter frame's size, in any build.
 pub(crate) const INTERPRETER_FRAME: u64 = 1024;

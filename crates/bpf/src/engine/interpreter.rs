@@ -5,12 +5,9 @@
 //! The interpreter's frames own nothing, so a fault may skip these frames without leaks.
 //!
 //! The kernel rejects a program that reads a register without a value. The simulator has no
-//! verifier, so such a read must give the same value in both engines (JIT and interpreter). The
-//! interpreter therefore sets r1 to r5 to 0 after each call. At the start of a function it sets all
-//! registers except the arguments to 0. The JIT does the same.
-//!
-//! The region is the memory that programs can access. The budget is the number of instructions that
-//! one call of a program may execute.
+//! verifier, so such a read must yield the same value in both engines. Like the JIT, the
+//! interpreter therefore clears r1 to r5 after each call, and all registers except the arguments at
+//! the start of a function.
 
 use super::context::{self, ANY, Context, Entry, pending};
 use super::raise;
@@ -29,8 +26,8 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
     }
 }
 
-/// Like [`run`], with the sanitizer (the run-time checks of `--sanitize`). The provenances (the
-/// objects to which values point) of the arguments and of the result are in `cx.arg_prov`.
+/// Like [`run`], with the sanitizer. The provenances (the objects to which values point) of the
+/// arguments and of the result are in `cx.arg_prov`.
 pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {

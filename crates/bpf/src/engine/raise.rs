@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Raises the faults that end a running program. Also finds the instruction at which a fault
 //! happened.
-//!
-//! The context of a call ([`Context::contexts`]) is the kind of callback in which the program runs.
-//! It decides which kfuncs the program may call.
 
 use super::context::{Context, Hardware};
 use super::enter;

@@ -9,10 +9,7 @@
 //! A call that is not nested is outermost. An outermost call may execute a limited number of
 //! instructions, the budget. Compiled code keeps the remaining number of instructions in a
 //! register. It writes this number to memory at each call and at the end of each function. After a
-//! fault, both engines (the JIT and the interpreter) report the number in memory.
-//!
-//! The current context is the kind of callback in which the program runs, as a set of bits. It
-//! decides which kfuncs the program may call.
+//! fault, both engines report the number in memory.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -76,8 +73,7 @@ impl<W: World> Vm<W> {
         Vm::build(code, maps, types, funcs, region, engine, None)
     }
 
-    /// Makes linked code callable with the [sanitizer] (the run-time checks of `--sanitize`) on;
-    /// see [`Vm::new`].
+    /// Makes linked code callable with the [sanitizer] on; see [`Vm::new`].
     pub fn with_sanitizer(
         code: Code,
         maps: Vec<Map>,
@@ -436,7 +432,6 @@ impl<W: World> Vm<W> {
         found.ok_or_else(|| Fault::func(format!("{addr:#x} is not a map")))
     }
 
-    /// Returns the map with this name.
     pub fn map_by_name(&self, name: &str) -> Option<&Map> {
         self.maps().iter().find(|map| map.name() == name)
     }

@@ -2,8 +2,8 @@
 //! Trees (`bpf_rb_root`) and lists (`bpf_list_head`) of objects that BPF code allocates.
 //!
 //! The order of the nodes is stored outside of program memory, in a table with an entry for each
-//! root (by its address). A tree is a sorted array. An insertion takes log2(n) comparisons, about
-//! as many as in a balanced tree. A node is inserted after all equal nodes. `bpf_rbtree_root`,
+//! root (by its address). A tree is a sorted array, so an insertion takes log2(n) comparisons,
+//! about as many as in a balanced tree, and a node follows all equal nodes. `bpf_rbtree_root`,
 //! `left` and `right` present the array as a perfectly balanced tree.
 
 use super::object;

@@ -2,9 +2,6 @@
 //! CPU masks: bitmaps with one bit per CPU id of the machine. The number of bits is rounded up to a
 //! multiple of 64. The masks that a policy creates are objects of this size. The reference counts
 //! of these objects are stored outside of program memory.
-//!
-//! The work on large masks is charged to the program. A charge is subtracted from the number of
-//! instructions that the program may still execute.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Helpers and kfuncs for locks and critical sections.
 //!
-//! The simulator runs each callback of a program to completion before it runs another one. If a
-//! program acquires a lock that is already held, the same callback must hold it, so this is a
-//! deadlock. Waits for locks of other CPUs are a part of the simulated machine, which charges time
-//! for them.
+//! Each callback runs to completion before the next one. A lock that is already held is therefore
+//! held by the same callback, and acquiring it is a deadlock. Waits for locks of other CPUs are
+//! part of the simulated machine, which charges time for them.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Helpers and kfuncs for objects that BPF code allocates, and for kernel pointers that are stored
 //! in maps.
-//!
-//! Helpers charge the program for their work. A charge is subtracted from the number of
-//! instructions that the program may still execute (its budget).
 
 use super::{collection, cpumask, timer};
 use crate::engine::func::Func;

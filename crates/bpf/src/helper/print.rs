@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Helpers that print formatted text. They accept the same conversions as the kernel. They reject
 //! the formats that the kernel's bpf_bprintf_prepare rejects.
-//!
-//! The helpers charge the program for their work. A charge is subtracted from the number of
-//! instructions that the program may still execute (its budget).
 
 use super::read::string;
 use crate::engine::func::Func;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Helpers that read memory at addresses that may be invalid, and helpers for strings.
 //!
-//! The region is the memory that programs can access. Helpers charge the program for their work. A
-//! charge is subtracted from the number of instructions that the program may still execute (its
-//! budget).
+//! Helpers charge their work to the budget of the program.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

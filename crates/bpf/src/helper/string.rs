@@ -10,9 +10,6 @@
 //!
 //! The functions read byte by byte and stop as early as possible. For example, memory after the
 //! first difference between two strings need not be valid.
-//!
-//! The functions charge the program for their work. A charge is subtracted from the number of
-//! instructions that the program may still execute (its budget).
 
 use super::read::{STRING_MAX, may_be_kernel};
 use crate::engine::func::Func;

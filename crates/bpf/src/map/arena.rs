@@ -3,11 +3,10 @@
 //! it.
 //!
 //! The program sees a pointer into the arena as an address of user space, or as an address of the
-//! kernel in the region (the memory of the simulated machine). Both have the same low 32 bits. A
-//! cast is the instruction that converts one into the other. Page 0 is allocated only if the
-//! program asks for its address, because the low 32 bits of its pointer may be 0, and a cast would
-//! turn this pointer into NULL. Only the low half of the requested user address (`map_extra`) is
-//! used, because no process maps the arena.
+//! kernel in the region. Both have the same low 32 bits. A cast is the instruction that converts
+//! one into the other. Page 0 is allocated only if the program asks for its address, because the
+//! low 32 bits of its pointer may be 0, and a cast would turn this pointer into NULL. Only the low
+//! half of the requested user address (`map_extra`) is used, because no process maps the arena.
 //!
 //! The simulator also accepts pointers that were not cast. Some compilers (clang 19) omit the cast
 //! when they turn stores into a memset. The kernel's verifier rejects a program without the cast.

@@ -19,8 +19,7 @@ const NONE: u32 = u32::MAX;
 const SHORT: usize = 16;
 /// Number of instructions that are charged for each step of a search beyond `SHORT`.
 const LONG_STEP: usize = 8;
-/// Number of slots that the host (the machine on which the simulator runs) examines in the time
-/// that it needs for one BPF instruction.
+/// Number of slots that the host examines in the time that it needs for one BPF instruction.
 const SLOTS: usize = 4;
 
 pub(super) struct Hash {

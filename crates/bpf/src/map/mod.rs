@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! BPF maps. Map types with the same data structure share a file.
 //!
-//! Values lie in the region (the memory that programs access). The address of a value does not
-//! change while its entry exists. The data structures with which a map finds its values lie outside
-//! of the region, where no policy can corrupt them. Errors are the kernel's error numbers, negated.
+//! Values lie in the region. The address of a value does not change while its entry exists. The
+//! data structures with which a map finds its values lie outside of the region, where no policy can
+//! corrupt them. Errors are the kernel's error numbers, negated.
 
 mod arena;
 mod array;
@@ -61,7 +61,6 @@ pub const BPF_EXIST: u64 = 2;
 /// for the copy, because no other code runs during it.
 pub const BPF_F_LOCK: u64 = 4;
 
-/// A map.
 pub struct Map {
     def: MapDef,
     data: Data,

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Allocates memory for BPF programs: whole pages for maps, and smaller objects in size classes.
-//!
-//! The region is the whole memory that programs can access. A slab is an array of kernel objects of
-//! one kind.
 
 use super::layout::*;
 use super::limit::Use;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reserves and releases address space on the host. The region is the memory that programs can
-//! access.
+//! Reserves and releases address space on the host.
 
 use super::layout::{HOST_ALIGN, REACH, RESERVED};
 

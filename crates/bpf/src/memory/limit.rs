@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The memory limit of a run, and the amount of memory that the run uses for each purpose.
+//! The memory limit of a run, and what the run uses its memory for.
 //!
 //! Memory counts from the moment when it becomes accessible, even if it is never used:
 //!

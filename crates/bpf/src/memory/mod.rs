@@ -12,10 +12,9 @@
 //! that the kernel lets a policy write ([`Region::may_store`]). The simulator can therefore trust
 //! all other data in the upper half.
 //!
-//! A policy can see the values of pointers, for example to hash them, but it must behave the same
-//! in every run. Pointers must therefore not differ between runs. To this end, a policy sees the
-//! same addresses in every region, and memory is allocated in the order of the requests from fixed
-//! offsets.
+//! A policy can see the values of pointers, for example to hash them, and must still behave the
+//! same in every run. It therefore sees the same addresses in every region, and memory is allocated
+//! in the order of the requests from fixed offsets.
 //!
 //! This crate uses the policy's addresses throughout. The host's address of the same memory is the
 //! policy's address plus [`Region::delta`]. Only the code that loads and stores adds this

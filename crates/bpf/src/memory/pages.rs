@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Allocates arenas, and makes pages accessible and inaccessible.
-//!
-//! The region is the memory that programs can access. An arena is a BPF map of up to 4 GiB of
-//! memory to which programs can freely point.
 
 use super::exhausted::Exhausted;
 use super::host_maps::OutOfMaps;

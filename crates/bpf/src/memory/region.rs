@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The region: the address space of one simulated machine. This file defines its data structure and
 //! its checked accesses.
-//!
-//! A slab is an array of kernel objects of one kind.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -45,7 +43,7 @@ pub struct Region {
     pub(super) writable: OnceCell<SlabLayout>,
     pub(super) lines: Lines,
     /// Addresses of the objects that were freed since the last call of `take_freed`. `None` without
-    /// the sanitizer (the run-time checks of `--sanitize`).
+    /// the sanitizer.
     pub(super) freed: RefCell<Option<Vec<u64>>>,
     pub(super) maps: Maps,
 }

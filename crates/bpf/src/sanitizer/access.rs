@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks loads and stores for the sanitizer (`--sanitize`). The object to which the pointer
-//! originally pointed must be alive and contain the address. For a store, the program must be
-//! allowed to write to this part of the object.
-//!
-//! A provenance identifies the object to which a pointer originally pointed. The shadow is a table
-//! with an entry for each word of the BPF stack. When the program spills a pointer to a word, the
-//! word's entry records the provenance of the pointer.
+//! Checks loads and stores for the sanitizer. The object to which the pointer originally pointed
+//! must be alive and contain the address. For a store, the program must be allowed to write to this
+//! part of the object.
 
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov, SCALAR};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rules that the sanitizer (the run-time checks of `--sanitize`) enforces for calls of helpers and
-//! kfuncs.
+//! Rules that the sanitizer enforces for calls of helpers and kfuncs.
 
 use super::signature::Arg;
 use crate::image::{CALL_KFUNC, Insn};

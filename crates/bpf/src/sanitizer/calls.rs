@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks calls for the sanitizer (`--sanitize`). There are two kinds. The simulated machine,
-//! helpers and the program itself call functions of the program. The program calls helpers and
-//! kfuncs.
+//! Checks calls for the sanitizer. There are two kinds. The simulated machine, helpers and the
+//! program itself call functions of the program. The program calls helpers and kfuncs.
 //!
 //! These checks also track the references, locks, critical sections and iterators that the program
 //! holds. When the outermost function of the program returns, it must have released them all.
-//!
-//! A provenance identifies the object to which a pointer originally pointed. A view is the
-//! sanitizer's record of an object with a limited lifetime.
 
 use super::callee::{Callee, Effect};
 use super::held::{Mark, Open, Pending, Sections};

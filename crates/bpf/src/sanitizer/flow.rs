@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Analyses the values of registers once, when a program is loaded with the sanitizer
-//! (`--sanitize`).
+//! Analyses the values of registers once, when a program is loaded with the sanitizer.
 //!
 //! The analysis follows each function's code. It finds instructions that may read a register
 //! without a value. It also finds instructions that add a number to a pointer, if the kernel's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks the arguments that a helper or kfunc receives. This is a part of the sanitizer
-//! (`--sanitize`), which checks at run time the rules that the kernel's verifier enforces.
+//! Checks the arguments that a helper or kfunc receives. This is a part of the sanitizer, which
+//! checks at run time the rules that the kernel's verifier enforces.
 
 use super::access::Access;
 use super::callee::{Callee, Effect};

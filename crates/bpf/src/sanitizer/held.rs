@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Records everything that the running call of a program holds: references, locks, critical
-//! sections, iterators, dynptrs. The sanitizer (`--sanitize`) checks that the program releases all
-//! of them.
-//!
-//! A view is the sanitizer's record of an object with a limited lifetime. A provenance identifies
-//! the object to which a pointer originally pointed.
+//! sections, iterators, dynptrs. The sanitizer checks that the program releases all of them.
 
 use super::prov::Prov;
 use super::signature::Opaque;

@@ -9,8 +9,9 @@
 //!
 //! Moves and additions keep the provenance. When the program spills a pointer to the stack, the
 //! shadow records the pointer's provenance for a later load. (The shadow is a table with an entry
-//! for each word of the stack.) A call sets the provenance of its result. The result of any other
-//! operation is a number without provenance.
+//! for each word of the stack.) A call sets the provenance of its result. An object with a limited
+//! lifetime, such as a map element or a reference, has a record, its *view*. The result of any
+//! other operation is a number without provenance.
 //!
 //! Both engines (the JIT and the interpreter) track provenances and call the functions of `access`,
 //! `calls` and `registers`. The sanitizer changes neither the memory layout nor the counts of

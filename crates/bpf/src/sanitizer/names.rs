@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Collects descriptions of the helpers and kfuncs that a program can call, for the sanitizer
-//! (`--sanitize`).
+//! Collects descriptions of the helpers and kfuncs that a program can call, for the sanitizer.
 
 use super::callee::{Callee, Names};
 use super::rules::Rules;

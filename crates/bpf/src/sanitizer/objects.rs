@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The objects to which a program's pointers can point, for the sanitizer (the run-time checks of
-//! `--sanitize`).
+//! The objects to which a program's pointers can point, for the sanitizer.
 //!
 //! - Static areas exist as long as the program: array maps and sections of globals.
-//! - Kernel objects are grouped by slab (an array of objects of one kind).
+//! - Kernel objects are grouped by slab.
 //! - A view is the record of an object with a limited lifetime: a map element, an allocated object,
 //!   a ring buffer record, or a reference.
-//!
-//! A provenance identifies the object to which a pointer originally pointed. A call into the
-//! program is outermost if no other call into the program is running. The budget is the number of
-//! instructions that an outermost call may execute.
 
 use super::prov::{GENERATION, Origin, Prov};
 use super::rules::Rules;
@@ -132,7 +127,7 @@ pub(super) struct Objects {
     /// Address of the BPF stack.
     pub stack: u64,
     pub stack_end: u64,
-    /// The high bits that all addresses in the region (the memory that programs can access) share.
+    /// The high bits that all addresses in the region share.
     pub tag: u64,
     /// Address of the arena, 0 without an arena.
     pub arena: u64,

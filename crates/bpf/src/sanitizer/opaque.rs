@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks iterators, dynptrs and saved interrupt flags for the sanitizer (`--sanitize`). They are
-//! data of the kernel, but they lie in the program's stack.
+//! Checks iterators, dynptrs and saved interrupt flags for the sanitizer. They are data of the
+//! kernel, but they lie in the program's stack.
 //!
 //! The program must not change them: they must still contain what a kernel function last wrote to
 //! them. The memory to which a dynptr refers must still exist.
-//!
-//! A provenance identifies the object to which a pointer originally pointed. A view is the
-//! sanitizer's record of an object with a limited lifetime.
 
 use super::callee::{Callee, Effect};
 use super::held::{Open, Pending};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Provenance: the object to which a pointer originally pointed, encoded in one word. The top four
-//! bits are the kind of object. Kind 0 means that the value is not a pointer. The sanitizer
-//! (`--sanitize`) tracks the provenance of each value.
+//! bits are the kind of object. Kind 0 means that the value is not a pointer. The sanitizer tracks
+//! the provenance of each value.
 
 /// Provenance of a number.
 pub(crate) const SCALAR: u64 = 0;

@@ -7,7 +7,7 @@ use crate::engine::context::Context;
 use crate::engine::raise as engine;
 use crate::fault::Fault;
 
-/// Returns the sanitizer (the run-time checks of `--sanitize`) of a program.
+/// Returns the sanitizer of a program.
 ///
 /// The program must run with the sanitizer. The caller must not use another reference to the
 /// sanitizer while this one is alive.

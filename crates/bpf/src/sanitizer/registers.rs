@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks the registers that an instruction reads, before the instruction runs with the sanitizer
-//! (`--sanitize`). [`flow`](super::flow) determines which instructions need such checks.
+//! Checks the registers that an instruction reads, before the instruction runs with the sanitizer.
+//! [`flow`](super::flow) determines which instructions need such checks.
 //!
-//! A provenance identifies the object to which a pointer originally pointed. A pointer that may be
-//! NULL has the bit UNTESTED in its provenance until the program compares it with NULL. A number is
-//! variable if the kernel's verifier would not know its value, for example because the number comes
-//! from memory.
+//! A pointer that may be NULL has the bit UNTESTED in its provenance until the program compares it
+//! with NULL. A number is variable if the kernel's verifier would not know its value, for example
+//! because the number comes from memory.
 
 use super::flow::{RegisterChecks, moves, tests};
 use super::objects::{Kind, Objects};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Makes the report of an error that the sanitizer (`--sanitize`) found: details about the address,
-//! and the calls in progress.
+//! Makes the report of an error that the sanitizer found: details about the address, and the calls
+//! in progress.
 
 use super::state::Sanitizer;
 use crate::engine::context::Context;

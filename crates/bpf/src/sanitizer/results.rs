@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Determines the provenance (the object pointed to) of the values that helpers and kfuncs return,
-//! for the sanitizer (`--sanitize`). A view is the sanitizer's record of an object with a limited
-//! lifetime. A program must release an object if its view is marked as a reference.
+//! for the sanitizer. A program must release an object if its view is marked as a reference.
 
 use super::callee::{Callee, Effect};
 use super::held::Pending;

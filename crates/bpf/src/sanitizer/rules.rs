@@ -14,7 +14,6 @@ pub struct Rules {
     pub objects: Vec<&'static ObjectType>,
     /// Programs of the object. Each entry also says whether the program may sleep.
     pub programs: Vec<Program>,
-    /// Sections of globals.
     pub sections: Vec<Globals>,
     /// Structs that the kfuncs of the simulated machine expect in the memory of the program, for
     /// example iterators: name and size in bytes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of what functions do with their arguments, in particular with pointers, for the
-//! sanitizer (the run-time checks of `--sanitize`).
+//! sanitizer.
 //!
 //! The description of a kfunc follows from its prototype by the kernel's conventions
 //! (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of parameter names. The description
@@ -83,7 +83,6 @@ impl Special {
         }
     }
 
-    /// Returns whether a field is of this kind.
     pub fn is(self, field: &FieldKind) -> bool {
         match self {
             Special::SpinLock => *field == FieldKind::SpinLock,

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The state of the sanitizer (the run-time checks of `--sanitize`) for one program.
-//!
-//! A provenance identifies the object to which a pointer originally pointed. The shadow is a table
-//! with an entry for each word of the BPF stack. When the program spills a pointer to a word, the
-//! word's entry records the provenance of the pointer.
 
 use super::callee::Names;
 use super::flow::RegisterChecks;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs the corpus: files with small programs and their results. Both engines (the JIT and the
-//! interpreter) must return these results.
+//! Runs the corpus: files with small programs and their results. Both engines must return these
+//! results.
 //!
 //! A case consists of a line `== name`, a program, and one line `-> VALUE [insns N]` or `-> fault
 //! KIND "part of the message" at PC [insns N]`. At the start of a program, r1 is the address of 4

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the checks that the sanitizer (`--sanitize`) makes on arguments of calls. Each program
-//! passes an argument that breaks a rule. Without the sanitizer, the program would continue or do
-//! damage.
+//! Tests of the checks that the sanitizer makes on arguments of calls. Each program passes an
+//! argument that breaks a rule. Without the sanitizer, the program would continue or do damage.
 
 use bpf::engine::{ANY, Engine, Vm};
 use bpf::fault::FaultKind;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of programs that are too large, that nest calls too deeply, or that run too long. Both
-//! engines (the JIT and the interpreter) must end them with the same result.
+//! engines must end them with the same result.
 
 use std::fmt::Write;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of both engines (the JIT and the interpreter). They use hand-written programs
-//! (`../corpus`) and random ones.
+//! Tests of both engines. They use hand-written programs (`../corpus`) and random ones.
 
 mod asm;
 mod competing;

@@ -363,8 +363,8 @@ fn engines_agree_on_random_programs_with_the_sanitizer() {
         check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
         let (sanitized, memory_too) = run(&mut world, &code, Engine::Jit);
         if !sanitized.contains("kind: Check") {
-            // If a program faults, the sanitizer (the run-time checks of `--sanitize`) also lists
-            // the calls in progress. The comparison ignores this list.
+            // If a program faults, the sanitizer also lists the calls in progress. The comparison
+            // ignores this list.
             let without_report = |text: &str| {
                 let (start, end) = (text.split(", report:").next(), text.rsplit("})").next());
                 (start.map(str::to_owned), end.map(str::to_owned))

@@ -28,7 +28,7 @@ static TASK: ObjectType = ObjectType {
 pub struct TestWorld {
     pub region: Rc<Region>,
     pub vm: Option<Vm<TestWorld>>,
-    /// Whether programs are loaded with the sanitizer (the run-time checks of `--sanitize`).
+    /// Whether programs are loaded with the sanitizer.
     pub sanitized: bool,
     /// Address of 4 KiB of memory for programs.
     pub memory: u64,

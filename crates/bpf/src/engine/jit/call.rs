@@ -2,9 +2,6 @@
 //! Emits machine code for calls. Calls of Rust functions (helpers, kfuncs and functions that raise
 //! faults) use symbols, whose addresses are known only when the code is loaded. Calls of the
 //! program's own functions use relative addresses.
-//!
-//! The budget is the number of instructions that one call of a program may execute. The current
-//! context is the kind of callback in which the program runs.
 
 use std::mem::offset_of;
 
@@ -82,7 +79,7 @@ impl Translator<'_, '_> {
     /// Emits the look-up in an array map in place of a call of `bpf_map_lookup_elem`, as the kernel
     /// does (array_map_gen_lookup, percpu_array_map_gen_lookup). Emits nothing and returns `None`
     /// if the map is not a constant in the code, is no array, or if the key is not known to lie in
-    /// the region (the memory that programs can access).
+    /// the region.
     fn array_lookup(&mut self, i: &Insn) -> Option<Value> {
         if i.src != CALL_HELPER || i.imm != MAP_LOOKUP {
             return None;

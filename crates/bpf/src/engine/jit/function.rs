@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Translates one BPF function to Cranelift's intermediate representation.
 //!
-//! The budget is the number of instructions that one call of a program may execute. A trap is an
-//! instruction that the linker inserted for a reference to something that the simulator does not
-//! have. It raises a fault when it is executed. The sanitizer is the set of run-time checks of
-//! `--sanitize`.
+//! A trap is an instruction that the linker inserted for a reference to something that the
+//! simulator does not have. It raises a fault when it is executed.
 
 use std::mem::offset_of;
 

@@ -5,9 +5,8 @@
 //! therefore have equal code. A hash of the inputs is the [`Key`] under which the
 //! [cache](super::cache) keeps this code.
 //!
-//! The region is the memory that programs can access. The sanitizer is the set of run-time checks
-//! of `--sanitize`. It tracks the provenance of each value: the object to which a pointer
-//! originally pointed.
+//! A provenance identifies the object that a pointer was made from. The sanitizer tracks it for
+//! each value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;

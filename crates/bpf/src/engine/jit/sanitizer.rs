@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Emits the checks of the sanitizer (`--sanitize`) in compiled code.
+//! Emits the checks of the sanitizer in compiled code.
 //!
 //! The sanitizer knows the provenance of each value: the object to which the value points, if it is
 //! a pointer. For each register, the machine code has a variable with the register's provenance.

@@ -2,9 +2,9 @@
 //! Names for the addresses that compiled code contains.
 //!
 //! The addresses of Rust functions differ from process to process. So does the address at which the
-//! host maps the region (the memory that programs can access). A later process may use the compiled
-//! code, so the code must not contain such addresses. It refers to [`Symbol`]s instead. When the
-//! code is loaded, the values of the symbols are written into it.
+//! host maps the region. A later process may use the compiled code, so the code must not contain
+//! such addresses. It refers to [`Symbol`]s instead. When the code is loaded, the values of the
+//! symbols are written into it.
 
 /// A number that is known only when the code is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,6 @@ pub struct Btf {
     names: BTreeMap<String, Vec<u32>>,
 }
 
-/// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
     /// Name, or an empty text for an anonymous type.
@@ -72,7 +71,6 @@ pub enum Kind {
     },
     /// A pointer.
     Ptr(u32),
-    /// An array.
     Array {
         /// Type of an element.
         ty: u32,
@@ -81,9 +79,7 @@ pub enum Kind {
         /// Number of elements, 0 for a flexible array.
         len: u32,
     },
-    /// A struct.
     Struct(Composite),
-    /// A union.
     Union(Composite),
     /// An enumeration.
     Enum {
@@ -98,7 +94,6 @@ pub enum Kind {
     },
     /// A struct or union that is declared but not defined.
     Fwd {
-        /// Whether it is a union.
         union: bool,
     },
     /// An alias.
@@ -306,7 +301,6 @@ impl Btf {
             .find(|&id| self.name(id) == name && wanted(self.kind(id)))
     }
 
-    /// Returns the struct with this name.
     pub fn find_struct(&self, name: &str) -> Option<u32> {
         self.find(name, |kind| matches!(kind, Kind::Struct(_)))
     }

@@ -38,9 +38,7 @@ pub enum Ask {
     FieldOffset,
     /// Size of a field in bytes.
     FieldSize,
-    /// Whether the field exists.
     FieldExists,
-    /// Whether the field is signed.
     FieldSigned,
     /// Number of bits by which a loaded value is shifted left, so that a bitfield's top bit becomes
     /// bit 63.
@@ -52,7 +50,6 @@ pub enum Ask {
     TypeIdLocal,
     /// The type's id in the target.
     TypeIdTarget,
-    /// Whether the type exists.
     TypeExists,
     /// Size of the type in bytes.
     TypeSize,

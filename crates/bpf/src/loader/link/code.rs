@@ -225,7 +225,6 @@ impl<'a> Linker<'a> {
         number(&mut self.kfuncs, name)
     }
 
-    /// Returns a trap with this message.
     fn trap(&mut self, message: String) -> Insn {
         let index = number(&mut self.traps, message);
         Insn {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Allocates the memory of an object: sections of globals, and the handle of each map (the memory
 //! to which `&map` points). Also reads and sets globals while programs run.
-//!
-//! The region is the memory that programs can access.
 
 use super::code::Linker;
 use super::{DataSection, Image, TaggedArray};

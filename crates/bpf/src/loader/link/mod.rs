@@ -23,8 +23,7 @@ pub use externs::MissingSymbol;
 pub use struct_ops::StructOps;
 pub use target::Target;
 
-/// An object after linking: its code and data refer to addresses in one region (the memory that
-/// programs access).
+/// An object after linking: its code and data refer to addresses in one region.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// File name of the object.

@@ -155,7 +155,6 @@ fn parse_variable(
     Ok(ops)
 }
 
-/// Returns the type of a member.
 fn member_type(btf: &Btf, id: u32, name: &str) -> Option<u32> {
     Some(
         btf.composite(id)?

@@ -52,7 +52,6 @@ pub(crate) struct Relocation {
     pub(crate) symbol: usize,
 }
 
-/// Kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SymbolKind {
     Function,
@@ -61,7 +60,6 @@ pub(crate) enum SymbolKind {
     Other,
 }
 
-/// A symbol.
 #[derive(Clone, Debug)]
 pub(crate) struct Symbol {
     pub(crate) name: String,
@@ -185,7 +183,6 @@ impl Elf {
         Ok(Elf { sections, symbols })
     }
 
-    /// Returns the section with this name.
     pub(crate) fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
     }
@@ -264,7 +261,6 @@ impl Section {
         }
     }
 
-    /// Returns the relocation at this offset.
     pub(crate) fn relocation_at(&self, offset: u64) -> Option<&Relocation> {
         let index = self
             .relocations

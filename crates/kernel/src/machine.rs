@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated machine. It owns the clock, the event queue, the CPUs, the tasks, the policy (BPF
-//! scheduler) and the random generator.
+//! The simulated machine. It owns the clock, the event queue, the CPUs, the tasks, the policy and
+//! the random generator.
 
 use crate::hardware::cpufreq::state::Cpufreq;
 use crate::hardware::cpuidle::state::CpuIdle;

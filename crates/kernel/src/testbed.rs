@@ -20,7 +20,6 @@ impl PartialEq<u32> for CpuId {
     }
 }
 
-/// Returns the CPU with the number `nr`.
 pub(crate) fn cpu_id(nr: u32) -> CpuId {
     CpuId::new(nr as usize)
 }

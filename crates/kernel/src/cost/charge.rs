@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Accounting of the time of CPUs, and charging CPUs for the work of the kernel and of the policy
-//! (BPF scheduler).
+//! Accounting of the time of CPUs, and charging CPUs for the work of the kernel and of the policy.
 //!
 //! The simulated time does not advance while an event handler runs. Instead, the cost of the
 //! handler is added to the debt of its CPU (`rq.debt()`), which is the kernel time that the CPU
@@ -101,11 +100,10 @@ impl Machine {
         }
     }
 
-    /// Subtracts the work that the running task has done since the last update from the task's
-    /// remaining work. This work is calculated with the current speed of `cpu`, which is about to
-    /// change, for example because a sibling becomes busy. The runtime of the task is not updated:
-    /// in Linux, a change of speed does not enter the scheduler on this CPU, so the scheduling
-    /// class must not notice here that a slice has ended.
+    /// Subtracts the work that the running task has done since the last update, at the speed of
+    /// `cpu` that is about to change, for example because a sibling becomes busy. Does not update
+    /// the task's runtime: in Linux, a change of speed does not enter the scheduler on this CPU, so
+    /// the scheduling class must not notice here that a slice has ended.
     pub(crate) fn progress(&mut self, cpu: CpuId) {
         let now = self.now;
         let rq = &mut self.rqs[cpu];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cgroup objects that a policy (BPF scheduler) can access, and how long they exist.
+//! The cgroup objects that a policy can access, and how long they exist.
 //!
 //! A removed cgroup remains in memory while the policy holds references to it. If a cgroup with the
 //! same path is created during this time, it gets a new object. If there are no references, the new
@@ -344,7 +344,6 @@ impl Layout {
         }
     }
 
-    /// Returns the parent of a cgroup.
     pub fn parent_of_cgroup(&self, cgroup: u32) -> Option<u32> {
         self.cgroups.parents[cgroup as usize]
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The enums of sched_ext with their values in Linux 7.2 (include/linux/sched/ext.h,
-//! kernel/sched/ext/{types,internal}.h), and other enums that policies (BPF schedulers) use.
+//! kernel/sched/ext/{types,internal}.h), and other enums that policies use.
 //!
-//! Each enumerator is a constant here. It is also part of the BTF (type information) of the
-//! simulated kernel, against which policies are linked. In BTF, an enum is 64 bits wide if one of
-//! its values does not fit into 32 bits. SCX_WATCHDOG_MAX_TIMEOUT is missing, because it is in
-//! jiffies and depends on the tick rate of the machine.
+//! Each enumerator is a constant here. It is also part of the BTF of the simulated kernel, against
+//! which policies are linked. In BTF, an enum is 64 bits wide if one of its values does not fit
+//! into 32 bits. SCX_WATCHDOG_MAX_TIMEOUT is missing, because it is in jiffies and depends on the
+//! tick rate of the machine.
 
 /// The name and the enumerators of an enum.
 pub struct Enum {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU masks in the region, the memory that BPF programs can access. Policies (BPF schedulers) and
-//! the simulated kernel use the same masks.
+//! CPU masks in the region, the memory that BPF programs can access. Policies and the simulated
+//! kernel use the same masks.
 
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Id;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The types and addresses of the simulated kernel's objects in the region. The region is the
-//! memory that BPF programs can access.
+//! The types and addresses of the simulated kernel's objects in the region.
 //!
-//! Each struct is defined once. The definition yields a Rust type and a BTF type (type information
-//! for BPF). With the BTF type, an object that was compiled with the headers of any kernel can be
-//! relocated to these structs.
+//! Each struct is defined once. The definition yields a Rust type and a BTF type. With the BTF
+//! type, an object that was compiled with the headers of any kernel can be relocated to these
+//! structs.
 //!
 //! Kernel types and fields that are missing here are not modelled. A CO-RE existence check for such
 //! a field is false. An access to the field is an error whose message contains the field's name.
-//! The following fields are used by some policies (BPF schedulers) but not modelled: `se.avg`,
+//! The following fields are used by some policies but not modelled: `se.avg`,
 //! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, data of
 //! cpufreq and PSI, and sub-schedulers.
 //!
@@ -286,7 +285,6 @@ impl Layout {
         unsafe { &*self.idle.host(cpu.into()) }
     }
 
-    /// Returns the `struct rq` of a CPU.
     #[inline]
     pub(crate) fn rq_struct(&self, cpu: CpuId) -> &rq {
         // SAFETY: as in `idle_struct`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of the types of kernel objects: their names, their fields, and the fields that a
-//! policy (BPF scheduler) may write.
+//! policy may write.
 
 use crate::layout::{cgroup, cpumask, cpuset, cred, css_set, mm_struct, rq, sched_ext_entity, task_struct};
 use bpf::btf::build::Builder;

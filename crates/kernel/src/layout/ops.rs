@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Type information (BTF) of the tables of callbacks that policies (BPF schedulers) define. Members
-//! are found by their names, so the memory layout of these Rust structs does not matter.
+//! Type information (BTF) of the tables of callbacks that policies define. Members are found by
+//! their names, so the memory layout of these Rust structs does not matter.
 
 use crate::layout::callbacks::callbacks;
 use bpf::kstruct;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fields of `struct rq` that a policy (BPF scheduler) can access. Each CPU has one, in the
-//! per-CPU variable `runqueues`.
+//! The fields of `struct rq` that a policy can access. Each CPU has one, in the per-CPU variable
+//! `runqueues`.
 
 use crate::layout::task_struct;
 use bpf::kstruct;

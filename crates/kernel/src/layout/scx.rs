@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Structs that sched_ext passes to callbacks, and structs that policies (BPF schedulers) pass to
-//! kfuncs.
+//! Structs that sched_ext passes to callbacks, and structs that policies pass to kfuncs.
 
 use crate::layout::{cgroup, task_struct};
 use bpf::kstruct;

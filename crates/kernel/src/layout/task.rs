@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fields of `task_struct` and of the structs it points to, as far as a policy (BPF scheduler)
-//! can access them.
+//! The fields of `task_struct` and of the structs it points to, as far as a policy can access them.
 //!
 //! The fields that callbacks use most are in the first 128 bytes, which are two cache lines. Fields
 //! of the kernel that are missing here are not modelled.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Performs the steps of the user-space part of a policy (BPF scheduler), as described by a file
-//! called profile: setting map entries and running programs of type syscall. This takes no
-//! simulated time.
+//! Performs the steps of the user-space part of a policy, as described by a file called profile:
+//! setting map entries and running programs of type syscall. This takes no simulated time.
 
 use crate::machine::Machine;
 use crate::policy::iterator;

@@ -345,8 +345,8 @@ impl Machine {
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
     }
 
-    /// Removes a dead task (finish_task_switch). The task's slot is reused when the policy (BPF
-    /// scheduler) holds no reference to the task.
+    /// Removes a dead task (finish_task_switch). The task's slot is reused when the policy holds no
+    /// reference to the task.
     pub(crate) fn release_task(&mut self, task: TaskId) {
         ext::task_dead(self, task);
         fair::sched_cache::release_task(self, task);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Prefetches memory of the host (the computer that runs the simulation) that the next events will
-//! probably access.
+//! Prefetches memory of the host that the next events will probably access.
 
 use crate::machine::Machine;
 use crate::sched::state::task::Task;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The queue of pending events, ordered by time and then by sequence number.
 //!
-//! Pending events cannot be removed from the queue. Instead, an event that may become obsolete
-//! contains a generation number. The object that the event belongs to, for example a task or a
-//! timer, stores the current generation number. To cancel the event, the machine changes the stored
-//! number. The event's handler does nothing if the two numbers differ. The exception is the step
-//! event of a CPU, which can be moved and removed (see `step`).
+//! Pending events are never removed. An event that may become obsolete instead contains a
+//! generation number, and its handler does nothing if this number differs from the one in the task
+//! or timer that it belongs to. Changing the latter thus cancels the event. The exception is the
+//! step event of a CPU, which can be moved and removed (see `step`).
 
 use crate::simulation::id::{CpuId, Server, TaskId};
 use crate::simulation::step::Steps;

@@ -2,9 +2,9 @@
 //! The step events of the CPUs. The step event of a CPU is due when its running task finishes its
 //! current work.
 //!
-//! Steps are the most frequent events, and a step is moved to a later time whenever work is charged
-//! to its CPU. Therefore they are not kept in the event queue but in a tournament tree. The tree
-//! has a leaf for each CPU, and the earliest step is at its root.
+//! Steps are the most frequent events, and move to a later time whenever work is charged to their
+//! CPU. They are therefore kept in a tournament tree, with a leaf for each CPU and the earliest
+//! step at the root.
 
 use super::id::CpuId;
 use super::table::{Id, Table};

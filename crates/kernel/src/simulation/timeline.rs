@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Simulated spinlocks, and the time that CPUs wait for them.
 //!
-//! The simulator executes a critical section at once. Its length is known only when it ends.
-//! Therefore a lock does not store its owner but a timeline: the intervals during which it was
-//! held, in the local times of the CPUs. The local time of a CPU is the current time plus the time
-//! of the kernel work that was charged to the CPU. If a CPU requests a lock that is held, the CPU
-//! is charged with the time until the last holder releases it, plus the time to hand the lock over.
+//! The simulator executes a critical section at once and learns its length only when it ends.
+//! Instead of an owner, a lock therefore stores a timeline: the intervals during which it was held,
+//! in the local times of the CPUs (the current time plus the CPU's debt). A CPU that requests a
+//! held lock is charged with the wait until the last holder releases it, plus the hand-over.
 //!
 //! Critical sections are not executed in the order of local time. For example, CPU 1 may request
 //! the lock at its local time t = 100. In an event that is handled later, CPU 2 may request it at

@@ -6,9 +6,9 @@
 //! 3. No task runs on a CPU that it may not use.
 //!
 //! For the first invariant, an idle CPU and a waiting task form an episode. It lasts as long as the
-//! CPU is idle and the task waits. The bound must be long enough for the reaction of the policy
-//! (BPF scheduler) and for the latency of an IPI, because an episode includes both. The invariants
-//! apply to tasks of all classes.
+//! CPU is idle and the task waits. The bound must be long enough for the reaction of the policy and
+//! for the latency of an IPI, because an episode includes both. The invariants apply to tasks of
+//! all classes.
 
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Descriptions of the tasks that wait when a run ends: for a CPU, with the queue on which they
 //! wait, or in a deadlock, with the object for which they wait. The former show whether a policy
-//! (BPF scheduler) has lost tasks.
+//! has lost tasks.
 
 use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
 use crate::machine::Machine;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Passes each change of the state of a task or a CPU to all code that watches the machine.
 //!
-//! This file is the only place where the checks, the invariants, the log of decisions and the trace
-//! record of a switch are updated. Therefore the code in `sched` cannot update one of them and
-//! forget another.
+//! The checks, the invariants, the log of decisions and the trace record of a switch are updated
+//! only here, so the code in `sched` cannot update one and forget the others.
 
 use crate::machine::Machine;
 use crate::simulation::cpuset::AffinityGroup;

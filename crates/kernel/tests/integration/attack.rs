@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of policies (BPF schedulers) that try to use up the computing time or the stack of the
-//! host. Each policy must be ended when it reaches a limit. The error message must be the same in
-//! the JIT and in the interpreter.
+//! Tests of policies that try to use up the computing time or the stack of the host. Each policy
+//! must be ended when it reaches a limit. The error message must be the same in the JIT and in the
+//! interpreter.
 
 use crate::policies;
 use crate::support::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checks that each function that a policy (BPF scheduler) can call is either modelled or listed in
+//! Checks that each function that a policy can call is either modelled or listed in
 //! docs/surface.md, and that a test calls each modelled kfunc.
 
 use kernel::kfuncs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests that change cgroups while tasks run. They check which calls of callbacks and tracepoints a
-//! policy (BPF scheduler) gets, and on which CPUs tasks run.
+//! policy gets, and on which CPUs tasks run.
 
 use crate::policies::Run;
 use crate::support::*;

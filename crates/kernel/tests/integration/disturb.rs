@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of disturbances that delay tasks: interrupts, real-time and deadline tasks, and CPUs that
-//! a policy (BPF scheduler) slows down.
+//! a policy slows down.
 
 use crate::policies::Run;
 use crate::support::*;

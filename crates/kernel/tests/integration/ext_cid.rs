@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of policies (BPF schedulers) that identify CPUs by cid. A cid is a topological CPU number:
-//! the CPUs of a core have consecutive cids.
+//! Tests of policies that identify CPUs by cid. A cid is a topological CPU number: the CPUs of a
+//! core have consecutive cids.
 
 use crate::policies::{Run, compile};
 use crate::support::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of loading and unloading a policy (BPF scheduler) and of the order of its callbacks.
+//! Tests of loading and unloading a policy and of the order of its callbacks.
 
 use crate::policies::Run;
 use crate::support::*;

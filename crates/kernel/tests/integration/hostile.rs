@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of hostile policies (BPF schedulers), with and without the sanitizer (`--sanitize`). The
-//! policies call arbitrary functions with arbitrary arguments or write to arbitrary memory. In all
-//! cases the run either continues or ends with an error that names its cause. The result is the
-//! same in the JIT and in the interpreter. Memory that does not belong to the policy is not
-//! changed.
+//! Tests of hostile policies, with and without the sanitizer (`--sanitize`). The policies call
+//! arbitrary functions with arbitrary arguments or write to arbitrary memory. In all cases the run
+//! either continues or ends with an error that names its cause. The result is the same in the JIT
+//! and in the interpreter. Memory that does not belong to the policy is not changed.
 mod calls;
 
 use crate::policies;

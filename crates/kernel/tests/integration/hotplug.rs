@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of CPU hotplug and of loading policies (BPF schedulers) while tasks exist. They check the
-//! effects on the tasks and their affinity.
+//! Tests of CPU hotplug and of loading policies while tasks exist. They check the effects on the
+//! tasks and their affinity.
 
 use crate::policies::Run;
 use crate::support::{MS, Tasks, free, run_ms, sleep_ms};

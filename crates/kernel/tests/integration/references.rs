@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of references to kernel objects that a policy (BPF scheduler) holds. This includes
-//! references in map values and in allocated objects.
+//! Tests of references to kernel objects that a policy holds. This includes references in map
+//! values and in allocated objects.
 
 use crate::policies::Run;
 use crate::support::*;
@@ -10,7 +10,7 @@ use workload::{Action, Cgroup, Disturbance};
 /// Runs five tasks on two CPUs until all of them sleep. Returns three numbers: how many references
 /// the policy then holds, how many it has stored in total, and how many it has dropped in total.
 /// The references are to tasks, or to the tasks' cgroup if `cgroup` is set. `checked` turns the
-/// sanitizer (`--sanitize`) on.
+/// sanitizer on.
 fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {
     let tasks = (0..5).fold(Tasks::default(), |tasks, i| {
         tasks.add(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the interfaces between a policy (BPF scheduler) and the simulated kernel: fields of
-//! kernel objects, permissions and errors of kfuncs, timers, tracepoints, and programs that user
-//! space calls.
+//! Tests of the interfaces between a policy and the simulated kernel: fields of kernel objects,
+//! permissions and errors of kfuncs, timers, tracepoints, and programs that user space calls.
 
 use crate::policies::{Run, compile};
 use crate::support::*;

@@ -39,7 +39,6 @@ pub struct BusyFrequency {
     pub mean: u64,
 }
 
-/// Frequency of a CPU.
 pub(crate) struct CpuFrequency {
     /// Frequency that the governor requests.
     pub(crate) requested: u64,

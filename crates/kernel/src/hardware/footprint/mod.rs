@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations on caches: loading the footprints (working sets) of tasks at task switches, fork and
-//! exec, and accesses of CPUs to cache lines of kernel data. `hardware::footprint::state` describes the
-//! model.
+//! Operations on caches: loading the footprints of tasks at task switches, fork and exec, and
+//! accesses of CPUs to cache lines of kernel data. `state` describes the model.
 
 pub mod state;
 

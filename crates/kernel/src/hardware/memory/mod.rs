@@ -11,7 +11,7 @@
 //! whole LLC, and its memory is on the node of its CPU. If one of these conditions does not hold,
 //! the work takes longer. The slowdown of a task depends on:
 //!
-//! - `w`, its footprint (working set) in bytes.
+//! - `w`, its footprint in bytes.
 //! - `a`, the bytes of the footprint that the task touches per us of work. It touches all bytes
 //!   equally often. `a` is the rate `touch` of the machine or of the task. It is limited to the
 //!   rate at which a task that runs alone would wait for caches and memory all the time.

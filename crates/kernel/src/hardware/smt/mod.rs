@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Speeds of CPUs. They depend on the frequency of the CPU and on the other hardware threads of its
-//! core. Tasks with footprints (working sets) can be slower than that, see `hardware::memory`.
+//! core. Tasks with footprints can be slower than that, see `hardware::memory`.
 //!
 //! ```text
 //! thread 0  |== task, full speed ==|== 0.62 ==|== full speed ==|
 //! thread 1  |        idle          |== task ==|      idle      |
 //! ```
 //!
-//! A CPU is busy from the switch to a task until the switch to the idle task. The kernel work of a
-//! switch to a task is part of this time. The kernel work of the switch to the idle task is not. An
-//! idle CPU that handles an interrupt does not slow its siblings.
+//! A CPU is busy from the switch to a task until the switch to the idle task, including the kernel
+//! work of the former but not of the latter. An idle CPU that handles an interrupt does not slow
+//! its siblings.
 //!
 //! Only the work of tasks is scaled. CPU time is measured as elapsed time and not as work, so
 //! sum_exec_runtime, vruntime, slices and ticks do not depend on the siblings. The capacity that
@@ -18,9 +18,9 @@
 //! not.
 //!
 //! CPUs of an emulated machine can share the threads of the computer that emulates it
-//! (`shared_speed`). Each busy CPU then slows all other CPUs of the machine. The kernel and the
-//! policy run on the same threads, so their costs become longer as well. The number of CPUs that
-//! are busy when a cost is charged determines how much longer it becomes.
+//! (`shared_speed`). Each busy CPU then slows all others. The kernel and the policy run on the same
+//! threads, so their costs grow as well, with the number of CPUs that are busy when the cost is
+//! charged.
 
 pub mod state;
 

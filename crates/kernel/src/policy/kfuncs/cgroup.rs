@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs for cgroups. While a policy (BPF scheduler) holds a reference to a cgroup, it can access
-//! the cgroup even after its removal.
+//! kfuncs for cgroups. While a policy holds a reference to a cgroup, it can access the cgroup even
+//! after its removal.
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;

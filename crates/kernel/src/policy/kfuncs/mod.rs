@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kfuncs that a policy (BPF scheduler) can call, with the prototypes, permissions and error
-//! messages of the kernel.
+//! The kfuncs that a policy can call, with the prototypes, permissions and error messages of the
+//! kernel.
 //!
 //! The kernel's verifier checks the arguments of kfuncs when a program is loaded. Here they are
 //! checked when the kfunc is called: a pointer of the wrong type causes a fault. All kfuncs of
 //! Linux 7.2 that sched_ext objects are known to call are defined here or in the crate `bpf`. Each
 //! kfunc is a row of a table, whose columns are described in [`bpf::rows`].
 //!
-//! The memory of a policy is accessed only through checked functions of the region (the memory that
-//! BPF programs can access), so this directory contains no unsafe code.
+//! The memory of a policy is accessed only through checked functions of the region, so this
+//! directory contains no unsafe code.
 #![forbid(unsafe_code)]
 
 pub(crate) mod cgroup;

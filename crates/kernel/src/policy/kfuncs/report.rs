@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs with which a policy (BPF scheduler) ends itself, reports an error, writes to the debug
-//! dump or reads the event counters.
+//! kfuncs with which a policy ends itself, reports an error, writes to the debug dump or reads the
+//! event counters.
 
 use super::Kfunc;
 use crate::layout::enums::SCX_EXIT_MSG_LEN;

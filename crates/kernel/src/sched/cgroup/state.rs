@@ -5,8 +5,8 @@
 //! and change cgroups during the run (see `cgroup_change`). They represent a user's writes to
 //! cgroupfs. No simulated CPU is charged for them.
 //!
-//! - Weights and limits are passed to the callbacks of the policy (BPF scheduler). The fair class
-//!   uses them to divide CPU time.
+//! - Weights and limits are passed to the callbacks of the policy. The fair class uses them to
+//!   divide CPU time.
 //! - cpuset.cpus limits the CPUs of tasks of all classes.
 //! - Other controllers, cpuset partitions, freezing and cgroup.kill are not modelled.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bypass mode of sched_ext: while a policy (BPF scheduler) is being enabled or disabled, the core
-//! ignores the policy and schedules all ext tasks itself.
+//! Bypass mode of sched_ext: while a policy is being enabled or disabled, the core ignores the
+//! policy and schedules all ext tasks itself.
 //!
 //! In bypass mode, each CPU has a FIFO of waiting tasks, which run in turn with short slices. Linux
 //! also moves tasks between these FIFOs every 500 ms. This is not modelled, because bypass mode

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls the cgroup callbacks of a policy (BPF scheduler), such as ops.cgroup_init() and
-//! ops.cgroup_move().
+//! Calls the cgroup callbacks of a policy, such as ops.cgroup_init() and ops.cgroup_move().
 
 use super::ops::{self};
 use super::{exit, lifecycle};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The use of cids (topological CPU numbers) in calls between a policy (BPF scheduler) and the
-//! kernel (kernel/sched/ext/cid.c).
+//! The use of cids (topological CPU numbers) in calls between a policy and the kernel
+//! (kernel/sched/ext/cid.c).
 //!
 //! Cids number the CPUs so that the CPUs of a core, of an LLC and of a node have consecutive
 //! numbers. The kernel creates a mapping between CPU numbers and cids when it enables a policy, and

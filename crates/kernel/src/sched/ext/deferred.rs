@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Deferred work of sched_ext: direct dispatches to the local DSQs of other CPUs, and re-enqueues,
-//! which pass queued tasks to the policy (BPF scheduler) again.
+//! which pass queued tasks to the policy again.
 //!
 //! Such work needs a runqueue lock that the code which requests the work may not acquire. A CPU
 //! performs it soon afterwards (run_deferred).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Selection of the next ext task of a CPU: balance_one(), the calls of the ops.dispatch() callback
-//! of the policy (BPF scheduler), and the consumption of DSQs. Also handles tasks that start or
-//! stop running, and chooses CPUs for woken tasks.
+//! of the policy, and the consumption of DSQs. Also handles tasks that start or stop running, and
+//! chooses CPUs for woken tasks.
 
 use super::enqueue::{
     clear_direct_dispatch, dispatch_dequeue, dispatch_enqueue, do_enqueue_task, enqueue_local, find_dsq_for_dispatch,

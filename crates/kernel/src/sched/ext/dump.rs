@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The debug dump of a failed policy (BPF scheduler). It contains the state of the machine in the
-//! format of scx_dump_state(), and the output of ops.dump(), ops.dump_cpu() and ops.dump_task(). It
-//! contains no kernel stacks, because the simulator has none.
+//! The debug dump of a failed policy. It contains the state of the machine in the format of
+//! scx_dump_state(), and the output of ops.dump(), ops.dump_cpu() and ops.dump_task(). It contains
+//! no kernel stacks, because the simulator has none.
 
 use super::ops::{self};
 use crate::layout::callbacks::Op;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Enables and disables a policy, which is a BPF scheduler (scx_root_enable_workfn,
-//! scx_root_disable).
+//! Enables and disables a policy (scx_root_enable_workfn, scx_root_disable).
 //!
-//! Enabling a policy takes no simulated time. It is work of the user who loads the policy, so no
-//! simulated CPU is charged for it.
+//! Enabling a policy takes no simulated time, because it is work of the user who loads the policy.
 //!
 //! When a policy fails or is unloaded, bypass mode begins: the core schedules the tasks without the
 //! policy. A real kernel then waits for RCU grace periods. The simulator waits for a few ticks

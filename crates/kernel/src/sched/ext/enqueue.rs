@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Queueing and dequeueing of tasks that a policy (BPF scheduler) schedules: enqueue_task_scx(),
-//! dequeue_task_scx() and the functions they call.
+//! Queueing and dequeueing of tasks that a policy schedules: enqueue_task_scx(), dequeue_task_scx()
+//! and the functions they call.
 
 use super::insert::lock_dsq;
 use super::ops::{self};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Exits of a policy (BPF scheduler): records the first reason for which a policy ends (scx_vexit).
-//! The module `enable` then performs the steps that disable the policy.
+//! Exits of a policy: records the first reason for which a policy ends (scx_vexit). The module
+//! `enable` then performs the steps that disable the policy.
 
 use crate::layout::callbacks::Op;
 use crate::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
@@ -125,8 +125,8 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
         Some(place) => format!("{program}: {} in {place}", fault.message),
         None => format!("{program}: {}", fault.message),
     };
-    // If the sanitizer (`--sanitize`) is on, faults are reported as its findings. The exceptions
-    // are calls of functions that are not modelled and programs that run for too long.
+    // If the sanitizer is on, faults are reported as its findings. The exceptions are calls of
+    // functions that are not modelled and programs that run for too long.
     let kind = match fault.kind {
         FaultKind::Trap | FaultKind::Budget => Kind::Error,
         _ if m.options.sanitizer => Kind::ErrorCheck,

@@ -13,7 +13,7 @@ use crate::sched::ext::state::idle_masks::*;
 use crate::sched::mirror;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
-/// Starts idle tracking for a policy (BPF scheduler) with these ops.flags (scx_idle_enable).
+/// Starts idle tracking for a policy with these ops.flags (scx_idle_enable).
 pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
     m.idle.enabled = !has_update_idle || ops_flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0;
     m.idle.per_node = ops_flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;

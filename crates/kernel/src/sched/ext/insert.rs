@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations of a policy (BPF scheduler) on DSQs (scx_bpf_dsq_*): inserting and moving tasks, and
-//! creating, destroying and querying DSQs.
+//! Operations of a policy on DSQs (scx_bpf_dsq_*): inserting and moving tasks, and creating,
+//! destroying and querying DSQs.
 //!
 //! The functions here identify a task by its number. Policies identify a task by its address. The
 //! kfuncs (in `policy::kfuncs`) translate the addresses.

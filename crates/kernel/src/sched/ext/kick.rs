@@ -119,8 +119,8 @@ pub(super) fn run_irq_work(m: &mut Machine) {
 }
 
 /// Charges `cpu` for the interrupt that it sends to itself for its kicks and deferred work
-/// (irq_work_raise). There is no such interrupt if the policy (BPF scheduler) represents a
-/// scheduler written in C, which would send IPIs to other CPUs directly.
+/// (irq_work_raise). There is no such interrupt if the policy represents a scheduler written in C,
+/// which would send IPIs to other CPUs directly.
 fn charge_irq_work(m: &mut Machine, cpu: CpuId) {
     let rq = &m.rqs[cpu].ext;
     if (rq.deferred || !rq.kicks.pending.is_empty()) && !m.spec.costs.native {
@@ -178,7 +178,6 @@ fn kick_one(m: &mut Machine, cpu: CpuId, kick: &Kick) -> bool {
     wait
 }
 
-/// Sends a kick if the CPU is idle.
 fn kick_one_if_idle(m: &mut Machine, kick: &Kick) {
     let &Kick { target, by, .. } = kick;
     m.lock(LockId::Rq(target));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls of the callbacks that inform a policy (BPF scheduler) about the life cycle of a task.
+//! Calls of the callbacks that inform a policy about the life cycle of a task.
 //!
 //! - ops.init_task() is called for every new task. When a policy is enabled, it is called for all
 //!   tasks.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The sched_ext scheduling class of Linux 7.2 (kernel/sched/ext). This class calls the callbacks
-//! of a policy (a BPF scheduler), which makes the scheduling decisions.
+//! of a policy, which makes the scheduling decisions.
 //!
 //! | modules | contents |
 //! |---|---|

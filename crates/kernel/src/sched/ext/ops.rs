@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls the callbacks of the policy (BPF scheduler). [`callbacks`](crate::layout::callbacks) lists
-//! them.
+//! Calls the callbacks of the policy. [`callbacks`](crate::layout::callbacks) lists them.
 //!
 //! Before the call, the code here records which kfuncs are allowed and which task the callback
 //! operates on. After the call, it charges the current CPU for the time of the callback, its

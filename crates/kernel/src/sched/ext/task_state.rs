@@ -23,7 +23,7 @@ impl Machine {
         self.scx_entity_mut(task).flags &= !(flags as u32);
     }
 
-    /// Returns the state of a task in its life cycle under the policy (BPF scheduler).
+    /// Returns the state of a task in its life cycle under the policy.
     pub(crate) fn scx_state(&self, task: TaskId) -> TaskState {
         match u64::from(self.scx_entity(task).flags) & SCX_TASK_STATE_MASK {
             SCX_TASK_INIT_BEGIN => TaskState::InitBegin,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The watchdog, which ends a policy (BPF scheduler) that does not run a runnable task for too
-//! long.
+//! The watchdog, which ends a policy that does not run a runnable task for too long.
 
 use super::exit::{self};
 use crate::machine::Machine;

@@ -70,7 +70,6 @@ impl Machine {
         }
     }
 
-    /// Returns the CPU of a queue.
     #[inline]
     pub(super) fn queue_cpu(&self, id: CfsRqId) -> CpuId {
         if id < GROUP {

@@ -2,9 +2,8 @@
 //! Search for an idle CPU that shares a cache with a given CPU (select_idle_sibling and the
 //! functions it calls).
 //!
-//! The kernel examines one CPU after another. The code here uses bit sets to find the same CPU
-//! faster. It counts the CPUs that the kernel would have examined and charges the simulated CPU for
-//! them.
+//! The kernel examines CPU after CPU. Bit sets find the same CPU faster here, and the simulated CPU
+//! is charged for those that the kernel would have examined.
 
 use super::load::fits_capacity;
 use crate::layout::SCHED_IDLE;

@@ -18,7 +18,7 @@
 //!
 //! Wake-ups, fork and exec do not use the preference.
 //!
-//! Differences to Linux: the search runs at the tick, and not when the CPU returns to user space.
+//! Differences from Linux: the search runs at the tick, and not when the CPU returns to user space.
 //! Its cost is the transfer of one cache line from each CPU. The accounting at each switch costs
 //! nothing. The runtime of a process is counted only from the time at which it has a second thread.
 

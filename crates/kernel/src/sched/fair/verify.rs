@@ -74,7 +74,6 @@ impl Machine {
         }
     }
 
-    /// Adds an entity to the sums of its queue.
     fn add(&self, sums: &mut Sums, cpu: CpuId, id: EntityId) {
         let e = self.se(id);
         sums.nr_queued += 1;

@@ -14,7 +14,7 @@ use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// A CPU's runqueue. The fields that every simulated event uses come first, so that an event
-/// accesses few cache lines of the host (the computer that runs the simulation).
+/// accesses few cache lines of the host.
 #[repr(C, align(64))]
 pub struct Rq {
     /// Time up to which the CPU's time has been accounted (rq_clock), ns.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls the programs that a policy (BPF scheduler) has attached to tracepoints and kernel
-//! functions (hooks).
+//! Calls the programs that a policy has attached to tracepoints and kernel functions (hooks).
 //!
 //! The machine calls a function of this file wherever the kernel has a hook. If no program is
 //! attached, the call costs only one comparison. Programs get the arguments that the kernel would
@@ -276,8 +275,8 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
         .ok_or("out of memory for the program's context")?;
     let result = region.write(addr, context).and_then(|()| {
         let function = program.function;
-        // The second argument is the length of the context. The sanitizer (`--sanitize`) needs it
-        // to check accesses.
+        // The second argument is the length of the context. The sanitizer needs it to check
+        // accesses.
         let args = [addr, context.len() as u64, 0, 0, 0];
         ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, args)).0
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hooks: the tracepoints and kernel functions to which tracing programs of a policy (BPF
-//! scheduler) can be attached. Also contains the list of the attached programs.
+//! Hooks: the tracepoints and kernel functions to which tracing programs of a policy can be
+//! attached. Also contains the list of the attached programs.
 
 use bpf::object::{Program, ProgramKind};
 use profile::Profile;

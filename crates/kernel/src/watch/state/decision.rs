@@ -2,8 +2,7 @@
 //! A log of all scheduling decisions, which is used to find the first difference between two runs.
 //! Recording does not affect the run.
 //!
-//! A decision is something that another policy (BPF scheduler) could have done differently. There
-//! are five kinds:
+//! A decision is something that another policy could have done differently. There are five kinds:
 //!
 //! - The CPU for a woken task is chosen.
 //! - A task is inserted into a DSQ, with a slice and a position.

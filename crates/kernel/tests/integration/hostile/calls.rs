@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Generates hostile policies (BPF schedulers), which call all available functions with random
-//! arguments. Most arguments are nearly valid, so that the calls do not all fail at the first
-//! check. The test `hostile` and the fuzz target `calls` use this generator. The test passes a seed
-//! to it, the fuzz target a sequence of bytes.
+//! Generates hostile policies, which call all available functions with random arguments. Most
+//! arguments are nearly valid, so that the calls do not all fail at the first check. The test
+//! `hostile` and the fuzz target `calls` use this generator. The test passes a seed to it, the fuzz
+//! target a sequence of bytes.
 
 use bpf::engine::Func;
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, FUNC_BASE, Insn, LD_IMM64};

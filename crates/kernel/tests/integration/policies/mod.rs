@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Test policies (BPF schedulers). Each of them is a file `tests/policies/NAME.bpf.c`. Clang
-//! compiles the file, and the object is then loaded into a machine.
+//! Test policies. Each of them is a file `tests/policies/NAME.bpf.c`. Clang compiles the file, and
+//! the object is then loaded into a machine.
 
 pub mod corpus;
 

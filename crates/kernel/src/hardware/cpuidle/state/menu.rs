@@ -60,7 +60,6 @@ pub(crate) struct Next {
 /// Decision of the governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// Index of the state.
     pub state: usize,
     /// Whether the CPU stops its tick.
     pub stop_tick: bool,

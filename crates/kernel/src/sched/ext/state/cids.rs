@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The mapping between CPU numbers and cids. A cid is a topological CPU number: the CPUs of a core,
-//! of an LLC and of a node have consecutive cids. A policy (BPF scheduler) can use cids instead of
-//! CPU numbers.
+//! of an LLC and of a node have consecutive cids. A policy can use cids instead of CPU numbers.
 
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::CpuId;

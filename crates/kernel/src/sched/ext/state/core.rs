@@ -97,7 +97,7 @@ pub struct Core {
     pub(crate) cgroup_enabled: bool,
     /// Cgroups for which ops.cgroup_init() has succeeded, in the order of the calls.
     pub(crate) initialized_cgroups: Vec<u32>,
-    /// The policy (BPF scheduler), from the time when it is installed until it has been disabled.
+    /// The policy, from the time when it is installed until it has been disabled.
     pub(crate) policy: Option<LoadedPolicy>,
     /// Bits about the policy that are tested in frequently executed code. All are zero if there is
     /// no policy.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Dispatch queues (DSQs): queues of the tasks that a policy (BPF scheduler) has dispatched.
+//! Dispatch queues (DSQs): queues of the tasks that a policy has dispatched.
 //!
 //! A DSQ is a doubly linked list. One table contains the links, with an entry for each task. A DSQ
 //! in vtime order also has a treap (a balanced binary tree) over the same entries. The first task
@@ -38,7 +38,7 @@ id! {
 pub const NO_DSQ: DsqRef = DsqRef(u32::MAX);
 
 /// Table entry of a task: its links and its position on a DSQ. An entry fills one cache line of the
-/// host (the computer that runs the simulation).
+/// host.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Node {
@@ -245,7 +245,6 @@ impl Dsqs {
         }
     }
 
-    /// Returns all DSQs.
     pub(crate) fn all(&self) -> impl Iterator<Item = DsqRef> + '_ {
         let alive = self.dsqs.numbered().filter(|(_, dsq)| dsq.alive);
         alive.map(|(dsq, _)| dsq)

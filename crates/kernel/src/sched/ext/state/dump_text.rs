@@ -13,8 +13,7 @@ pub(crate) const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
 #[derive(Default)]
 pub struct Dump {
     pub(crate) text: String,
-    /// Output of the policy (BPF scheduler) that is not yet in `text`, because its line is not
-    /// complete.
+    /// Output of the policy that is not yet in `text`, because its line is not complete.
     pub(crate) line: String,
     /// Indentation of each line of the policy's output.
     pub(crate) prefix: &'static str,

@@ -14,7 +14,7 @@ pub enum OpsState {
     None,
     /// ops.enqueue() is running for the task.
     Queueing,
-    /// The policy (BPF scheduler) owns the task.
+    /// The policy owns the task.
     Queued,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counters of rare events while a policy (BPF scheduler) is loaded: struct scx_event_stats. There
-//! is one set of counters for the whole machine.
+//! Counters of rare events while a policy is loaded: struct scx_event_stats. There is one set of
+//! counters for the whole machine.
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $field:ident $name:literal,)*) => {

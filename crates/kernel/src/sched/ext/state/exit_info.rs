@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The exit record of a policy (BPF scheduler): kind, message and backtrace. It corresponds to
-//! struct scx_exit_info.
+//! The exit record of a policy: kind, message and backtrace. It corresponds to struct
+//! scx_exit_info.
 
 use std::fmt;
 
@@ -24,8 +24,8 @@ pub enum Kind {
     ErrorBpf = 1025,
     /// A runnable task waited for longer than the watchdog's timeout.
     ErrorStall = 1026,
-    /// The sanitizer (`--sanitize`) found an error. Linux has no such kind, because its verifier
-    /// would reject the policy when it is loaded.
+    /// The sanitizer found an error. Linux has no such kind, because its verifier would reject the
+    /// policy when it is loaded.
     ErrorCheck = 1152,
 }
 

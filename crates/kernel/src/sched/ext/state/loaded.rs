@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy (BPF scheduler) that is installed in the simulated kernel, from the time when its
-//! programs can run until it is removed.
+//! The policy that is installed in the simulated kernel, from the time when its programs can run
+//! until it is removed.
 
 use crate::layout::callbacks::Op;
 use crate::machine::Machine;
@@ -133,11 +133,10 @@ impl Core {
         &self.policy.as_ref().expect("a policy is loaded").vm
     }
 
-    /// Charges the running BPF program for work that the simulator does on its behalf, such as a
-    /// search. `work` is a number of instructions. It is subtracted from the number of instructions
-    /// that one call of a program may execute (its budget). When the budget is used up, the program
-    /// ends with a fault at its next backward jump or call. Simulated time is not affected. Does
-    /// nothing if no program runs.
+    /// Charges the budget of the running BPF program for work that the simulator does on its
+    /// behalf, such as a search. `work` is a number of instructions. When the budget is used up,
+    /// the program ends with a fault at its next backward jump or call. Takes no simulated time,
+    /// and does nothing if no program runs.
     #[inline]
     pub(crate) fn charge_program(&self, work: u64) {
         if let Some(policy) = &self.policy {

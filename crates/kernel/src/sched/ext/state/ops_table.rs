@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of the callbacks of a policy (BPF scheduler), which is a struct sched_ext_ops, and
-//! information about the callback that is running.
+//! The table of the callbacks of a policy, which is a struct sched_ext_ops, and information about
+//! the callback that is running.
 
 use crate::layout::callbacks::OPS;
 pub use crate::layout::callbacks::{NR_OPS, Op};

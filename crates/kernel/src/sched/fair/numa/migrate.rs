@@ -124,7 +124,6 @@ fn task_numa_migrate(m: &mut Machine, src_cpu: CpuId, task: TaskId) {
     m.trace(src_cpu, trace::Event::Balance { moved: 1 });
 }
 
-/// Returns the online CPUs of a node.
 fn online_cpus(m: &Machine, node: u32) -> Vec<CpuId> {
     let cpus = m.spec.topology.nodes[node as usize].iter();
     cpus.map(|&cpu| m.named_cpu(cpu))

@@ -16,7 +16,7 @@
 //!
 //! Scans, faults and migrations take time of the task, as system calls do.
 //!
-//! Differences to Linux:
+//! Differences from Linux:
 //! - The faults of a task are handled together at each tick of the fair class. Their number is the
 //!   number of pages that the task has touched since the previous tick, at its rate `touch`. The
 //!   task touches its pages in the order of their addresses.

@@ -184,7 +184,6 @@ impl Stats {
         }
     }
 
-    /// Sets `avg_load`.
     pub fn set_avg_load(&mut self) {
         self.avg_load = self.load * 1024 / self.capacity.max(1);
     }

@@ -5,8 +5,7 @@
 //! Here the entities are in a sorted list that is divided into blocks of at most 32 entities. Each
 //! block also stores its smallest vruntime, so that the first eligible entity is found quickly. A
 //! tree would need fewer comparisons in long queues, but its nodes are spread over the memory of
-//! the host (the computer that runs the simulation). With a million tasks, reading them takes most
-//! of the time.
+//! the host. With a million tasks, reading them takes most of the time.
 
 use crate::sched::fair::state::entity::EntityId;
 

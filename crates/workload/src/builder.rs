@@ -53,7 +53,6 @@ impl Builder {
         }
     }
 
-    /// Ends a loop.
     pub fn end_loop(&mut self, begun: Loop) {
         if !begun.plain {
             self.ops.push(Op::LoopBack {

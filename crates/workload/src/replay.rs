@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Replay: converts a recording (a trace of a real machine) into a workload with tasks that do the
-//! same work.
+//! Replay: converts a recording into a workload whose tasks do the same work.
 //!
 //! Each task computes for as long as in the recording. If another task woke it in the recording, it
 //! waits until that task wakes it. Otherwise it sleeps for as long as in the recording. A different
@@ -17,10 +16,10 @@
 //!   0. A task whose first event is a wake-up by an interrupt starts with that wake-up.
 //! - A task exits where it exited in the recording, or where the recording ends.
 //!
-//! Not replayed are affinities, changes of priority, execs, the assignment of threads to processes,
-//! and the caches and speeds of the recorded CPUs. All computing is assumed to have happened at
-//! capacity 1024. The simulated costs of system calls, forks and exits are added to the recorded
-//! times.
+//! A replay leaves out affinities, changes of priority, execs, the assignment of threads to
+//! processes, and the caches and speeds of the recorded CPUs: all computing is assumed to have
+//! happened at capacity 1024. Simulated costs of system calls, forks and exits are added to the
+//! recorded times.
 //!
 //! In a recording that does not mark interrupts, a wake-up by an interrupt looks like a wake-up by
 //! the interrupted task, and is replayed as a wake-up by this task.

@@ -2,14 +2,13 @@
 //! The generator `mkbench`: parallel builds. Each is a `make -j jobs` over many source files,
 //! followed by a link.
 //!
-//! The make process of a build forks compiles. If `jobs` compiles are running, it waits until one
-//! of them exits. A compile is forked as a shell, executes the compiler, reads sources, computes,
-//! writes its object and exits. Reading and computing alternate, so about builds x jobs tasks want
-//! a CPU.
+//! The make process of a build keeps up to `jobs` compiles running. A compile is forked as a shell,
+//! executes the compiler, alternates between reading sources and computing, writes its object and
+//! exits. About builds x jobs tasks therefore want a CPU.
 //!
-//! The lengths of compiles have a heavy tail (a bounded Pareto distribution with shape 1.5). The
-//! source tree is the same in every build and run, so the lengths of its compiles are the same,
-//! except for random differences of up to 10 %. Dependencies between files are not modelled.
+//! The lengths of compiles have a heavy tail (a bounded Pareto distribution with shape 1.5). They
+//! are the same in every build and run, as for one source tree, except for random differences of up
+//! to 10 %. Dependencies between files are not modelled.
 //!
 //! Some parameters make a build more like a real one:
 //!

@@ -55,7 +55,6 @@ static GENERATORS: &[Generator] = &[
     yielders::LOOP_YIELD,
 ];
 
-/// Returns all generators.
 pub fn generators() -> &'static [Generator] {
     GENERATORS
 }

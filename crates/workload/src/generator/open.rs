@@ -2,9 +2,9 @@
 //! The generator `open`: an open system. Jobs arrive independently of the load; each computes for
 //! its service time and exits.
 //!
-//! Response times count from the arrival. The task `arrivals`, which has the highest real-time
-//! priority, forks a thread for each job. The times of arrivals thus depend as little as possible
-//! on the policy under test. The time between two arrivals does not include the cost of the fork.
+//! Response times count from the arrival. The task `arrivals` forks a thread for each job, with the
+//! highest real-time priority, so that the policy under test has as little influence on the
+//! arrivals as possible. The time between two arrivals does not include the cost of the fork.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};

@@ -446,9 +446,8 @@ impl Programs<'_> {
     }
 }
 
-/// Returns the footprint (working set) of a task: the largest number of bytes that a `mem` event of
-/// the task writes, but at most the size of the buffer. (A longer event writes the same buffer
-/// again.)
+/// Returns the footprint of a task: the largest number of bytes that a `mem` event of the task
+/// writes, but at most the size of the buffer. (A longer event writes the same buffer again.)
 fn footprint(program: &Program, buffer: u64) -> u64 {
     let written = program.ops.iter().map(|op| match op {
         Op::Mem { bytes } => *bytes,

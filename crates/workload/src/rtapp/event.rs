@@ -86,7 +86,6 @@ const NOT_MODELLED: &[(&str, &str, &str)] = &[(
      with a number of bytes to write",
 )];
 
-/// Returns the event of a key.
 pub fn find(key: &str) -> Option<Event> {
     row(key).map(|(_, event)| *event)
 }

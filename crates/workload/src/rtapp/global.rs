@@ -51,7 +51,6 @@ const WITHOUT_EFFECT: &[(&str, &str, &str)] = &[
     ("frag",             "i",  "only for AQuoSA kernels; rt-app ignores it"),
 ];
 
-/// Reads the section.
 pub fn read(file: File, section: &Member) -> Result<Global, Error> {
     let mut known = KEYS.to_vec();
     known.extend(WITHOUT_EFFECT.iter().map(|(key, ..)| key));

@@ -80,7 +80,6 @@ const OLD_KEYS: &[&str] = &["exec", "lock_order", "resources"];
 /// Such keys that still exist: old names of dl-period and dl-deadline, for tasks only.
 const OLD_SCHED_KEYS: &[&str] = &["period", "deadline"];
 
-/// Reads the section.
 pub fn read<'n>(file: File, section: &'n Member) -> Result<Vec<Task<'n>>, Error> {
     let mut tasks = Vec::new();
     let mut total = 0;

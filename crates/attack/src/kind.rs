@@ -230,8 +230,8 @@ fn object(input: &[u8]) -> String {
         let value = object.get(name).unwrap_or_default();
         let _ = object.set(name, &value);
     }
-    // The two engines (the JIT and the interpreter) must have the same result. Compilation takes
-    // most of the time, so only one input in eight runs on both.
+    // The two engines must have the same result. Compilation takes most of the time, so only one
+    // input in eight runs on both.
     let checked = choice(input) % 16 >= 8;
     let interpreted = execute::changed(
         &object,

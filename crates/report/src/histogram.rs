@@ -42,7 +42,6 @@ impl<const BITS: u32> Histogram<BITS> {
         low + ((1 << shift) - 1) / 2
     }
 
-    /// Adds a value.
     #[inline]
     pub fn add(&mut self, value: u64) {
         let index = Self::index(value);

@@ -202,7 +202,7 @@ pub struct ExitRecord {
     pub callback: Option<String>,
     /// Position in the policy's source as `file:line`, if the object contains source lines.
     pub source: Option<String>,
-    /// Call stack that the sanitizer (`--sanitize`) recorded, innermost call first.
+    /// Call stack that the sanitizer recorded, innermost call first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backtrace: Vec<String>,
     /// The sanitizer's notes about the address that was accessed.

@@ -184,8 +184,8 @@ impl Draw {
             .collect()
     }
 
-    /// Writes the time axis, for example `cpu  |0us        |10us`. The marks are so far apart that
-    /// their times fit between them.
+    /// Writes the time axis, for example `cpu |0us |10us`. The marks are so far apart that their
+    /// times fit between them.
     fn axis(&self, first: usize, columns: usize, cell: usize, margin: usize, out: &mut String) {
         let time = |column: usize| short_time(self.options.from + column as u64 * self.options.step);
         let longest = time(first).len().max(time(first + columns).len()) + 2;

@@ -57,7 +57,6 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 impl Hash {
-    /// Adds a record.
     #[inline(always)]
     pub fn add(&mut self, record: &Record) {
         match Form::packed(&record.event) {

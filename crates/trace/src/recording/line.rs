@@ -39,7 +39,6 @@ pub struct Line<'a> {
     pub event: LineEvent<'a>,
 }
 
-/// The event of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineEvent<'a> {
     Switch {

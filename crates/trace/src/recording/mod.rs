@@ -277,7 +277,6 @@ impl Builder {
         self.add_record(time, cpu, switch);
     }
 
-    /// Adds a record.
     fn add_record(&mut self, time: u64, cpu: u32, event: Event) {
         self.records.push(Record {
             time,

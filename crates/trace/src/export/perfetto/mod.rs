@@ -10,7 +10,7 @@
 //! The exporter adds tracks that a trace of a real machine does not have:
 //!
 //! - the number of runnable tasks of each CPU and LLC, and the lengths of DSQs;
-//! - callbacks and lock waits as slices (intervals of time);
+//! - callbacks and lock waits as slices (bars on a track);
 //! - migrations by distance, and runs of load balancing.
 //!
 //! Times are in ns since the start of the run.
@@ -89,7 +89,6 @@ impl PerCpu {
         }
     }
 
-    /// Returns the track of a CPU.
     fn track(&mut self, cpu: u32, tracks: &mut Tracks) -> Track {
         let track = self.tracks.entry(cpu);
         *track.or_insert_with(|| tracks.slices(self.group, format!("CPU {cpu}"), cpu))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tracks that the exporter adds to the scheduler's events: counters, slices (intervals) and
-//! instants.
+//! Tracks that the exporter adds to the scheduler's events: counters, slices and instants.
 
 use super::proto::{
     CounterDescriptor, Data, DebugAnnotation, EXPLICIT, Interned, InternedData, SEQ_INCREMENTAL_STATE_CLEARED,

@@ -7,8 +7,8 @@
 //! - its checksum is right,
 //! - its key, a hash of everything that the compiled code depends on, is the expected one.
 //!
-//! Otherwise the policy is compiled, and the file is written again. A cache that cannot be used
-//! costs time and changes no result, so no failure is reported.
+//! Otherwise the policy is compiled, and the file is written again. Failures of the cache are not
+//! reported, because they only cost time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -64,7 +64,6 @@ fn folder() -> Option<&'static Path> {
     FOLDER.get_or_init(find).as_deref()
 }
 
-/// Returns the path of the file for a key.
 fn file(folder: &Path, key: &[u8; 32]) -> PathBuf {
     folder.join(key.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Output files that appear under their name only when they are complete.
 //!
-//! Output is written to a temporary file in the directory of the output file. At the end, the
-//! temporary file is renamed. If the disk is full, or after an error or an interruption, the
-//! previous output file is therefore unchanged. Devices, pipes and `-` (standard output) are
-//! written directly. Before a long run, [`check`] reports paths that cannot be written.
+//! Output goes to a temporary file in the same directory, which is renamed at the end. A full disk,
+//! an error or an interruption therefore leaves the previous file unchanged. Devices, pipes and `-`
+//! (standard output) are written directly. Before a long run, [`check`] reports paths that cannot
+//! be written.
 
 use crate::console::Stdout;
 use crate::error::Error;

@@ -2,9 +2,9 @@
 //! Handles Ctrl-C, SIGTERM and SIGHUP. The first signal ends the running simulation cleanly. A
 //! second signal ends the process at once.
 //!
-//! A command that can end early calls [`listen`] once, and then calls [`signal`] at short
-//! intervals. If no command calls [`listen`], signals have their usual effect. The simulation
-//! itself does not look at signals, so they cannot change its results.
+//! A command that can end early calls [`listen`] once and then [`signal`] at short intervals. Until
+//! then, signals have their usual effect. The simulation itself does not look at signals, so they
+//! cannot change its results.
 
 use crate::console;
 use crate::destination;

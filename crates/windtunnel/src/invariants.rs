@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks invariants of a run and draws the first violation of each.
 //!
-//! An invariant is a property that must hold at any time of a run. There are three invariants. No
-//! CPU idles while a task waits that may run there (work conservation). No task starves. A task
-//! runs only on the CPUs of its affinity mask. The kernel crate's module `invariant` counts
-//! violations during the run. For each violated invariant, the run is repeated and the time around
-//! the first violation is drawn.
+//! There are three invariants: no CPU idles while a task waits that may run there (work
+//! conservation), no task starves, and tasks run only on the CPUs of their affinity mask. The
+//! kernel crate's module `invariant` counts violations. The run is then repeated to draw the time
+//! around the first violation of each.
 
 use crate::diff::format_ranges;
 use crate::duration;

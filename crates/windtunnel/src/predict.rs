@@ -2,10 +2,9 @@
 //! Predicts the response times of a workload from theory. The HTML page shows them in the histogram
 //! of the simulated response times.
 //!
-//! In a closed system, each of n tasks repeats a cycle: a request, its response, and a pause. The
-//! predictions for closed systems follow Happe, Groenda and Reussner (2008). The load balancer
-//! spreads n tasks over m CPUs, so L tasks share a CPU, where L is floor(n/m) or ceil(n/m). A
-//! request computes for the time t_c. A pause has the length t_w. TS is the time slice.
+//! In a closed system (after Happe, Groenda and Reussner, 2008), each of n tasks repeats a request
+//! of computing time t_c and a pause of length t_w. The load balancer spreads the tasks over m
+//! CPUs, so L of them share a CPU, where L is floor(n/m) or ceil(n/m). TS is the time slice.
 //!
 //! | case | time of a response |
 //! |---|---|

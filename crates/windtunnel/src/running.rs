@@ -60,7 +60,7 @@ pub struct Running<'a> {
 
 impl Scenario {
     /// Creates a machine and loads the policy. The run starts at time 0, or later if the policy's
-    /// profile sets an uptime. (A profile is a file that replaces the policy's user-space part.)
+    /// profile sets an uptime.
     ///
     /// # Errors
     /// The errors of [`Scenario::run`].

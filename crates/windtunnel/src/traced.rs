@@ -172,9 +172,8 @@ impl Traced {
     }
 
     /// Replays the trace and returns the result of the run. The trace file of a complete run
-    /// contains the result. Otherwise the result is computed from the records. It then lacks the
-    /// unit of operations, the reason why the policy failed, and the time that CPUs idled while
-    /// tasks waited.
+    /// contains it. Otherwise it is computed from the records, and lacks the unit of operations,
+    /// the reason why the policy failed, and the time that CPUs idled while tasks waited.
     ///
     /// # Errors
     /// The errors of [`Traced::replay`].

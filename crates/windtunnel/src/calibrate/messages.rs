@@ -160,10 +160,9 @@ fn calls(ends: &Ends, bytes: usize, clock: f64) -> Result<Calls, Error> {
 /// freed memory are then empty or full. Returns the values `alloc_ns`, `free_ns` and `cached` of the
 /// row, or `None` if the messages do not cost more.
 ///
-/// Each stream gets a message in turn, and then all messages of a stream are received. The messages
-/// that lie next to each other in memory are therefore in different queues, as in programs with many
-/// connections. Of n queued messages, n - `cached` cost `alloc_ns` and `free_ns` more. Two
-/// measurements with different n therefore give all values.
+/// Streams get messages in turn, and are then emptied one by one, so that neighbours in memory are
+/// in different queues, as in programs with many connections. Of n queued messages, n - `cached`
+/// cost `alloc_ns` and `free_ns` more, so measurements with two different n yield all values.
 fn queued(small: Calls) -> Result<Option<String>, Error> {
     const FEW: u32 = 4;
     const MANY: u32 = 16;

@@ -2,14 +2,13 @@
 //! Measures the host and writes a machine file with its cost constants.
 //!
 //! All measurements run in user space, without privileges, in threads and processes that are pinned
-//! to CPUs. Other load on the host can only make a measurement slower. Each measurement therefore
-//! runs several short batches and uses the fastest one.
+//! to CPUs. Other load on the host can only slow them down, so each runs several short batches and
+//! uses the fastest.
 //!
-//! Some costs cannot be measured separately, for example schedule() and the switch of registers and
-//! address space that follows. In this case, only their sum is measured. It is divided in the
-//! proportions of the default cost table, and the `source` text in the file says so. If a cost
-//! cannot be measured at all, the file does not contain it, and the default cost applies. For the
-//! costs of interrupts, a comment in the file says why.
+//! Some costs can only be measured as a sum, for example schedule() and the switch of registers and
+//! address space that follows. The sum is divided in the proportions of the default cost table, and
+//! the `source` text in the file says so. A cost that cannot be measured at all is left out of the
+//! file, so its default applies; for costs of interrupts, a comment says why.
 
 mod bandwidth;
 mod busy;

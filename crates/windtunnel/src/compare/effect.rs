@@ -2,10 +2,10 @@
 //! Computes how much a metric changes from policy A to policy B, over pairs of runs. Both runs of a
 //! pair have the same seed.
 //!
-//! Comparing within pairs cancels the influence that a seed has on both policies. If all values are
-//! positive, the ratio B / A is the geometric mean over the pairs, so that doubling and halving
-//! have the same weight. If a value is 0, there is no geometric mean. The ratio is then 1 + (mean
-//! of B - A) / (mean of A).
+//! Comparing within pairs cancels what a seed does to both policies. If all values are positive,
+//! the ratio B / A is the geometric mean over the pairs, in which doubling and halving weigh the
+//! same. A value of 0 has no geometric mean, so the ratio is then 1 + (mean of B - A) / (mean of
+//! A).
 
 use crate::experiment::statistics::{Estimate, estimate_repeated, mean};
 

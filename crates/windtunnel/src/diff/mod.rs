@@ -2,9 +2,8 @@
 //! Finds the first scheduling decision at which two runs differ, and what each policy saw.
 //!
 //! Both runs advance alternately, and [`streams`] compares their decisions. Recording the state of
-//! the machines all the time would be too expensive. Instead, both runs are repeated up to the
-//! difference, and the state at that time is captured. This is possible because runs are
-//! deterministic.
+//! the machines all the time would be too expensive. But runs are deterministic, so both are
+//! repeated up to the difference, and the state is captured there.
 
 mod present;
 pub mod streams;

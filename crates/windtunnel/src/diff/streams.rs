@@ -2,10 +2,9 @@
 //! Finds the first difference between the decisions of two runs, run 0 and run 1. The runs may make
 //! the same decisions at different times.
 //!
-//! The decisions of a run are divided into streams. There is a stream for the decisions about each
-//! task, one for the tasks that each CPU runs, and one for the kicks of each CPU. The order of
-//! decisions is compared only within a stream. The order between streams depends on differences of
-//! a few nanoseconds and is ignored.
+//! A run has many streams of decisions: one about each task, one for the tasks that each CPU runs,
+//! and one for the kicks of each CPU. Only the order within a stream is compared, because the order
+//! between streams depends on a few nanoseconds.
 //!
 //! ```text
 //! run 0, CPU 3:   A    B    C

@@ -89,8 +89,8 @@ pub struct Agreement {
     pub no_difference: Option<NoDifference>,
 }
 
-/// The error of a prediction that needs no simulator: every policy gives the same values as the
-/// baseline policy. A simulator is informative only if its own error is smaller.
+/// Error of the prediction that all policies have the same values as the baseline policy. It needs
+/// no simulator, so a simulator is informative only if its own error is smaller.
 ///
 /// In a column of relative changes, the prediction is 0. In any other column, it is the published
 /// value of the row's baseline row, which the key `no_difference` of the definition selects. A

@@ -239,7 +239,6 @@ fn no_difference(c: &Comparison) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the text of `experiment show`.
 pub fn show(experiment: &Experiment, plan: &Plan) -> String {
     let definition = &experiment.definition;
     let mut text = format!("{}: {}\n\n{}\n", experiment.name, definition.title, definition.question);
@@ -269,7 +268,6 @@ pub fn show(experiment: &Experiment, plan: &Plan) -> String {
     text
 }
 
-/// Returns a comparison as JSON.
 pub fn json(c: &Comparison) -> Value {
     let row = |row: &Row| {
         let keys: serde_json::Map<String, Value> =

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The score of a policy: one number that says how good it is on several machines and workloads.
 //!
-//! A score suite ([`definition`]) lists cases. The policy and a baseline run every case with every
-//! seed. For each pair of runs, the ratio of their figures is computed so that a ratio above 1
-//! means that the policy is better than the baseline. The score is the weighted geometric mean of
-//! all ratios. A policy that fails, is refused or loses tasks in a run has no score.
+//! The policy and a baseline run every case of a score suite ([`definition`]) with every seed. The
+//! ratio of their figures is above 1 if the policy is better, and the score is the weighted
+//! geometric mean of all ratios. A policy that fails, is refused or loses tasks has no score.
 //!
 //! The policy runs in the sanitizer, because a kernel would not load a policy that breaks the
 //! rules of the verifier. Probes are runs without a figure, which call callbacks of the policy

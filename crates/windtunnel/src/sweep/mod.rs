@@ -5,9 +5,9 @@
 //! of runs. [`run`] executes the runs on all CPUs of the host. It writes one row for each run to a
 //! Parquet file ([`rows`]), in the order of the list.
 //!
-//! The result of each run is kept in a [`store`] under a hash of everything that it depends on. A
-//! run whose result is in the store is not executed again. An interrupted sweep can therefore be
-//! continued. Its file then has the same bytes as the file of an uninterrupted sweep.
+//! A [`store`] keeps the result of each run under a hash of everything that it depends on, and runs
+//! whose results are there are not executed again. An interrupted sweep can therefore be continued,
+//! with the same bytes in its file as without the interruption.
 //!
 //! [`analysis`] reads such a file again, and [`page()`] shows it as an HTML page.
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests that the same inputs give the same trace hash (the hash of the records of a run): in
-//! repeated runs, in the JIT and in the interpreter, and in debug and release builds. Some hashes
-//! must also equal those in the committed file.
+//! Tests that the same inputs give the same trace hash in repeated runs, in the JIT and in the
+//! interpreter, and in debug and release builds. Some hashes must also equal those in the committed
+//! file.
 //!
-//! The environment variable WINDTUNNEL is the path of another build of the command, which must give
-//! the same hashes. scripts/test.sh sets it to the release build. The policies are compiled during
-//! the test. A compiler other than Debian 12's clang-19 may therefore give other hashes.
+//! WINDTUNNEL in the environment is the path of a different build of the command, which must
+//! produce the same hashes; scripts/test.sh sets it to the release build. The test compiles the
+//! policies, so a compiler other than Debian 12's clang-19 may produce different hashes.
 
 use crate::support::{object, results, results_from, root};
 use std::fmt::Write;

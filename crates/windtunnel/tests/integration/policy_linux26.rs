@@ -4,12 +4,11 @@
 //! A CPU runs the tasks of its active array. A task whose timeslice has ended waits in the expired
 //! array. When the active array is empty, the arrays swap.
 //!
-//! The nice value determines a task's static priority. A task that sleeps earns credit, which gives
-//! it a bonus of 0 to 10 levels. With a bonus of 10, the task is five levels better than its static
-//! priority. With a bonus of 0, it is five levels worse. The counter `last_bonus` is the bonus
-//! minus 5. A task with enough credit counts as interactive: when its timeslice ends, it stays in
-//! the active array. The constant INTERACTIVE_SLEEP is the length of a single sleep that makes a
-//! task interactive.
+//! The nice value determines a task's static priority. Sleeping earns credit, which moves the task
+//! from five levels worse than that (bonus 0) to five levels better (bonus 10); the counter
+//! `last_bonus` is the bonus minus 5. A task with enough credit is interactive: it stays in the
+//! active array when its timeslice ends. A single sleep of INTERACTIVE_SLEEP makes a task
+//! interactive.
 //!
 //! The tests also check how tasks are placed and how CPUs balance their load. A hog is a task that
 //! computes without pauses.

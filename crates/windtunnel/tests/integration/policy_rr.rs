@@ -2,9 +2,9 @@
 //! Tests of the policy rr (round robin). They compare response times with the theory of round
 //! robin, of first come first served (FCFS), and of processor sharing (PS).
 //!
-//! Queueing systems have their usual names. In M/D/1, jobs arrive at random times (M), the service
-//! time is constant (D), and there is one server. In M/M/4, the service time is exponentially
-//! distributed, and there are four servers.
+//! In the queueing system M/D/1, jobs arrive at random times (M), the service time is constant (D),
+//! and there is one server. In M/M/4, service times are exponentially distributed, and there are
+//! four servers.
 
 use crate::support::policy::*;
 

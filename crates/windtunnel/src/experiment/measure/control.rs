@@ -2,11 +2,11 @@
 //! The measure of mean response times that uses theory as a control variate. The jobs of the
 //! measured system arrive at random times.
 //!
-//! Near saturation, even the mean over millions of jobs differs from theory by several percent,
-//! because the arrivals are random. A control variate removes most of this noise. It is a quantity
-//! whose mean is known, and which the same randomness affects. Here it is the exact mean response
-//! time for the arrivals and service times of this run, which
-//! [`recursion`](crate::experiment::recursion) computes:
+//! Near saturation, random arrivals make even the mean over millions of jobs differ from theory by
+//! several percent. Most of this noise can be removed with a control variate: a quantity with a
+//! known mean that the same randomness affects. Here it is the exact mean response time for the
+//! arrivals and service times of this run, which [`recursion`](crate::experiment::recursion)
+//! computes:
 //!
 //! ```text
 //! estimate = simulated mean - exact mean for these arrivals + theoretical long-run mean

@@ -3,8 +3,8 @@
 //! --sensitivity`.
 //!
 //! Each constant is halved and doubled while all others keep their values. [`variants`] makes the
-//! runs, and [`conclusions`] compares their values with those of the unchanged experiment. Measured
-//! values alone decide what a conclusion is. Published values matter only for the rank correlation.
+//! runs, and [`conclusions`] compares them with the unchanged experiment. Conclusions are drawn
+//! from measured values only; published values matter for the rank correlation.
 
 mod conclusions;
 mod present;
@@ -122,7 +122,6 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Conclusion {
     pub kind: Kind,
-    /// Index of the column.
     pub column: usize,
     pub text: String,
     /// The value of a sign, or the difference of an order.

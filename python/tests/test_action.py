@@ -34,7 +34,7 @@ def verdict(folder, *words: str, load=LOAD):
 
 
 def compiled(folder, name: str, **callbacks: str):
-    """Compiles a policy with one shared queue. Each callback is the text of its body."""
+    """Compiles a policy with one shared queue from the bodies of its callbacks."""
     bodies = {"enqueue": "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, 1000000, enq_flags);", **callbacks}
     kinds = {"enqueue": "struct task_struct *p, u64 enq_flags", "dispatch": "s32 cpu, struct task_struct *prev"}
     texts = [f"void SCX_OP({name}_{one}, {kinds[one]})\n{{\n\t{body}\n}}\n" for one, body in bodies.items()]
@@ -54,7 +54,7 @@ def test_a_good_policy_passes(tmp_path):
 
 
 def test_a_condition_that_holds_fails(tmp_path):
-    # The workload is random, so that the runs which confirm the condition are others.
+    # A random workload, so that the confirming runs with fresh seeds differ from the first ones.
     load = [word.replace("think=1ms", "think=1ms,think_dist=M") for word in LOAD]
     done, junit, results = verdict(tmp_path, "--new", "fifo", "--fail-if", "switches > -99%", "--idle", "20ms", load=load)
     assert done.returncode == 1
@@ -85,8 +85,7 @@ def test_a_failure_has_the_position_in_the_source(tmp_path):
 
 
 def test_a_fault_of_the_baseline_does_not_fail_the_change(tmp_path):
-    # No task leaves its CPU's queue until the other tasks have used their long slices. The CPUs
-    # without tasks idle meanwhile.
+    # All tasks wait in one CPU's queue for each other's long slices, while other CPUs idle.
     lazy = "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | 0, 20000000, enq_flags);"
     compiled(tmp_path, "lazy", enqueue=lazy)
     compiled(tmp_path, "slower", enqueue=f"bpf_ktime_get_ns(); {lazy}")
@@ -94,11 +93,11 @@ def test_a_fault_of_the_baseline_does_not_fail_the_change(tmp_path):
     done, junit, results = verdict(tmp_path, "--new", "slower.bpf.o", "--old", "lazy.bpf.o", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the baseline has this fault, too" in done.stdout and results == []
-    # The change fails if the baseline does not have the fault.
+    # The same fault fails a change whose baseline does not have it.
     done, junit, results = verdict(tmp_path, "--new", "slower.bpf.o", "--old", "fifo", *words)
     assert done.returncode == 1
     assert [result["ruleId"] for result in results] == ["invariants"]
-    # A change that mends a baseline that fails is good, and there is nothing to compare.
+    # Fixing a broken baseline passes, and there is nothing to compare.
     compiled(tmp_path, "lost", enqueue="scx_bpf_dsq_insert(p, 99, 1000, 0);")
     done, _, _ = verdict(tmp_path, "--new", "fifo", "--old", "lost.bpf.o", "--idle", "20ms")
     assert done.returncode == 0 and "the baseline fails, so there is no comparison" in done.stdout, done.stdout
@@ -122,7 +121,7 @@ def test_two_commits_of_a_starter_project(tmp_path):
         git(project, "commit", "--quiet", "--allow-empty", "--message", "change")
         return git(project, "rev-parse", "HEAD")
 
-    # The tasks compute for longer than the shorter slice of the third commit.
+    # Tasks must compute for longer than the third commit's slice, or it would make no difference.
     load = [word.replace("compute=1ms", "compute=5ms") for word in LOAD]
 
     def judge(*words: str):
@@ -130,19 +129,19 @@ def test_two_commits_of_a_starter_project(tmp_path):
 
     git(project, "init", "--quiet")
     first = commit(text)
-    # A comment changes nothing. The machine has so few CPUs that the tasks wait.
+    # A comment changes nothing.
     second = commit(text + "/* The end. */\n")
     done, junit, results = judge("--base", first)
     assert done.returncode == 0 and results == [], done.stdout + done.stderr
     assert junit.find("testcase").get("name") == "first.bpf.c compiles"
     assert (project / "out/new/first.bpf.o").is_file() and (project / "out/old/first.bpf.o").is_file()
-    # A shorter slice leads to more switches. The file that is not committed does not count.
+    # A shorter slice leads to more switches. Changes that are not committed do not count.
     third = commit(text.replace(" = 5000000;", " = 100000;"))
     source.write_text("no C")
     done, junit, results = judge("--base", second)
     assert done.returncode == 1 and [one["ruleId"] for one in results] == ["compare"], done.stdout + done.stderr
     assert "### The first decision that differs" in done.stdout
-    # The build can be a command, and the headers of each commit are used.
+    # A build command uses the headers of each commit.
     done, _, _ = judge("--base", second, "--head", third, "--build", "make first.bpf.o")
     assert done.returncode == 1
     # A source that does not compile is a failed check with the position of the error.
@@ -171,7 +170,7 @@ def test_a_wrong_input_is_an_error(tmp_path):
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_the_step_of_the_action(tmp_path):
-    """Executes the shell script of action.yml as a runner would: inputs are environment variables."""
+    """Executes the shell script of action.yml like a runner, with inputs in environment variables."""
     text = (REPOSITORY / "action.yml").read_text()
     step = text[text.index("    - id: verdict") : text.index("    - if: always()")]
     script = "\n".join(line.removeprefix("        ") for line in step.partition("run: |\n")[2].splitlines())
@@ -199,5 +198,5 @@ def test_the_step_of_the_action(tmp_path):
     assert (tmp_path / "output").read_text() == f"results={results}\n"
     assert (tmp_path / "summary").read_text() == (results / "verdict.md").read_text()
     assert {"verdict.md", "junit.xml", "results.sarif", "report.html"} <= set(os.listdir(results))
-    # Two checks and two conditions on each of two machines, and the object compiles and loads.
+    # Two checks and two conditions on each of two machines, and "compiles" and "loads".
     assert xml.parse(results / "junit.xml").getroot()[0].get("tests") == "10"

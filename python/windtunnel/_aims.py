@@ -14,8 +14,8 @@ from windtunnel._gain import Gain
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric of `windtunnel compare`. `higher` says whether a higher value is better. It is None
-    for the score, because the answer then depends on the workload."""
+    """A metric of `windtunnel compare`, and whether higher values are better. `higher` is None for
+    the score, whose better direction depends on the workload."""
 
     metric: str
     higher: bool | None
@@ -32,7 +32,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A bound on the ratio of a metric to its value with the default settings."""
+    """A bound on a metric, relative to its value with the default settings."""
 
     metric: str
     below: bool
@@ -59,7 +59,7 @@ class Aims:
 
     @property
     def metrics(self) -> list[tuple[str, bool | None]]:
-        """The metrics to measure, those of the objectives first."""
+        """Metrics to measure. Those of the objectives come first."""
         metrics = [(goal.metric, goal.higher) for goal in self.goals]
         for bound in self.bounds:
             if bound.metric not in dict(metrics):
@@ -80,7 +80,7 @@ def aggregate(gains: dict[tuple[str, int], float], robust: str) -> float:
 
 
 def change(gains: dict[tuple[str, int], float], bound: Constraint, goals: Sequence[Objective], robust: str) -> float:
-    """Returns the logarithm of the ratio that a constraint bounds."""
+    """Returns the change that a constraint bounds, as the logarithm of a ratio."""
     lower_is_better = any(goal.metric == bound.metric and goal.higher is False for goal in goals)
     changes = [-gain if lower_is_better else gain for gain in by_place(gains).values()]
     if robust == "worst":
@@ -89,18 +89,17 @@ def change(gains: dict[tuple[str, int], float], bound: Constraint, goals: Sequen
 
 
 def excess(gains: dict[tuple[str, int], float], bound: Constraint, goals: Sequence[Objective], robust: str) -> float:
-    """Returns by how much a constraint is exceeded, as a logarithm. The constraint is met if the result
-    is not above 0."""
+    """Returns how far a change is beyond a constraint, as a logarithm: not above 0 if the constraint is
+    met."""
     distance = change(gains, bound, goals, robust) - math.log(bound.ratio)
     return distance if bound.below else -distance
 
 
 def by_seed(gains: dict[tuple[str, int], float], seeds: Sequence[int], robust: str) -> list[float]:
-    """Computes the gain over all places for each seed."""
+    """Returns one gain per seed: the mean over all places, or the worst place."""
     pick = min if robust == "worst" else statistics.fmean
     return [pick([gain for (_, own), gain in gains.items() if own == seed]) for seed in seeds]
 
 
 def over_seeds(gains: dict[tuple[str, int], float], seeds: Sequence[int], robust: str) -> Gain:
-    """Returns the mean gain of all seeds, with its confidence interval."""
     return Gain.of(by_seed(gains, seeds, robust))

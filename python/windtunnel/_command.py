@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def _in_python(words: list[str]) -> int:
-    """Runs a command that is written in Python, and reports wrong inputs as the other commands do."""
+    """Runs a command that is written in Python. Reports wrong inputs like the other commands."""
     options, status = _windtunnel.options(["windtunnel", *words])
     if options is None:
         return status

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Commands of windtunnel whose results are JSON."""
+"""Functions that run a command of windtunnel and return its JSON."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ Argument = str | os.PathLike[str]
 def execute(
     command: str, policies: Iterable[Argument], options: Mapping[str, Any], timeout: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command of windtunnel in a process of its own. Ctrl-C ends the process.
+    """Runs a command of windtunnel in a process of its own, which Ctrl-C ends.
 
-    options: the command's options by name, without the dashes. `for_` is the option `--for`. The
-    value True stands for an option without a value. With the value False or None, the option is
-    left out. With a mapping, the option is repeated with NAME=VALUE for each item. With a list, the
-    option is repeated for each element. Times may be datetime.timedelta.
+    options: the command's options by name, without dashes (`for_` is `--for`). True passes an option
+    without a value, and False or None leaves it out. A list repeats the option for each element, and
+    a mapping for each item as NAME=VALUE. Times may be datetime.timedelta.
 
-    Raises windtunnel.Error if the command reports an error in its inputs (exit status 2).
+    Raises windtunnel.Error if the command finds an error in its inputs (exit status 2).
     """
     words = [os.fspath(policy) for policy in policies]
     for name, value in options.items():
@@ -64,14 +63,13 @@ def compare(a: Argument, b: Argument, **options: Any) -> Any:
     options: those of the command, for example `machine=`, `workload=`, `runs=`, `for_=`,
         `fail_if=["p99_wakeup > +5%"]`.
 
-    Returns the command's JSON: each metric with its change and its confidence interval, and the
-    verdict.
+    Returns the command's JSON: the verdict, and each metric's change with its confidence interval.
     """
     return json.loads(execute("compare", [a, b], {**options, "json": True}).stdout)
 
 
 def diff(a: Argument, b: Argument, **options: Any) -> Any:
-    """Find the first decision at which the runs of two policies differ, as `windtunnel diff` does.
+    """Find the first decision that two policies make differently, as `windtunnel diff` does.
 
     Returns the command's JSON.
     """
@@ -101,7 +99,7 @@ def score(policy: Argument, **options: Any) -> Any:
 
 
 def experiment(name: Argument, **options: Any) -> Any:
-    """Repeat a published experiment and compare the results with the published ones.
+    """Repeat a published experiment, and compare its results with the published ones.
 
     options: those of `windtunnel experiment run`, for example `seeds=3`.
 
@@ -112,7 +110,7 @@ def experiment(name: Argument, **options: Any) -> Any:
 
 
 def parameters(policy: Argument, **options: Any) -> list[dict[str, Any]]:
-    """Return the parameters of a policy, with the ranges that the policy declares.
+    """Return a policy's parameters and the ranges that it declares.
 
     options: those of `windtunnel policy show`, for example `kernel="6.12"`.
     """

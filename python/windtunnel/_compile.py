@@ -16,14 +16,15 @@ _COMPILERS = ["clang-19", "clang"]
 
 
 def compile(source: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Path:
-    """Compile a policy with clang and return the path of the object.
+    """Compile a policy with clang, and return the path of the object.
 
     source: a file, or the text of a policy. It can include the headers of the package's policies,
-    for example `include/scx.h`. output: the object's path. By default the object is written to the
-    directory of the source file, or for a text to a new temporary directory.
+        such as `include/scx.h`.
+    output: path of the object. By default it is next to the source file, or in a new temporary
+        directory if the source is a text.
 
-    Raises FileNotFoundError if there is no clang, and windtunnel.Error with clang's messages if the
-    source does not compile.
+    Raises FileNotFoundError without clang, and windtunnel.Error with clang's messages if the source
+    does not compile.
     """
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
     if compiler is None:

@@ -14,7 +14,7 @@ _MESSAGE = re.compile(
 
 
 def error(text: str, kind: str = "input") -> Error:
-    """Returns the exception for a message such as `sweep.toml:4:1: unknown key` with a hint."""
+    """Parses a message such as `sweep.toml:4:1: unknown key`, which a hint may follow."""
     text = text.strip().removeprefix("windtunnel: ")
     if text.startswith("error: "):
         kind = "usage"

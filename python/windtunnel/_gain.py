@@ -20,8 +20,8 @@ class Gain:
 
     @classmethod
     def of(cls, logarithms: Sequence[float], comparisons: int = 1) -> Gain:
-        """Computes the mean gain. If the best of several settings is chosen by its gain, `comparisons`
-        is their number, and the error of 5 % is divided by it (Bonferroni's correction)."""
+        """Averages gains. If the best of several settings will be chosen by these gains, `comparisons` is
+        their number, by which the 5 % error is divided (Bonferroni's correction)."""
         mean = statistics.fmean(logarithms)
         low = high = None
         if len(logarithms) > 1:
@@ -32,7 +32,7 @@ class Gain:
 
     @property
     def confident(self) -> bool:
-        """Whether the whole interval is above 0. A gain without an interval is not confident."""
+        """Whether the whole interval is above 0. Without an interval, the answer is no."""
         return self.low is not None and self.low > 0
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ def percent(logarithm: float) -> float:
 
 @functools.cache
 def student(degrees: int, probability: float) -> float:
-    """Returns the number t such that a value of Student's t distribution is between -t and t with this
+    """Returns the t for which a value of Student's t distribution is between -t and t with this
     probability."""
     low, high = 0.0, 1.0
     while _within(degrees, high) < probability:
@@ -58,8 +58,8 @@ def student(degrees: int, probability: float) -> float:
 
 
 def _within(degrees: int, t: float) -> float:
-    """Returns the probability that a value is between -t and t, from the finite series for integer
-    degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    """Returns the probability of a value between -t and t. Integer degrees of freedom have a finite
+    series (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(degrees))
     odd = degrees % 2
     total, term = 0.0, math.cos(angle) if odd else 1.0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Machines and workloads that are built in Python.
 
-Both can be given to every function that takes the name of a machine or workload: they are path-like
-objects, and their file is written when its path is needed.
+Both are path-like objects: every function that takes the name of a machine or workload takes them as
+well, and writes their file when it needs the path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _folder: Path | None = None
 
 
 def _write(name: str, text: str) -> str:
-    """Writes a file into a folder of this process, and returns its path."""
+    """Writes a file that is removed when this process exits, and returns its path."""
     global _folder
     if _folder is None:
         _folder = Path(tempfile.mkdtemp(prefix="windtunnel-"))
@@ -35,7 +35,6 @@ def _write(name: str, text: str) -> str:
 
 
 def toml(value: Any) -> str:
-    """Returns a value in TOML."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_key(name)} = {toml(one)}" for name, one in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -43,7 +42,7 @@ def toml(value: Any) -> str:
     if isinstance(value, (bool, int)):
         return json.dumps(value)
     if isinstance(value, float):
-        # Every float is written with a point or an exponent, so that it stays a float.
+        # repr() always writes a point or an exponent, so the value stays a float.
         return repr(value)
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -60,7 +59,7 @@ class Machine:
     >>> machine.cost("context_switch", ns=600, source="lmbench lat_ctx")
     >>> windtunnel.run("fifo", machine=machine)
 
-    `fields` has the keys of the file. `name` is the name of the file without `.toml`.
+    `fields` has the keys of the file, and `name` is its name without `.toml`.
     """
 
     name: str
@@ -84,7 +83,6 @@ class Machine:
         return self
 
     def to_toml(self) -> str:
-        """Returns the text of the machine file."""
         return "".join(f"{_key(name)} = {toml(value)}\n" for name, value in self.fields.items())
 
     @classmethod
@@ -117,7 +115,7 @@ class Machine:
 
 
 class _Object(list[tuple[str, Any]]):
-    """A JSON object that keeps the order of its keys, and may have several values for one key."""
+    """A JSON object that keeps the order of its keys and may repeat them, as rt-app's files do."""
 
     def get(self, key: str) -> Any:
         return next((value for name, value in self if name == key), None)
@@ -138,7 +136,7 @@ def _json(value: Any, depth: int = 0) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Replaces the comments of an rt-app file by spaces."""
+    """Removes the comments of an rt-app file."""
     out, at = [], 0
     while at < len(text):
         if text[at] == '"':
@@ -161,25 +159,25 @@ def _without_comments(text: str) -> str:
 
 
 class Events:
-    """The events of a task or of one of its phases, in order. Times are in microseconds."""
+    """Events of a task or of one of its phases, in order. Times are in microseconds."""
 
     def __init__(self, pairs: _Object) -> None:
         self._pairs = pairs
 
     def event(self, name: str, value: Any) -> Events:
-        """Add an event of rt-app, for example `event("timer", {"ref": "tick", "period": 1000})`."""
+        """Add any event of rt-app, for example `event("timer", {"ref": "tick", "period": 1000})`."""
         self._pairs.append((name, value))
         return self
 
     def run(self, us: int) -> Events:
-        """Compute for as long as the machine's fastest CPU needs for `us` microseconds of work."""
+        """Do work that takes the machine's fastest CPU `us` microseconds."""
         return self.event("run", us)
 
     def sleep(self, us: int) -> Events:
         return self.event("sleep", us)
 
     def timer(self, ref: str, period: int) -> Events:
-        """Sleep until the time since the start of the task is the next multiple of the period."""
+        """Sleep until the next multiple of the period, counted from the start of the task."""
         return self.event("timer", {"ref": ref, "period": period})
 
     def lock(self, mutex: str) -> Events:

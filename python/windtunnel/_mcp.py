@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A server for the Model Context Protocol (MCP): the commands of windtunnel as tools.
+"""A server for the Model Context Protocol (MCP), with windtunnel's commands as tools.
 
-Answers are short. The complete output of a tool is in files, to which the answer has links.
+Answers are short, and link to files with the complete output.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 from windtunnel._commands import execute
 from windtunnel._windtunnel import Error
 
-# An answer is part of a model's context, so it must be short.
+# An answer takes up room in a model's context.
 _LINES = 40
 _WIDTH = 200
 _SECONDS = 300.0
@@ -47,7 +47,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
     """Return the server.
 
     folder: directory for files, by default a new one in the directory for temporary files.
-    seconds: host time after which a tool is ended.
+    seconds: limit of the host time of a tool.
 
     Needs the official SDK: pip install 'windtunnel[mcp]'.
     """
@@ -64,7 +64,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
     )
 
     def kept(name: str, text: str) -> str:
-        """Writes a file with a name of its own, and returns its link."""
+        """Writes a file under a new name, and returns a link to it."""
         number = 1 + len(list(files.iterdir()))
         path = files / f"{number:04}-{name}"
         path.write_text(text)
@@ -192,7 +192,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
 
 
 def _text_of(link: str) -> str:
-    """Returns the text of a file that a link names."""
+    """Reads the file that a link names."""
     from urllib.parse import unquote, urlsplit
 
     return Path(unquote(urlsplit(link).path)).read_text()

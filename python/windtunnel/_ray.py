@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Executes the runs of a sweep on a Ray cluster.
 
-A task executes a batch of runs and returns their results. The driver writes the results into the
-store of the sweep, under names that are hashes of everything on which a result depends. A node with
-another version of windtunnel or with other files would give other names, which is an error.
+A Ray task executes a batch of runs, and the driver writes its results into the sweep's store. The name
+of a result is a hash of everything that the result depends on. A node with a different version of
+windtunnel, or with different files, would produce different names, so it is noticed as an error.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 from windtunnel import _windtunnel
 
-# A task takes at least this long, so that the time for starting it does not matter.
+# Batches are made so large that a task takes at least this long, and its start does not matter.
 _SECONDS = 1.5
-# If its worker or node dies, a task is started again, at most this many times.
+# How often a task is started again if its worker or node dies.
 _RETRIES = 20
 
 
 def _batch(text: str, indices: list[int]) -> tuple[float, dict[str, bytes]]:
-    """Executes some runs of a sweep. Returns the host time and the files of the results."""
+    """Executes some runs of a sweep. Returns the host time that they took, and the result files."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="windtunnel-") as folder:
         _windtunnel.sweep(text, output=None, store=folder, threads=1, only=indices)
@@ -33,10 +33,7 @@ def _batch(text: str, indices: list[int]) -> tuple[float, dict[str, bytes]]:
 
 
 def execute(text: str, store: str) -> None:
-    """Executes the runs of a sweep whose results are not in the store.
-
-    text: the text of the sweep file.
-    """
+    """Executes the runs of the sweep file `text` whose results are not in the store yet."""
     try:
         import ray
     except ImportError as error:
@@ -55,7 +52,7 @@ def execute(text: str, store: str) -> None:
     size = 1
     try:
         while waiting or running:
-            # Two tasks for each CPU keep the cluster busy while results travel.
+            # With two tasks per CPU, the cluster stays busy while results travel.
             while waiting and len(running) < 2 * cpus:
                 indices = [waiting.pop() for _ in range(min(size, len(waiting)))]
                 running[task.remote(text, indices)] = indices
@@ -66,7 +63,7 @@ def execute(text: str, store: str) -> None:
             except ray.exceptions.RayTaskError:
                 raise
             except ray.exceptions.RayError:
-                # The node does not come back. Other nodes execute these runs.
+                # The node is lost. Let the remaining nodes execute these runs.
                 waiting += reversed(indices)
                 continue
             _keep(root, {names[index] for index in indices}, files)
@@ -78,12 +75,11 @@ def execute(text: str, store: str) -> None:
 
 def _keep(root: Path, expected: set[str], files: dict[str, bytes]) -> None:
     if expected != set(files):
-        raise RuntimeError("a node of the cluster has another version of windtunnel, or other files, than this host")
+        raise RuntimeError("a node of the cluster has a different version of windtunnel, or different files, than this host")
     for name, contents in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A file is renamed when it is complete, so that an interrupted sweep leaves no partial
-        # results.
+        # Renaming a complete file keeps partial results of an interrupted sweep out of the store.
         part = path.with_suffix(".part")
         part.write_bytes(contents)
         part.rename(path)

@@ -18,7 +18,7 @@ class Report:
     """An HTML page. Jupyter shows it inside the notebook."""
 
     html: str
-    """The page. It is self-contained and needs no network."""
+    """The page, which works without a network."""
 
     def __init__(self, page: str) -> None:
         self.html = page
@@ -28,7 +28,7 @@ class Report:
         Path(path).write_text(self.html)
 
     def _repr_html_(self) -> str:
-        # The page has styles and scripts of its own, so it needs a document of its own.
+        # The page's styles and scripts would disturb the notebook, so it gets a document of its own.
         return (
             f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" '
             f'style="width: 100%; height: {_HEIGHT}px; border: 0"></iframe>'
@@ -39,12 +39,12 @@ class Report:
 
 
 def report(*sources: Argument, **options: Any) -> Report:
-    """Return the HTML page of policies, of trace files, or of the table of a sweep.
+    """Return an HTML page about policies, trace files, or a sweep.
 
-    sources: policies, which are run first; or trace files and recordings; or one Parquet file that
-        `sweep(output=...)` wrote.
-    options: those of `windtunnel run` for policies, for example `machine=` and `workload=`, and
-        those of `windtunnel report` for files.
+    sources: policies, which are run first; or trace files and recordings; or the Parquet file of
+        `sweep(output=...)`.
+    options: for policies those of `windtunnel run`, such as `machine=` and `workload=`, and for files
+        those of `windtunnel report`.
     """
     files = [source for source in sources if _is_record(source)]
     if files and len(files) != len(sources):
@@ -59,7 +59,7 @@ def report(*sources: Argument, **options: Any) -> Report:
 
 
 def _is_record(source: Argument) -> bool:
-    """Returns whether a source is a file with the events or the table of earlier runs."""
+    """Whether a source is a file about earlier runs: neither an object nor C code."""
     path = Path(source)
     if not path.is_file():
         return False

@@ -10,26 +10,24 @@ from windtunnel._windtunnel import Table
 
 
 class Result:
-    """The result of one policy on one machine with one workload.
+    """What happened when one policy ran on one machine under one workload.
 
-    Each field of the JSON that the command prints (`windtunnel run --json`) is an attribute, for
-    example `result.trace_hash`, `result.score` and `result.wakeup_latency_ns["p99"]`. The result of
-    a policy that was refused has only `status`, `exit`, and the fields that describe the run.
+    The fields of `windtunnel run --json` are attributes, for example `result.trace_hash`,
+    `result.score` and `result.wakeup_latency_ns["p99"]`. A policy that was refused has only `status`,
+    `exit`, and the fields that describe the run.
 
-    If the run was started with `tables=True`, each table is an attribute, too: `callbacks`,
-    `locks`, `migrations`, `switches`, `tasks` and `wakeups`. The table `tasks` has all tasks, but
-    `fields["tasks"]` has only those with the most CPU time.
+    With `run(tables=True)`, so are the tables `callbacks`, `locks`, `migrations`, `switches`, `tasks`
+    and `wakeups`. The table `tasks` has all tasks, `fields["tasks"]` only those with the most CPU time.
     """
 
     fields: dict[str, Any]
-    """The fields of the result by name."""
     figures: dict[str, float | None]
-    """The figures that `windtunnel compare` compares, by name. Times are in ns. The value is None
-    if the policy failed or the workload has no such figure."""
+    """The metrics of `windtunnel compare`, with times in ns. None if the policy failed or the workload
+    has no such figure."""
     warnings: list[str]
     """Warnings of the loader, for example about functions that are not modelled."""
     tables: dict[str, Table]
-    """The tables by name. Empty unless the run was started with `tables=True`."""
+    """Empty without `run(tables=True)`."""
 
     def __init__(
         self,
@@ -75,7 +73,7 @@ class Result:
         return record.get("message") or record.get("reason") or "no reason given"
 
     def _repr_html_(self) -> str:
-        """The figures as a table, which Jupyter shows."""
+        """The figures as a table, for Jupyter."""
         rows = [("status", self.fields["status"])]
         if self.failed:
             rows.append(("reason", self._reason()))

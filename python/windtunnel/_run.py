@@ -36,29 +36,29 @@ def run(
 ) -> Result:
     """Run a policy on a simulated machine.
 
-    The parameters have the same meaning as the options of `windtunnel run`.
+    The parameters are the options of `windtunnel run`.
 
-    policy: an object (`mine.bpf.o`), the name of a policy of the package, or "eevdf".
+    policy: an object (`mine.bpf.o`), the name of one of the package's policies, or "eevdf".
     machine, workload: a name or a file; a workload may also be a generator such as "closed:n=7".
     set: values of the policy's parameters by name.
     for_: simulated time, for example "500ms" or a datetime.timedelta. By default the workload's own
         length.
-    noise: level of the machine's background work: "off", "quiet", "server" or "desktop". By default,
-        the machine determines it.
+    noise: background work of the machine: "off", "quiet", "server" or "desktop". By default the
+        machine's own.
     phase: with "random", the seed also determines the times of the ticks and of the tasks' starts, as
         in `compare` and `sweep`.
     sanitize: check every memory access and call (the sanitizer).
-    after_failure: after the policy has failed, let the fair class schedule the rest of the run.
-    memory: memory that the run may use on this host, for example "512M". By default 2 GiB.
-    tables: collect the events of the run as tables for data frames.
-    trace: file to which all events are written.
+    after_failure: if the policy fails, let the fair class schedule the rest of the run.
+    memory: limit of the memory on this host, for example "512M". By default 2 GiB.
+    tables: also return the run's events as tables for data frames.
+    trace: file to write all events to.
     check: the former name of `sanitize`.
 
-    The run releases the lock of the interpreter (GIL), so several threads can run policies at once.
-    Ctrl-C ends the run with KeyboardInterrupt.
+    Several threads can run policies at once, because a run releases the GIL. Ctrl-C raises
+    KeyboardInterrupt.
 
-    Raises windtunnel.Error if an input cannot be used. A policy that fails is not an error: see
-    `Result.status` and `Result.exit`.
+    Raises windtunnel.Error if an input cannot be used. A policy that fails is a result, not an error:
+    see `Result.status` and `Result.exit`.
     """
     if check is not None:
         warnings.warn("run(check=...) is now run(sanitize=...)", DeprecationWarning, stacklevel=2)
@@ -85,6 +85,5 @@ def run(
 
 
 def _text(value: Setting) -> str:
-    """Returns the value of a setting as text, in the form that the command's option --set
-    accepts."""
+    """Formats a setting for the command's option --set, which knows no True and False."""
     return str(int(value)) if isinstance(value, bool) else str(value)

@@ -38,21 +38,21 @@ def sweep(
     threads: int | None = None,
     engine: str | None = None,
 ) -> Table:
-    """Run all combinations on all CPUs of this host and return a table with one row for each run.
+    """Run all combinations on all CPUs of this host, and return a table with a row per run.
 
-    policies, machines, workloads, set, kernels, noise, seeds: the values of each axis. `seeds=10` means 1
-        to 10. A policy runs once for all values of a parameter that it does not have.
+    policies, machines, workloads, set, kernels, noise, seeds: the values of each axis. `seeds=10` means
+        1 to 10. A policy without a parameter of `set` runs once for all its values.
     phase: with "random", as by default, the seed also determines the times of the ticks and of the
         tasks' starts. "fixed" switches this off.
     zip: lists of axes that advance together, for example [["machines", "workloads"]].
     skip: combinations to leave out, for example [{"policy": "fifo", "machine": "smp4"}].
-    only: if given, all combinations that match none of these filters are left out.
-    output: Parquet file to which the rows of the table are also written.
-    store: directory of results. If the result of a run is in this directory, the run is not
-        executed again, so an interrupted sweep can be continued. By default no results are kept.
-    threads: number of threads. By default one for each CPU of this host.
-    engine: "ray" executes the runs on a Ray cluster (pip install 'windtunnel[ray]'). The nodes must
-        have the same version of windtunnel, and the same files under the same paths.
+    only: combinations to keep. Those that match none of these filters are left out.
+    output: Parquet file for the table.
+    store: directory that keeps results, so that an interrupted sweep can be continued: runs whose
+        results are there are not executed again. By default, no results are kept.
+    threads: by default one for each CPU of this host.
+    engine: "ray" executes the runs on a Ray cluster (pip install 'windtunnel[ray]'), whose nodes need
+        the same version of windtunnel and the same files under the same paths.
 
     The columns are those of `windtunnel sweep`. A policy that fails has a row without figures.
 
@@ -87,8 +87,7 @@ def sweep(
     with tempfile.TemporaryDirectory(prefix="windtunnel-") as folder:
         kept = folder if store is None else os.fspath(store)
         execute(text, kept)
-        # All results are in the store now. This call only reads them, and makes the same table and
-        # file as a local sweep.
+        # With all results in the store, a local sweep runs nothing and only makes the table.
         return _windtunnel.sweep(text, output=output, store=kept, threads=threads)
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Searches for good parameters of a policy with Optuna.
 
-The best settings of the search are validated with fresh seeds, because the best of many measured gains
-is partly luck. The default settings are kept unless a gain is confirmed.
+Every run with tried settings is paired with a run of the default settings that has the same machine,
+workload and seed (common random numbers). The *gain* is the logarithm of the ratio of a figure in the
+two runs, with a sign that makes more better. An objective is the mean or the worst gain over all
+machines and workloads.
 
-Every figure is compared with the figure of the default settings on the same machine, workload and
-seed (common random numbers). The *gain* is the logarithm of the ratio of the two figures, with the
-sign chosen so that more is better. An objective is the mean or the worst gain of all machines and
-workloads.
+The best of many measured gains is partly luck. The best settings are therefore validated with fresh
+seeds, and the defaults are kept unless a gain is confirmed.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Range = tuple[int, int] | Sequence[int]
 Settings = dict[str, int]
 
 _STUDY = "windtunnel"
-# In each stage of the successive halving, one of this many trials continues to the next stage.
+# One of this many trials survives each stage of the successive halving.
 _KEEP = 2
 # Ranges that span more than this factor are searched on a logarithmic scale.
 _LOGARITHMIC = 100
-# A range from 0 to this value or more is also searched on a logarithmic scale, after 1 was added to
-# each value. On a linear scale, a search of 0..1 s would hardly ever try values below 10 ms.
+# So are ranges from 0 to at least this value, after adding 1. On a linear scale, a search of 0..1 s
+# would hardly ever try values below 10 ms.
 _LOGARITHMIC_FROM_0 = 10_000
-# Number of the best settings that are validated, number of the validation's rounds, and the first of
-# its seeds. No search and no held-out measurement uses these seeds.
+# The validation takes this many settings and rounds.
 _FINALISTS = 5
 _VALIDATION_ROUNDS = 4
+# First seed of the validation, far from the seeds of the search and of the held-out measurements.
 _FRESH = 1_000_001
 _SAMPLERS = ("tpe", "nsga2", "gp")
 
@@ -55,22 +55,21 @@ class Tuned:
 
     policy: str
     settings: Settings
-    """The chosen settings. Empty if no settings are better than the defaults with confidence."""
+    """Chosen settings. Empty if the defaults are kept."""
     objectives: list[str]
     gains: dict[str, Gain]
-    """The gain of each objective on the machines and seeds that were used to choose the settings."""
+    """Gain of each objective on the machines and seeds of the search."""
     held_out_seeds: dict[str, Gain]
-    """The gain on the same machines with other seeds."""
+    """Gain on the same machines with held-out seeds."""
     held_out: dict[str, Gain]
-    """The gain on other machines with other seeds. Empty if no other machines were given."""
+    """Gain on held-out machines with held-out seeds. Empty if no machines were held out."""
     finalists: list[dict[str, Any]]
-    """The best settings of the search, best first: `settings`, the gains in percent in the `search`,
-    the `validated` gains with fresh seeds, the number of these seeds, and whether a setting is
-    `confirmed`."""
+    """Best settings of the search, best first: `settings`, the gains in percent in the `search`, the
+    `validated` gains with fresh seeds, the number of these seeds, and whether the gain is `confirmed`."""
     front: list[dict[str, Any]]
-    """The Pareto front: settings and gains in percent, of trials that meet all constraints."""
+    """Pareto front of the trials that meet all constraints: settings, and gains in percent."""
     importances: dict[str, dict[str, float]]
-    """For each objective, the importance of each parameter, from 0 to 1."""
+    """Importance of each parameter for each objective, from 0 to 1."""
     trials: int
     pruned: int
     failed: int
@@ -78,18 +77,18 @@ class Tuned:
 
     @property
     def set_options(self) -> str:
-        """The chosen settings as options of the command."""
+        """Chosen settings as options for the command line."""
         return " ".join(f"--set {name}={value}" for name, value in self.settings.items())
 
     @property
     def live_command(self) -> str:
-        """The command that loads the policy with the chosen settings into the kernel of a host."""
+        """Command that loads the policy with the chosen settings into a real kernel."""
         return f"sudo windtunnel live load {shlex.quote(self.policy)} {self.set_options}".rstrip()
 
     @property
     def optimism(self) -> dict[str, float]:
-        """How much the search overstates each gain, in percentage points: the gain in the search
-        minus the gain on held-out machines, or on held-out seeds if there are no such machines."""
+        """How much the search overstates each gain, in percentage points: its gain minus that on held-out
+        machines, or on held-out seeds if no machines were held out."""
         held_out = self.held_out or self.held_out_seeds
         return {name: self.gains[name].percent - gain.percent for name, gain in held_out.items()}
 
@@ -147,11 +146,11 @@ class Tuned:
 
 
 class _Failed(Exception):
-    """The policy failed, lost tasks, or has no figure with some settings."""
+    """With some settings, the policy failed, lost tasks, or has no figure."""
 
 
 class _Bench:
-    """Runs settings, and computes their gains over the default settings."""
+    """Runs settings and the defaults side by side, and computes gains."""
 
     def __init__(self, policy: Argument, workloads: Sequence[Argument], for_ns: int | None, phase: str, threads: int | None) -> None:
         self.phase = phase
@@ -165,7 +164,7 @@ class _Bench:
         self, settings: Settings, machines: Sequence[Argument], seeds: Sequence[int], share: float,
         metrics: Iterable[tuple[str, bool | None]],
     ) -> dict[str, dict[tuple[str, int], float]]:  # fmt: skip
-        """Returns, for each metric, the gain by place (machine and workload) and seed."""
+        """Returns the gains of each metric by place (machine and workload) and seed."""
         length = None if self.for_ns is None else f"{max(1, int(self.for_ns * share))}ns"
         jobs = [(machine, load, seed) for machine in machines for load in self.workloads for seed in seeds]
 
@@ -230,31 +229,31 @@ def tune(
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Tuned:
-    """Search for parameters of a policy that are better than its default settings.
+    """Search for settings of a policy's parameters that beat its defaults.
 
-    params: the parameters to search, by default all for which the policy declares a range. A mapping
-        gives ranges: `{"slice_ns": (500_000, 20_000_000), "steal": [0, 1]}`. A tuple is a range, and
-        a list contains the values.
-    objectives: metrics of `windtunnel compare`, with `:min` or `:max`. The default is `:min` for all
-        metrics except the score. With several objectives, the result has a Pareto front.
-    constraints: bounds on the change of a metric, for example "p99_wakeup <= +5%". The score changes
-        by a positive percentage if it gets better.
+    params: parameters to search, by default all for which the policy declares a range. In a mapping
+        such as `{"slice_ns": (500_000, 20_000_000), "steal": [0, 1]}`, a tuple is a range, and a list
+        has the values to try.
+    objectives: metrics of `windtunnel compare`, with `:min` or `:max`. Without either, lower is better
+        for all metrics except the score. Several objectives result in a Pareto front.
+    constraints: bounds on the change of a metric, for example "p99_wakeup <= +5%". A positive change of
+        the score is an improvement.
     robust: "mean" or "worst" gain over all machines and workloads.
-    trials: number of settings to try. Every second trial ends after a short run with few seeds, and
-        every second of the rest after a longer one (successive halving).
-    seeds, for_: the seeds 1 to N, and the simulated time of the longest runs.
+    trials: number of settings to try. Half of them end after a short run with few seeds, and half of
+        the rest after a longer one (successive halving).
+    seeds, for_: number of seeds (1 to N) and simulated time of the longest runs.
     phase: with "random", the seed also determines the times of the ticks and of the tasks' starts.
-    held_out_machines, held_out_seeds: machines and number of seeds that do not take part in the
-        search. They measure the gain of the chosen settings at the end.
-    validation_seeds: number of fresh seeds that validate the five best settings of the search. The
-        better half is validated with twice as many seeds, and so on until one setting is left. The
-        default settings are kept unless the confidence interval of its gain is above 0 (for several
-        objectives: of the sum of the gains). 0 chooses the best settings without a validation.
-    storage: file that keeps the trials. The same call with this file goes on where it ended.
-    sampler: how settings are chosen: "tpe" (tree-structured Parzen estimator), "nsga2" (a genetic
+    held_out_machines, held_out_seeds: machines and number of seeds that the search never sees. They
+        measure the gain of the chosen settings at the end.
+    validation_seeds: number of fresh seeds for the five best settings. The better half then runs with
+        twice as many, and so on until one is left. It is chosen if the confidence interval of its gain
+        (with several objectives, of the sum of its gains) is above 0; otherwise the defaults are kept.
+        0 chooses the best settings without a validation.
+    storage: file that keeps the trials, so that the same call continues an interrupted search.
+    sampler: how settings are proposed: "tpe" (tree-structured Parzen estimator), "nsga2" (a genetic
         algorithm for several objectives, which needs about a hundred trials), or "gp" (a Gaussian
         process, which needs PyTorch and SciPy: pip install 'windtunnel[gp]').
-    sampler_seed: equal seeds give equal results.
+    sampler_seed: the same seed gives the same result.
 
     Needs Optuna: pip install 'windtunnel[tune]'.
     """
@@ -292,7 +291,7 @@ def tune(
     study.set_user_attr("definition", definition)
     for trial in study.get_trials(deepcopy=False):
         if not trial.state.is_finished():
-            # The process that ran this trial was killed.
+            # An earlier process was killed during this trial.
             study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
 
     def complete() -> list[Any]:
@@ -300,8 +299,8 @@ def tune(
 
     stages = _stages(seeds, bench.for_ns is not None)
     while (number := len(complete())) < trials:
-        # Each trial has a sampler of its own, which depends on the number of the trial. An
-        # interrupted search therefore continues as it would have without the interruption.
+        # A new sampler for each trial, seeded by its number, lets an interrupted search continue as if it
+        # had not been interrupted.
         study.sampler = _sampler(optuna, sampler, sampler_seed * 1_000_003 + number, trials)
         if number == 0 and _inside(defaults, space):
             study.enqueue_trial({name: value + _offset(space[name]) for name, value in defaults.items()})
@@ -315,7 +314,7 @@ def tune(
                 gains = bench.gains(settings, machines, range(1, count + 1), share, metrics)
                 values = [aggregate(gains[goal.metric], robust) for goal in goals]
                 if len(goals) == 1:
-                    # The sampler also learns from trials that end early.
+                    # Lets the sampler learn from trials that end early, too.
                     trial.report(values[0], stage)
                 if stage + 1 < len(stages):
                     others = [one.user_attrs[f"stage{stage}"] for one in complete() if f"stage{stage}" in one.user_attrs]
@@ -388,10 +387,10 @@ def tune(
 def _validate(
     bench: _Bench, finalists: Sequence[dict[str, Any]], machines: Sequence[Argument], seeds: int, aims: Aims
 ) -> Settings:
-    """Measures the finalists with fresh seeds: all of them with `seeds` seeds, the better half with twice
-    as many, and so on. Adds `validated`, `validation_seeds` and `confirmed` to each finalist.
+    """Measures all finalists with `seeds` fresh seeds, the better half with twice as many, and so on. Adds
+    `validated`, `validation_seeds` and `confirmed` to each finalist.
 
-    Returns the settings of the last finalist if its gain is confirmed, and else no settings."""
+    Returns the settings of the last finalist if its gain is confirmed, and no settings otherwise."""
     rounds = [seeds * 2**index for index in range(_VALIDATION_ROUNDS)]
     left = list(finalists)
     measured: list[dict[str, dict[tuple[str, int], float]]] = [{} for _ in finalists]
@@ -411,7 +410,7 @@ def _validate(
                 measured[index].setdefault(metric, {}).update(gains)
             which = range(_FRESH, _FRESH + count)
             series = [by_seed(measured[index][goal.metric], which, aims.robust) for goal in aims.goals]
-            # Each of the finalists may be the last one, so the intervals are corrected for all.
+            # Any finalist may turn out to be the last, so the intervals are corrected for all of them.
             gains = [Gain.of(values, len(finalists)) for values in series]
             one["validated"] = dict(zip(aims.texts, gains, strict=True))
             one["validation_seeds"] = count
@@ -437,7 +436,7 @@ def _sampler(optuna: Any, name: str, seed: int, trials: int) -> Any:
 
 
 def _need_gp() -> None:
-    """Raises ImportError if a package is missing that Optuna's GPSampler imports when it is used."""
+    """Raises ImportError if a package is missing. Optuna's GPSampler would only notice during the search."""
     for name in ("scipy", "torch"):
         try:
             importlib.import_module(name)
@@ -449,7 +448,7 @@ def _need_gp() -> None:
 
 
 def _space(policy: Argument, params: Mapping[str, Range] | Iterable[str] | None) -> tuple[dict[str, Any], Settings]:
-    """Returns the ranges to search, and the policy's defaults for these parameters."""
+    """Returns the ranges to search, and the defaults of these parameters."""
     declared = {one["name"]: one for one in parameters(policy)}
     given = params if isinstance(params, Mapping) else dict.fromkeys(params or ())
     if params is None:
@@ -468,8 +467,7 @@ def _space(policy: Argument, params: Mapping[str, Range] | Iterable[str] | None)
                 raise ValueError(f"{os.fspath(policy)} declares no range for {name!r}: give one with params=")
         if isinstance(known, tuple) and (len(known) != 2 or known[0] > known[1]):
             raise ValueError(f"range of {name!r}: expected (LOW, HIGH)")
-        # JSON has no tuples, so the key says whether these are the ends of a range or single
-        # values.
+        # JSON has no tuples, so the key distinguishes the ends of a range from single values.
         space[name] = {"range": list(known)} if isinstance(known, tuple) else {"values": list(known)}
         if isinstance(known, tuple) and known[0] == 0 and known[1] >= _LOGARITHMIC_FROM_0:
             space[name]["offset"] = 1
@@ -480,8 +478,8 @@ def _space(policy: Argument, params: Mapping[str, Range] | Iterable[str] | None)
 
 
 def _default(parameter: Mapping[str, Any]) -> int | None:
-    """Returns the value that a run uses without a setting. The profile of the policy has precedence
-    over the object. Returns None if the profile computes the value from the machine."""
+    """Returns the value that a run uses by default: the profile's, or else the object's. None if the
+    profile computes it from the machine."""
     text = parameter["value"] if parameter["profile"] is None else parameter["profile"]
     text = {"true": "1", "false": "0"}.get(text, text)
     try:
@@ -499,7 +497,7 @@ def _suggest(trial: Any, name: str, known: dict[str, Any]) -> None:
 
 
 def _offset(known: dict[str, Any]) -> int:
-    """Returns the number that Optuna's values exceed the values of the parameter by."""
+    """Returns what is added to a parameter's values for Optuna (1 if a logarithmic range begins at 0)."""
     return known.get("offset", 0)
 
 
@@ -518,8 +516,8 @@ def _inside(settings: Settings, space: dict[str, Any]) -> bool:
 
 def _stages(seeds: int, shorten: bool) -> list[tuple[int, float]]:
     """Returns the number of seeds and the share of the simulated time of each stage."""
-    # The first stage needs several seeds. With one seed, the noise of the seed hides most gains, and
-    # the best settings of a search often end early.
+    # With a single seed, noise hides most gains, and the best settings often end early. So even the
+    # first stage has several.
     half = (seeds + 1) // 2
     if shorten:
         stages = [(half, 0.25), (seeds, 0.5), (seeds, 1.0)]
@@ -541,13 +539,13 @@ def _distinct(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _importances(optuna: Any, study: Any, objectives: Sequence[str], usable: Sequence[Any], size: int) -> Any:
-    # With fewer trials, importances are noise.
+    # Importances from fewer trials would be noise.
     if len(usable) < 8 or size < 2:
         return {}
     found = {}
     for index, name in enumerate(objectives):
         if len({one.values[index] for one in usable}) > 1:
-            # Optuna's evaluator looks for parameters that make the target low, and warns about it.
+            # Optuna's evaluator assumes that a lower target is better, and warns about it.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
                 shares = optuna.importance.get_param_importances(

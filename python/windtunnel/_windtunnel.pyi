@@ -15,7 +15,7 @@ class Error(Exception):
     """What the user can do about the error."""
 
 class Table:
-    """A table of a run, with named columns.
+    """A table of a run or a sweep.
 
     Polars, pandas, pyarrow and DuckDB read it through the Arrow PyCapsule interface, for example
     `polars.DataFrame(table)`.

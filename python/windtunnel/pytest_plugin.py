@@ -12,8 +12,7 @@ from windtunnel._commands import Argument, execute
 
 
 class Windtunnel:
-    """The object that the fixture `windtunnel` provides: the functions of the package, and
-    assertions about policies."""
+    """What the fixture `windtunnel` provides: the package's functions, and assertions about policies."""
 
     run = staticmethod(package.run)
     compare = staticmethod(package.compare)
@@ -24,7 +23,7 @@ class Windtunnel:
     compile = staticmethod(package.compile)
 
     def holds(self, policy: Argument, **options: Any) -> None:
-        """Fail the test if an invariant does not hold, and show the schedule around the violation.
+        """Fail the test if an invariant is violated, and show the schedule around the violation.
 
         options: those of `windtunnel invariants`, for example `idle="2ms"` and `starvation="1s"`.
         """
@@ -34,10 +33,10 @@ class Windtunnel:
             pytest.fail(done.stdout + done.stderr, pytrace=False)
 
     def not_worse(self, a: Argument, b: Argument, *conditions: str, **options: Any) -> None:
-        """Fail the test if one of the conditions holds for the change from a to b.
+        """Fail the test if the change from a to b meets one of the conditions.
 
         conditions: as in `windtunnel compare --fail-if`, for example "p99_wakeup > +5%".
-        options: other options of the command, for example `runs=20`.
+        options: further options of the command, for example `runs=20`.
         """
         __tracebackhide__ = True
         done = execute("compare", [a, b], {**options, "fail_if": list(conditions)})
@@ -47,5 +46,5 @@ class Windtunnel:
 
 @pytest.fixture(scope="session")
 def windtunnel() -> Windtunnel:
-    """Fixture: an object with functions that run, compare and check policies."""
+    """Functions that run, compare and check policies."""
     return Windtunnel()

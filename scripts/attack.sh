@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# attack.sh SECONDS [SEED [KIND...]]: attacks the simulator with damaged inputs and hostile policies
-# for the given time. The inputs run in child processes with resource limits.
+# attack.sh SECONDS [SEED [KIND...]]: attacks the simulator with damaged inputs and hostile policies,
+# in child processes with resource limits.
 #
-# Prints the number of inputs and failures of each kind. If an input causes a failure, the script
-# keeps it in target/attack and prints the command that repeats the failure. By default, the script
-# attacks a build with assertions. The environment variable ATTACK_PROFILE=release selects the build
-# that users run.
+# Prints the number of inputs and failures of each kind. An input that causes a failure is kept in
+# target/attack, with the command that repeats it. The build has assertions, unless
+# ATTACK_PROFILE=release selects the build that users run.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=$1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# Other scripts read this file. Sets `build` to the directory with the executables of the build that
-# the environment variable BUILD selects, and defines `build_commands`, which makes this build:
+# For other scripts to source. The environment variable BUILD selects a build; this file sets `build` to
+# the directory with its executables, and defines `build_commands`, which makes it:
 #
 #   release      the default
 #   dev          the development build
@@ -18,7 +18,7 @@ build_commands() {
   case $BUILD in
     as-released)
       cargo build --config scripts/as-released.toml --quiet -p windtunnel -p live || return
-      # The next development build replaces these files.
+      # Copies them, because the next development build replaces these files.
       mkdir -p "$build"
       cp target/debug/windtunnel target/debug/windtunnel-live "$build" ;;
     *)

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# check.sh POLICY: compiles one policy, runs it with the sanitizer, and runs the tests of this
-# policy. After the tests have been built, this takes a few seconds. With UPDATE_GOLDEN=1, the script
-# also updates the tables of policies/README.md.
+# check.sh POLICY: compiles one policy, runs it with the sanitizer, and runs its tests. Once the tests
+# are built, this takes a few seconds. UPDATE_GOLDEN=1 also updates the tables of policies/README.md.
 set -eu
 cd "$(dirname "$0")/.."
 policy=${1:-}
@@ -18,8 +17,8 @@ echo "== load"
 $windtunnel check "target/policies/$policy.bpf.o"
 echo "== a run with the sanitizer"
 $windtunnel run "$policy" --sanitize --machine numa16 --workload mixed.json --for 200ms
-# Runs the tests that apply to every policy, for this policy only. Also runs the test files that
-# name this policy. policy_records fails if there is no such file, or if it is not compiled.
+# The tests that apply to every policy (run for this one only), and the test files that name it.
+# policy_records fails if there is no such file, or if it is not compiled.
 mapfile -t files < <(cd crates/windtunnel/tests/integration && grep -l "\"$policy\"" policy_*.rs schedules.rs)
 tests=$(printf '%s::\n' policy_properties policy_records "${files[@]%.rs}" | sort -u | tr '\n' ' ')
 echo "== tests: $tests"

@@ -4,9 +4,9 @@
 # container image with the package, and runs the command in it (needs podman or docker). If podman
 # cannot start containers, BUILDAH_ISOLATION=chroot lets it build the image all the same.
 #
-# The package contains the command as scripts/fast.sh builds it. BUILD=release packages
-# target/release/windtunnel instead, which is built faster and simulates more slowly. cargo-deb,
-# which makes the package, is installed into target/tools.
+# The package contains the command as built by scripts/fast.sh, or with BUILD=release
+# target/release/windtunnel, which is built faster and simulates more slowly. cargo-deb makes the
+# package, and is installed into target/tools.
 set -eu
 cd "$(dirname "$0")/.."
 cargo_deb_version=3.8.0
@@ -40,8 +40,8 @@ $built completions fish >$files/windtunnel.fish
 package=$(ls target/deb/*.deb)
 ls -l "$package"
 
-# The installed command must need nothing from this repository, and give the same results. The hash
-# of a trace is part of the JSON results.
+# The installed command must work without this repository, and give the same results. Their JSON
+# contains the trace hash.
 unpacked=$(mktemp -d)
 trap 'rm -rf "$unpacked"' EXIT
 dpkg-deb --extract "$package" "$unpacked"

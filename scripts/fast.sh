@@ -1,17 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fast.sh: builds the command with profile-guided optimisation (PGO). The resulting command
-# simulates about a quarter more time per second than a plain release build. The simulator spends its
-# time in many functions, so better decisions about inlining and branches help in all of them.
+# fast.sh: builds the command with profile-guided optimisation (PGO), which makes it simulate about a
+# quarter more time per second than a plain release build. The simulator spends its time in many
+# functions, and better decisions about inlining and branches help in all of them.
 #
 # fast.sh          builds target/fast/release/windtunnel
-# fast.sh bench    also builds the speed benchmark in this way, and runs it
-# fast.sh COMMAND  runs a command that builds with cargo, so that it builds in this way
+# fast.sh bench    also builds and runs the speed benchmark with PGO
+# fast.sh COMMAND  runs a command that calls cargo, so that it builds with PGO
 #
-# The crates of the simulator are built twice: first with crates/report/examples/train.rs, which
-# records a profile, then with the profile. The dependencies are built only once, because
-# RUSTC_WORKSPACE_WRAPPER does not apply to them. If there is a release build, its dependencies are
-# used.
+# The crates of the simulator are built twice: first with crates/report/examples/train.rs, which records
+# a profile, then with the profile. RUSTC_WORKSPACE_WRAPPER does not apply to their dependencies, so
+# those are built only once, or taken from a release build.
 set -eu
 cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR=target/fast
@@ -22,9 +21,8 @@ if [ -z "$profdata" ]; then
   exit 1
 fi
 
-# Rebuilds the repository's crates with additional flags. Both builds must use the same path for the
-# wrapper, because the path is part of the symbol names, and the compiler finds the profile of a
-# function by its symbol name.
+# Rebuilds the repository's crates with additional flags. The wrapper's path must be the same in both
+# builds: it is part of the symbol names, by which the compiler finds a function's profile.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/$CARGO_TARGET_DIR/rustc
 build_with() {
   local flags=$1
@@ -52,8 +50,8 @@ if [ "$(sources)" != "$(cat "$profile.of" 2>/dev/null)" ]; then
   build_with "-Cprofile-generate=$raw -Cdebuginfo=0" -p report --example train
   rm -rf "$raw"
   "$CARGO_TARGET_DIR/release/examples/train" >/dev/null
-  # The format of raw profiles depends on the version of LLVM. If the LLVM in rustc is newer than
-  # llvm-profdata, llvm-profdata cannot read the profiles.
+  # Raw profiles change with LLVM. An llvm-profdata that is older than the LLVM in rustc cannot read
+  # them.
   if ! "$profdata" merge -o "$profile" "$raw"; then
     echo "fast.sh: $("$profdata" --version | grep -m1 version) cannot read what $(rustc -V) wrote: install that version's llvm" >&2
     exit 1

@@ -1,15 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # features.sh: tests that third-party crates have the same features whichever package is built.
-# Otherwise cargo compiles them, and all crates that use them, once for each set of features.
+# Otherwise cargo would compile them, and everything that uses them, once for each set of features.
 #
-# For each package, the script compares the features in `cargo build -p NAME` and `cargo test -p
-# NAME` with those in the same command for the whole workspace. The crate crates/features exists to
-# make the features the same.
+# Compares the features in `cargo build -p NAME` and `cargo test -p NAME` with those in the same command
+# for the whole workspace. crates/features exists to make them the same.
 set -eu
 cd "$(dirname "$0")/.."
-# For these packages, the features differ. The packages are small, and little is compiled again for
-# them.
+# Packages whose features differ. They are small, so little is compiled again.
 exceptions=" report shipped "
 
 # features EDGES PACKAGES...: prints each crate with its version and features.

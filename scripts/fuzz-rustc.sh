@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# fuzz-rustc.sh RUSTC ARGUMENTS: runs the compiler, but leaves out the fuzzer's coverage counters if
-# the crate belongs to the JIT's code generator. With counters, the code generator would take
-# minutes to build, and half a second to compile each program. New coverage in the code generator
-# would also distract the fuzzer from this repository's code.
+# fuzz-rustc.sh RUSTC ARGUMENTS: runs the compiler without the fuzzer's coverage counters for the crates
+# of the JIT's code generator. With counters, these would take minutes to build and half a second to
+# compile each program, and their coverage would distract the fuzzer from this repository's code.
 rustc=$1
 shift
 case " $* " in

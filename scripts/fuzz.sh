@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fuzz.sh SECONDS [TARGET...]: runs the named fuzz targets, or all of them, for the given time each.
-# The targets run at idle priority. Inputs that cause a failure are kept in fuzz/artifacts. The
-# fuzzer starts from objects, machine files and workloads of the repository.
+# fuzz.sh SECONDS [TARGET...]: runs the named fuzz targets, or all of them, at idle priority for the
+# given time each. The fuzzer starts from objects, machine files and workloads of the repository, and
+# keeps inputs that cause a failure in fuzz/artifacts.
 set -eu
 cd "$(dirname "$0")/.."
 if ! cargo fuzz --version >/dev/null 2>&1; then
@@ -31,9 +31,8 @@ for target in "$@"; do
     printf "node:2 core:4 pu:2" > corpus/hwloc/synthetic
     ;;
   calls)
-    # The bytes of an input decide what the policy does. If an input is short, a fixed random
-    # generator makes most of the decisions instead. The fuzzer therefore starts with an input of
-    # 4096 bytes, and may use long inputs from the beginning.
+    # The bytes of an input decide what the policy does; when they run out, a fixed random generator
+    # takes over. So start with 4096 bytes, and allow long inputs from the beginning.
     lengths=(-len_control=0 -max_len=4096)
     head -c 4096 /dev/urandom > corpus/calls/decisions
     ;;

@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # instructions.sh [COMMAND]: counts the instructions that the host executes for a simulated context
-# switch. COMMAND is the simulator, by default target/release/windtunnel. Fails if the number is
-# over 3 % higher than in the last row for a release build in the table in docs/speed.md.
+# switch. COMMAND is the simulator, by default target/release/windtunnel. Fails if there are over 3 %
+# more than in the last row for a release build in docs/speed.md.
 #
-# Valgrind counts the instructions, so a busy host does not change the result. The figure is the
-# difference between two runs of different length, divided by the difference in context switches.
-# Starting the run, and compiling the policy, are therefore not included.
+# Valgrind counts them, so a busy host does not matter. Two runs of different length are subtracted,
+# which removes the start of the run and the compilation of the policy.
 set -eu
 cd "$(dirname "$0")/.."
 command=${1:-target/release/windtunnel}
@@ -17,7 +16,7 @@ if ! command -v valgrind >/dev/null; then
   exit 0
 fi
 
-# Prints the instructions and the context switches of a run of the given length.
+# Prints the instructions and the context switches of a run.
 count() {
   local log
   log=$(mktemp)

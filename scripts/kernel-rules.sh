@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# kernel-rules.sh: tests clippy.toml of crates/kernel and crates/bpf. These files contain clippy
-# rules against code that could make two runs of the same simulation differ, for example hash maps
-# and clocks. For each of them, the script writes a crate that breaks every rule, and checks that
-# clippy refuses each line.
+# kernel-rules.sh: tests the clippy rules of crates/kernel and crates/bpf (clippy.toml), which forbid
+# code that could make two runs of a simulation differ, such as hash maps and clocks. For each of the
+# crates, writes a crate that breaks every rule, and checks that clippy refuses each line.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -36,8 +35,7 @@ pub fn spawn() { let _ = std::thread::spawn(|| ()); }
 pub fn read() { let _ = std::fs::read("x"); }
 pub fn variable() { let _ = std::env::var("X"); }
 RUST
-# clippy applies the rules to crates/kernel only if lib.rs of this crate sets the levels of the
-# lints.
+# The rules have no effect unless crates/kernel/src/lib.rs sets the levels of the lints.
 grep -q 'clippy::float_arithmetic' crates/kernel/src/lib.rs || {
   echo "crates/kernel/src/lib.rs does not forbid clippy::float_arithmetic" >&2
   exit 1

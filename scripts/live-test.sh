@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# live-test.sh [PART...]: boots a real sched_ext kernel in QEMU, without KVM, and runs tests in it.
-# The host's kernel is not touched. The default parts are:
+# live-test.sh [PART...]: boots a real sched_ext kernel in QEMU, without KVM, and runs tests in it. Does
+# not touch the host's kernel. The default parts are:
 #
 #   policies   4 CPUs: every policy under the mixed load, with each of its settings
 #   numa       4 CPUs on 2 nodes: every policy again, with its default parameters
 #   commands   4 CPUs: the commands of `windtunnel live`, profiles, workloads, refusals, recordings
 #   speed      messages and a ping-pong under several schedulers, in exact time
 #
-# Two guests run at the same time. A load lasts for a fixed time, so a slower host does not prolong
-# it. Other parts run alone, and only when they are named:
+# They run in two guests at a time, with loads of a fixed length, which a slow host does not prolong.
+# Other parts run alone, and only when they are named:
 #
 #   fidelity   Executes workloads in exact time, on one and on four CPUs, and simulates them. Writes
 #              docs/fidelity.md.
@@ -25,16 +25,16 @@
 #
 #   DOCS=1                 makes `speed` measure longer, with three seeds, and write docs/live-speed.md
 #   POLICIES="steal rr"    selects policies
-#   SECONDS_EACH=60        sets for how long each policy is loaded. In 6 s, CPU 3 goes offline once.
+#   SECONDS_EACH=60        loads each policy for so long; CPU 3 goes offline once in 6 s
 #   LONG=steal:300         makes `numa` load one policy for longer
-#   BUILD=dev              tests another build (see build.sh)
+#   BUILD=dev              tests a different build (see build.sh)
 set -u
 cd "$(dirname "$0")/.."
 dir=target/live
 initramfs=$dir/initramfs.cpio
 simple=target/compat/objects/kernel/scx_simple.bpf.o
 mkdir -p $dir
-# Only one instance of this script may run at a time, because all instances use the same directory.
+# All instances of this script use the same directory, so only one may run at a time.
 exec 9>$dir/lock
 flock 9
 begun=$(date +%s)
@@ -99,8 +99,8 @@ case $? in
   3) skip "$(tail -1 $dir/fetch.log)" ;;
   *) cat $dir/fetch.log >&2; exit 1 ;;
 esac
-# The part `speed` compares policies with scx_simple, one of the kernel's examples. scx_simple is
-# compiled from Debian's source package, as in `make compat`.
+# `speed` compares policies with the kernel's example scx_simple, compiled from Debian's source package
+# as in `make compat`.
 [ -f $simple ] || step "scx_simple" sh -c 'scripts/compat/sources.sh target/compat && scripts/compat/objects.sh target/compat' \
   >$dir/compat.log 2>&1 || echo "live-test: scx_simple is missing, so there is no baseline ($dir/compat.log)"
 step "initramfs" scripts/live/initramfs.sh $initramfs || exit 1
@@ -114,8 +114,7 @@ for part in "${parts[@]}"; do
     commands)
       WORDS="parts=recording,tuning,prepared,workloads,refusals" guest commands ;;
     speed)
-      # A policy is compared with scx_simple in the same guest, so each of the two guests begins
-      # with scx_simple.
+      # Both guests begin with scx_simple, with which each compares its policies.
       brief=brief=1
       [ -z "${DOCS:-}" ] || brief=
       CLOCK=exact WORDS="parts=speed $brief half=1 only=$only" guest speed1
@@ -143,7 +142,7 @@ for part in "${parts[@]}"; do
         mkdir "$folder"
         tar -C "$folder" -xzf "$folder.data" || failed+=("$folder.data")
       done
-      # With POLICIES, only a part of the tables is measured, so the document is not written.
+      # POLICIES measures only a part of the tables, so it does not write the document.
       document=(--document docs/fidelity.md)
       [ -z "$only" ] || document=()
       export WINDTUNNEL_LIVE=$build/windtunnel-live
@@ -168,8 +167,7 @@ if [[ " ${parts[*]} " = *" speed "* ]]; then
   speed=($dir/speed1.log)
   [ -n "$only" ] || speed+=($dir/speed2.log)
   scripts/live/speed.awk "${speed[@]}" || failed+=("speed: slower than allowed")
-  # The document is written only on request, because the figures differ with another version of QEMU
-  # or of the kernel.
+  # Only on request, because a different QEMU or kernel would change the figures of the document.
   [ -z "${DOCS:-}" ] || scripts/live/speed.awk -v markdown=1 "${speed[@]}" | scripts/live/insert.sh docs/live-speed.md table
 fi
 # Checks that every counter increased in at least one load of the two guests.

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# policies.sh [NAME...]: compiles the named policies, or all policies, from policies/NAME.bpf.c to
-# target/policies/NAME.bpf.o. An object is compiled again only if its source, a header or a flag has
-# changed.
+# policies.sh [NAME...]: compiles the named policies, or all of them, from policies/NAME.bpf.c to
+# target/policies/NAME.bpf.o, if a source, a header or a flag has changed.
 set -eu
 cd "$(dirname "$0")/.."
 out=target/policies
@@ -15,9 +14,8 @@ for name in "${names[@]}"; do
   source=policies/$name.bpf.c object=$out/$name.bpf.o
   contents=$(echo "${flags[*]} $headers" | cat - "$source" | sha256sum)
   [ -f "$object" ] && [ "$contents" = "$(cat "$object.of" 2>/dev/null)" ] && continue
-  # The compiler writes to a temporary file, so that an incomplete object never has the name of a
-  # complete one. The file's name contains the process id, because two instances of this script may
-  # run at the same time.
+  # An incomplete object must not have the final name, and two instances of this script may run at the
+  # same time. So each compiles to a file of its own.
   clang-19 "${flags[@]}" -c "$source" -o "$object.$$"
   mv "$object.$$" "$object"
   echo "$contents" >"$object.of"

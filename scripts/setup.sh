@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# setup.sh [test] [live]: installs the missing packages that building and testing need on Debian 12.
-# With "test", also installs the packages for `make test`. With "live", also installs the packages
-# for `make live-test`.
+# setup.sh [test] [live]: installs missing packages for building on Debian 12, and with "test" or "live"
+# those for `make test` or `make live-test`.
 #
-# The script needs root or sudo, and asks no questions. If nothing is missing, it takes less than a
-# tenth of a second. It checks the Rust toolchain but does not install it.
+# Needs root or sudo, and asks no questions. If nothing is missing, it takes less than a tenth of a
+# second. It checks the Rust toolchain but does not install it.
 set -eu
 
 rust_needed=1.95
@@ -20,10 +19,11 @@ packages=(
   zstd xz-utils python3        # make compat: unpack kernel sources and images
   python3-venv                 # make wheel: build and test the Python package
 )
-# make test opens the HTML report in this browser and operates it. Valgrind counts instructions.
+# A browser to operate the HTML reports and to take the screenshot of the pages, and Valgrind to count
+# instructions.
 [[ " $* " = *" test "* ]] && packages+=(chromium-headless-shell valgrind)
-# make live-test fetches QEMU 10 and unpacks it in the build directory. These packages contain the
-# libraries that it needs, and the programs of the guest.
+# Programs of the guest, and the libraries of QEMU 10, which make live-test fetches and unpacks in the
+# build directory.
 [[ " $* " = *" live "* ]] && packages+=(qemu-system-x86 busybox-static cpio binutils)
 
 missing=()

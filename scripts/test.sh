@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# test.sh: checks the formatting, runs the lints and runs all tests. If a part fails, the others
-# still run. At the end, the script names the parts that failed and the commands that repeat them.
+# test.sh: checks the formatting, and runs the lints and all tests, even if one of them fails. At the
+# end, names the parts that failed and the commands that repeat them.
 set -u
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
@@ -29,9 +29,9 @@ part "features" scripts/features.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "kernel rules" scripts/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast
-# These inputs are the same each time. `make attack` uses other inputs, and runs for hours.
+# These inputs are the same each time; `make attack` tries new ones, for hours.
 part "random attacks" target/debug/attack count 1000 1
-# The tests below compare the development build with a build of our crates as they are released.
+# From here on, the development build is compared with one of our crates as they are released.
 BUILD=as-released
 . scripts/build.sh
 part "build as released" build_commands

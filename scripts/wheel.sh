@@ -1,16 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# wheel.sh: builds the Python package, installs it in a virtual environment (target/python), and runs
-# its tests there. The package is a file in target/wheels.
+# wheel.sh: builds the Python package (target/wheels), installs it in a virtual environment
+# (target/python), and runs its tests there.
 #
-# BUILD=dev packages the development build, and BUILD=fast the build of scripts/fast.sh, with which
-# releases are made.
+# BUILD=dev packages the development build, and BUILD=fast that of scripts/fast.sh, as for a release.
 #
-# wheel.sh packages: only creates the virtual environment with the packages that are needed.
+# wheel.sh packages: only creates the virtual environment.
 set -eu
 cd "$(dirname "$0")/.."
 environment=target/python
-# The environment is made anew when this list changes.
+# The environment is created again when this list changes.
 needed=("maturin>=1.9,<2" polars pyarrow pytest "optuna>=5,<6" "mcp>=2,<3")
 if [ "$(cat $environment/complete 2>/dev/null)" != "${needed[*]}" ]; then
   rm -rf $environment
@@ -22,7 +21,7 @@ if [ "$(cat $environment/complete 2>/dev/null)" != "${needed[*]}" ]; then
     echo "wheel FAILED: pip cannot install the packages; check the network and run it again" >&2
     exit 1
   }
-  # Ray has no packages for some versions of Python. Its tests are skipped then.
+  # Without Ray, which lacks packages for some versions of Python, its tests are skipped.
   $environment/bin/pip --quiet install 'ray>=2.40,<3' || echo "wheel: there is no Ray for this Python" >&2
   echo "${needed[*]}" >$environment/complete
 fi
@@ -35,7 +34,7 @@ case ${BUILD:-release} in
 esac
 $environment/bin/pip --quiet install --no-deps --force-reinstall target/wheels/windtunnel-*.whl
 ls -l target/wheels/windtunnel-*.whl
-# The tests run outside of the repository, because the package must find its own files there.
+# Outside of the repository, the package has to find its own files.
 tests=$PWD/python/tests python=$PWD/$environment/bin/python
 cd "$(mktemp -d)"
 "$python" -m pytest --quiet -p no:cacheprovider "$tests"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Compiles a scheduler as it is in a commit."""
+"""Compiles a scheduler as of a commit."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ OPTIONS = ["-g", "-O2", "-mcpu=v3", "-Wall", "-target", "bpf"]
 
 
 def fatal(text):
-    """Ends the script because of a wrong input."""
+    """Ends the script with a message about a wrong input."""
     sys.stderr.write(f"verdict: {text.rstrip()}\n")
     sys.exit(2)
 
@@ -24,7 +24,7 @@ def git(*words):
 
 
 def has(commit, source):
-    """Returns whether a commit has a file. An unknown commit ends the script."""
+    """Whether a commit contains a file. An unknown commit ends the script."""
     known = subprocess.run(["git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"], capture_output=True)
     if known.returncode != 0:
         fatal(f"this clone has no commit {commit!r}; fetch the whole history (actions/checkout: fetch-depth: 0)")
@@ -32,7 +32,7 @@ def has(commit, source):
 
 
 def extract(commit, folder):
-    """Writes the files of a commit that are in the current directory into a folder."""
+    """Extracts the current directory, as of a commit, into a folder."""
     folder.mkdir(parents=True)
     files = git("archive", commit, ".")
     done = subprocess.run(["tar", "-x", "-C", folder], input=files, capture_output=True)
@@ -41,15 +41,14 @@ def extract(commit, folder):
 
 
 def compiled(source, tree, command, headers):
-    """Compiles a source of a tree. Returns the object and the compiler's messages. The object is None
-    if the source does not compile.
+    """Compiles a source file of a tree. Returns the object, or None if it does not compile, and the
+    compiler's messages.
 
-    With a command, the shell executes the command in the tree, and the command makes the object.
-    Without one, clang compiles the source, and headers that the tree does not have are those of
-    windtunnel."""
+    Runs the shell command `command` in the tree if there is one, and otherwise clang, which looks for
+    headers that the tree lacks in `headers`, those of windtunnel."""
     path = tree / source
     made = path.with_name(path.name.removesuffix(".c").removesuffix(".bpf") + ".bpf.o")
-    # An object of the tree itself is no result of this source.
+    # Deletes a checked-in object, which would pass for the result of this build.
     made.unlink(missing_ok=True)
     if command:
         words = ["bash", "-c", command]
@@ -57,7 +56,7 @@ def compiled(source, tree, command, headers):
         compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
         if compiler is None:
             fatal("clang is not installed (looked for clang-19 and clang)")
-        # The paths in the object are those of the repository, so that messages name its files.
+        # Messages then name files by their paths in the repository.
         words = [compiler, *OPTIONS, f"-ffile-prefix-map={tree}=.", "-idirafter", headers]
         words += ["-c", source, "-o", os.path.relpath(made, tree)]
     done = subprocess.run(words, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -14,7 +14,7 @@ RULES = {
 
 
 def escaped(text):
-    """Returns a text that Markdown shows as it is, also in the cell of a table."""
+    """Escapes a text for Markdown, even inside a table."""
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text).replace("\n", " ")
 
 
@@ -28,7 +28,6 @@ def percent(value):
 
 
 def change(metric):
-    """Returns the change of a metric with its confidence interval."""
     if metric["shown"] == "equal":
         return "none"
     return f"{percent(metric['change_percent'])} ({interval(metric)})"
@@ -40,7 +39,7 @@ def interval(metric):
 
 
 def matrix(places):
-    """Returns a table with a row for each place of the matrix."""
+    """Formats a table with a row for each place of the matrix."""
     names = []
     for place in places:
         names += [name for name in place.metrics if name not in names]
@@ -58,7 +57,7 @@ def matrix(places):
 
 
 def figures(place):
-    """Returns the verdict of a comparison and a table of all its figures."""
+    """Formats a comparison: its verdict, and a table of all figures."""
     comparison = place.comparison
     lines = ["", f"### {escaped(place.name)}", ""]
     lines += [escaped(line) if index == 0 else f"- {escaped(line.removeprefix('- '))}"
@@ -114,8 +113,7 @@ def sarif(checks, policy):
     for check in checks:
         if check.holds:
             continue
-        # GitHub shows only results with a position. If no source line is known, the position is
-        # line 1 of the policy.
+        # GitHub shows only results with a position, so line 1 stands in for an unknown line.
         place = {"artifactLocation": {"uri": check.file or str(policy)}, "region": {"startLine": check.line or 1}}
         results.append({"ruleId": check.rule, "level": "error", "message": {"text": f"{check.name}\n{check.text}"},
                         "locations": [{"physicalLocation": place}]})  # fmt: skip

@@ -4,24 +4,23 @@
 
 usage: proof.py all | unchanged | regressions | time [OBJECT]... [--commits N]
 
-unchanged    makes N commits (100 by default) that change no decision of a policy: comments, renamed
-             functions and variables, unused code, statistics counters. Runs the action for each
-             commit. Every verdict that is not "passed" is a false alarm.
-regressions  makes ten changes that cost a policy about 5 % of its score on one machine with one
-             workload. The size of each change is calibrated and then measured with seeds that the
-             action does not use. Then counts how many of the changes the action finds.
-time         runs the action for each object on 4 machines and 4 workloads, and calculates the time
-             for 20 objects. By default, the objects are steal and the schedulers that `make compat`
-             has compiled (scx_bpfland, scx_lavd).
-all          does all of this and prints a table of the results.
+unchanged    runs the action for N commits (100 by default) that change no decision of a policy:
+             comments, renamed functions and variables, unused code, statistics counters. Every
+             verdict that is not "passed" is a false alarm.
+regressions  counts how many of ten changes the action finds. Each costs a policy about 5 % of its
+             score on one machine with one workload; its size is calibrated and then measured with
+             seeds that the action does not use.
+time         runs the action for each object on 4 machines and 4 workloads, and extrapolates to 20
+             objects. By default, the objects are steal and the schedulers that `make compat` has
+             compiled (scx_bpfland, scx_lavd).
+all          does all of this, and prints a table.
 
-The action runs with its default matrix and conditions. Only the runs of `unchanged` are shorter,
-because they are many.
+The action runs with its default matrix and conditions, but `unchanged` has so many runs that they are
+shorter.
 
-The script compiles copies of the policies in a temporary directory with clang-19. It needs the
-command windtunnel; the variable WINDTUNNEL names another one. It runs in the directory of the
-repository. The exit status is 0 if the counts are good enough: no false alarm, at least 9 of 10
-regressions found, at most 15 minutes for 20 objects on 4 CPUs.
+Needs clang-19 and the command windtunnel, or the one that the variable WINDTUNNEL names. The exit
+status is 0 if the counts are good enough: no false alarm, at least 9 of 10 regressions found, at most
+15 minutes for 20 objects on 4 CPUs.
 """
 
 import argparse
@@ -59,9 +58,8 @@ CLOCK = "{ u32 read; bpf_for(read, 0, {n}) bpf_ktime_get_ns(); }"
 # A statement that writes to a cache line which all CPUs share `{n}` times.
 SHARED = "{ u32 add; bpf_for(add, 0, {n}) __sync_fetch_and_add(&shared_line, 1); }"
 
-# Policy, callback at whose beginning the statement is inserted, statement, machine, workload, and
-# the numbers between which the calibration searches. A score falls with a larger number if the
-# first number is smaller than the second.
+# Policy, callback to insert the statement into, statement, machine, workload, and the numbers between
+# which the calibration searches. If the first is smaller, a larger number makes the score worse.
 REGRESSIONS = [
     ("fifo", "dispatch", SPIN, "hybrid", HACKBENCH, (1, 4000)),
     ("rr", "enqueue", SPIN, "numa32", HACKBENCH, (1, 4000)),
@@ -70,10 +68,10 @@ REGRESSIONS = [
     ("steal", "dispatch", SPIN, "numa32", HACKBENCH, (1, 4000)),
     ("mqs", "dispatch", SHARED, "hybrid", HACKBENCH, (1, 1000)),
     ("o1", "enqueue", CLOCK, "numa32", HACKBENCH, (1, 2000)),
-    # Now and then a woken task does not get the idle CPU, but waits for its previous CPU.
+    # Now and then, a woken task waits for its previous CPU instead of getting an idle one.
     ("percpu", "select_cpu", "if (__sync_fetch_and_add(&shared_line, 1) % 1000 < {n}) return prev_cpu;",
      "numa32", CLOSED, (1, 1000)),
-    # Now and then a queued task interrupts the CPU that it was on.
+    # Now and then, a queued task interrupts the CPU that it ran on last.
     ("fifo", "enqueue", "if (__sync_fetch_and_add(&shared_line, 1) % 1000 < {n}) "
      "scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);", "numa32", HACKBENCH, (1, 1000)),
     # A shorter slice, in ms, for tasks that find a cold cache after each switch.
@@ -89,7 +87,7 @@ def command(*words):
 
 
 def verdict(old, new, *more):
-    """Runs the action. Returns the failed checks of its verdict, and the CPU time in seconds."""
+    """Runs the action. Returns the failed checks, and the CPU time in seconds."""
     before = cpu_time()
     done = subprocess.run([sys.executable, VERDICT, "--new", new, "--old", old, *more],
                           capture_output=True, text=True, cwd=REPOSITORY)  # fmt: skip
@@ -101,13 +99,13 @@ def verdict(old, new, *more):
 
 
 def cpu_time():
-    """Returns the CPU time of all ended child processes, in seconds."""
+    """CPU time of all ended child processes, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def build(source, text, folder):
-    """Compiles the text of a policy. Returns the object, or None if the text is not valid C."""
+    """Compiles the text of a policy. Returns None if it does not compile."""
     path = folder / source.name
     path.write_text(text)
     made = path.with_suffix(".o")
@@ -116,7 +114,7 @@ def build(source, text, folder):
 
 
 def sources(folder, name):
-    """Makes a directory with a copy of the policies' headers, and returns it."""
+    """Creates a directory with a copy of the policies' headers."""
     made = folder / name
     made.mkdir()
     shutil.copytree(REPOSITORY / "policies/include", made / "include")
@@ -124,13 +122,13 @@ def sources(folder, name):
 
 
 def callback(text, name):
-    """Returns the position after the opening brace of the callback whose name ends with `name`."""
+    """Returns where the body of the callback whose name ends with `name` begins."""
     found = re.search(rf"SCX_OP\(\w+_{name},[^{{]*\{{", text)
     return found.end() if found else None
 
 
 def with_statement(text, name, statement):
-    """Inserts a statement after the declarations at the beginning of a callback."""
+    """Inserts a statement into a callback, after the declarations."""
     begin = callback(text, name)
     lines = text[begin:].split("\n")
     at = 1
@@ -139,8 +137,8 @@ def with_statement(text, name, statement):
     return text[:begin] + "\n".join([*lines[:at], f"\t{statement}", *lines[at:]])
 
 
-# The edits of unchanged(). Each takes the text of a policy, a random generator and the number of
-# the commit, and returns the new text, or None if the text has no place for this edit.
+# The edits of unchanged(). Each takes the text of a policy, a random generator and the number of the
+# commit. It returns the new text, or None if the edit does not apply.
 
 
 def comment(text, chance, number):
@@ -191,8 +189,8 @@ def unchanged(folder, numbers):
         text = source.read_text()
         old = build(source, text, sources(folder, f"{number}-old"))
         new_folder, new, changed = sources(folder, f"{number}-new"), None, None
-        # Some edits do not compile, for example if a new name hides a macro's. Another place is
-        # chosen then, or another edit.
+        # Some edits do not compile, for example if a new name is also a macro's. The loop then tries
+        # other places, and then other edits.
         for one in [edit] * 8 + EDITS:
             changed = one(text, chance, number)
             new = changed != text and changed and build(source, changed, new_folder)
@@ -216,14 +214,14 @@ def mean_time(seconds):
 
 
 def code(made):
-    """Returns the instructions of an object."""
+    """Disassembles an object."""
     done = subprocess.run(["llvm-objdump-19", "-d", "--no-show-raw-insn", made], capture_output=True, text=True, check=True)
     return [line.split("\t", 1)[-1] for line in done.stdout.splitlines() if "\t" in line]
 
 
 def change(old, new, machine, workload, seed, runs):
-    """Returns by how many percent the score of `new` is worse than that of `old`, with its
-    confidence interval. The loss is infinite if a run of `new` does not finish, and has no score."""
+    """Returns by how many percent the score of `new` is worse than that of `old`, and the confidence
+    interval. The loss is infinite if a run of `new` does not finish and thus has no score."""
     words = ["compare", old, new, "--machine", machine, "--workload", workload, "--for", LENGTH, "--json"]
     found = json.loads(command(*map(str, words), "--seed", str(seed), "--runs", str(runs)))
     score = next((metric for metric in found["metrics"] if metric["name"] == "score"), None)
@@ -243,10 +241,10 @@ def regressed(text, where, statement, number):
 
 
 def calibrated(worse, low, high):
-    """Returns the number with which the score is about 5 % worse. `worse` measures a number with a
+    """Searches for the number that makes the score about 5 % worse. `worse` measures a number in a given
     number of runs."""
     rising = low < high
-    # The geometric mean of two numbers halves the interval on a logarithmic scale.
+    # Bisects on a logarithmic scale.
     for _ in range(6):
         number = round(math.sqrt(low * high))
         low, high = (number, high) if worse(number, 5) < 5 else (low, number)

@@ -5,19 +5,19 @@
 usage: verdict.py --source MY.bpf.c --base COMMIT [--head COMMIT] [--build COMMAND] [OPTION]...
        verdict.py --new NEW.bpf.o [--old OLD.bpf.o] [OPTION]...
 
-With --source, the script compiles the scheduler as it is in two commits of the repository in the
-current directory. Otherwise it compares two objects. The baseline of --new is eevdf by default.
+With --source, compiles the scheduler as of two commits of the repository in the current directory.
+Otherwise compares two objects; the baseline of --new is eevdf by default.
 
-The matrix of the comparison is each --machine with each --workload. A change fails if a condition
-of --fail-if holds somewhere in the matrix, and holds again with other seeds. It also fails if the
-new object does not compile or load, or breaks a rule that the baseline does not break.
+Compares on every --machine with every --workload (the matrix). A change fails if a condition of
+--fail-if holds somewhere in the matrix and holds again with different seeds. It also fails if the new
+object does not compile or load, or breaks a rule that the baseline keeps.
 
-The directory of --output then contains verdict.md (Markdown, with the first decision that differs),
-junit.xml (JUnit), results.sarif (SARIF 2.1.0), and report.html (the page of a run of both).
+Writes to --output: verdict.md (Markdown, with the first decision that differs), junit.xml (JUnit),
+results.sarif (SARIF 2.1.0), and report.html (a report about a run of both).
 
 The exit status is 0 if the change passes, 1 if a check fails, and 2 if an input is wrong. The script
-needs the command windtunnel; the variable WINDTUNNEL names another one. --source also needs git and
-clang.
+needs the command windtunnel, or the one that the variable WINDTUNNEL names. --source also needs git
+and clang.
 """
 
 import argparse
@@ -39,8 +39,8 @@ SOURCE = re.compile(r"(?P<file>[\w./-]+\.(?:c|h)):(?P<line>\d+)")
 # Control characters that XML cannot contain.
 FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
-# The default matrix. Computing times, pauses and arrivals are random, so that each seed is another
-# load. The score of hackbench is a time, that of closed a rate, that of open a mean response time.
+# The default matrix. Computing times, pauses and arrivals are random, so every seed is a different
+# load. The score is a time for hackbench, a rate for closed, and a mean response time for open.
 MACHINES = ["hybrid", "numa32"]
 WORKLOADS = [
     "hackbench:groups=4,loops=50",
@@ -52,15 +52,15 @@ LENGTH = "200ms"
 CONDITIONS = ["score worse 3%", "p99_wakeup worse 10%", "mean_response worse 5%", "overhead worse 1pp"]
 # First seed of the runs that confirm a condition.
 FRESH_SEED = 1_000_001
-# A broken rule is the baseline's own fault if the baseline breaks it with one of these seeds. The new
-# object is checked with the first seed.
+# The new object is checked with the first of these seeds. A rule that it breaks is the baseline's own
+# fault if the baseline breaks it with any of them.
 SEEDS = range(1, 6)
-# Lines of the first divergence that the verdict shows.
+# The verdict shows at most this many lines about the first decision that differs.
 DIVERGENCE_LINES = 80
 
 
 class Check:
-    """One check: its name, whether it holds, and a text about it."""
+    """The outcome of one check, with an explanation."""
 
     def __init__(self, rule, name, holds, text, source=None):
         self.rule, self.name, self.holds, self.text = rule, name, holds, FORBIDDEN.sub("?", text.strip())
@@ -69,7 +69,7 @@ class Check:
 
 
 class Place:
-    """A machine and a workload of the matrix, with the results there."""
+    """A machine with a workload (a cell of the matrix), and the results there."""
 
     def __init__(self, machine, workload, length):
         self.machine, self.workload, self.name = machine, workload, f"{workload} on {machine}"
@@ -78,7 +78,7 @@ class Place:
 
 
 def command(*words):
-    """Runs the command, and returns its exit status and its output. Wrong inputs end the script."""
+    """Runs windtunnel. Returns its exit status and output. Wrong inputs end the script."""
     words = [os.environ.get("WINDTUNNEL", "windtunnel"), *map(str, words)]
     try:
         done = subprocess.run(words, capture_output=True, text=True)
@@ -95,8 +95,8 @@ def loads(policy):
 
 
 def sanitized(policy, inputs, seed):
-    """Runs a policy in the sanitizer. Returns a dictionary, which is empty if the run succeeds. Else it
-    has the kind of the failure, with its text and its position in the source."""
+    """Runs a policy in the sanitizer. Returns the failure, if there is one: its kind, mapped to its text
+    and its position in the source."""
     _, out, _ = command("run", policy, *inputs, "--seed", seed, "--phase", "random", "--sanitize", "--json", "-")
     [result] = json.loads(out)
     if result["status"] == "ran":
@@ -110,7 +110,7 @@ def sanitized(policy, inputs, seed):
 
 
 def violated(policy, inputs, seed, limits):
-    """Returns the violated invariants, with the first violation of each."""
+    """Returns the first violation of each invariant that is violated."""
     _, out, _ = command("invariants", policy, *inputs, "--seed", seed, "--phase", "random", *limits, "--json")
     [found] = json.loads(out)
     return {one["invariant"]: (f"{one['about']}\n{one['drawing'] or ''}\nrepeat: {one['command'] or ''}", None)
@@ -118,8 +118,8 @@ def violated(policy, inputs, seed, limits):
 
 
 def own_faults(rule, name, place, old, new, broken):
-    """Returns a check that the new object breaks no rule which the baseline keeps, and a note about
-    rules that both break. `broken` takes a policy and a seed, and returns the broken rules."""
+    """Checks that the new object keeps every rule that the baseline keeps. Also returns notes about rules
+    that both break. `broken` returns the rules that a policy breaks with a seed."""
     faults, known = broken(new, SEEDS[0]), []
     for seed in SEEDS if old is not None else []:
         if all(fault in known for fault in faults):
@@ -136,7 +136,7 @@ def own_faults(rule, name, place, old, new, broken):
 
 
 def compared(place, old, new, conditions, pairs, notes):
-    """Compares both objects in a place, and adds a check for each condition to the place."""
+    """Compares both objects in a place, and adds a check for each condition."""
 
     def compare(a, b, conditions, *more):
         words = [word for condition in conditions for word in ("--fail-if", condition)]
@@ -175,8 +175,7 @@ def compared(place, old, new, conditions, pairs, notes):
 
 
 def first_divergence(places, old, new):
-    """Returns a text about the first decision that differs, and its place. Places with failed checks
-    come first."""
+    """Describes the first decision that differs, preferably in a place with failed checks."""
     for place in sorted(places, key=lambda place: all(check.holds for check in place.checks)):
         _, out, _ = command("diff", old, new, *place.inputs, "--json")
         found = json.loads(out)
@@ -190,14 +189,14 @@ def first_divergence(places, old, new):
 
 
 def report(place, old, new, file):
-    """Writes the page of a run of both policies."""
+    """Writes an HTML report about a run of both policies."""
     words = [*place.inputs, "--html", file]
     command("run", old, new, *words) if old is not None else command("run", new, *words)
 
 
 def built(args, folder, checks, notes):
-    """Compiles the source in both commits. Returns the old and the new object, or None for each that
-    cannot be made."""
+    """Compiles the source as of both commits. Returns the old and the new object, each None if it cannot
+    be built."""
     headers = folder / "headers"
     command("init", headers)
     objects = []
@@ -213,7 +212,7 @@ def built(args, folder, checks, notes):
             reason = messages.strip().splitlines()[0]
             notes.append(f"there is no baseline, so nothing is compared: {reason}")
         if made is not None:
-            # The policy's name is that of the file, and it selects the profile.
+            # Keeps the file's name, which is the policy's name and selects the profile.
             kept = args.output / side / made.name
             kept.parent.mkdir(parents=True, exist_ok=True)
             made = Path(shutil.copyfile(made, kept))
@@ -222,7 +221,7 @@ def built(args, folder, checks, notes):
 
 
 def policy(text):
-    """Returns a path for the name of a file, and else the text, which is a policy's name."""
+    """Returns the path if the text names a file, and otherwise the text, a policy's name."""
     return Path(text) if "/" in text or text.endswith(".o") else text
 
 

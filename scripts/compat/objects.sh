@@ -10,8 +10,8 @@
 # The exit status is 1 if a source cannot be compiled.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-# From here on, all paths are relative to DIR. The names of sources become part of the objects,
-# which must not depend on where DIR is.
+# From here on, all paths are relative to DIR, because they become part of the objects, which must not
+# depend on where DIR is.
 cd "$1" || exit 1
 dir=.
 libbpf=$dir/crates/libbpf-sys/libbpf
@@ -21,23 +21,21 @@ flags=(-g -O2 -mcpu=v3 -mlittle-endian -D__TARGET_ARCH_x86 -fms-extensions -Wno-
 system=(-idirafter "$(clang-19 -print-resource-dir)/include" -idirafter /usr/include/x86_64-linux-gnu
   -idirafter /usr/include)
 
-# Compilations run in background processes, which cannot set a variable of this script. A failure is
-# therefore recorded as a file.
+# A file that records a failure, because the background processes cannot set a variable of this script.
 failed=$dir/objects/failed
 fail() {
   echo "compat: $1" >&2
   : >"$failed"
 }
 
-# background COMMAND...: runs COMMAND in the background. If as many commands are running as there
-# are CPUs, waits for one of them first.
+# background COMMAND...: runs COMMAND in the background, as soon as fewer commands run than there are
+# CPUs.
 background() {
   while [ "$(jobs -pr | wc -l)" -ge "$(nproc)" ]; do wait -n; done
   "$@" &
 }
 
-# Makes libbpf's headers available as <bpf/...>, and builds a small command that calls
-# the linker of libbpf.
+# Provides libbpf's headers as <bpf/...>, and builds a command that calls libbpf's linker.
 if [ ! -x "$dir/tools/link" ]; then
   mkdir -p "$dir/tools/include"
   ln -sfn "../../$libbpf/src" "$dir/tools/include/bpf"

@@ -2,21 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """schedulers.py DIR WINDTUNNEL [long OUT]: runs every scheduler that objects.sh compiled into DIR, in parallel.
 
-Without "long", each scheduler runs
+Each scheduler runs
 - under workloads/compat.json on 8 CPUs, for longer than the timeout of its watchdog,
 - under workloads that end by themselves, on a hybrid machine,
 - for a short time on 32 and 256 CPUs, and with the sanitizer. The tasks of compat.json that cannot
   migrate during a part of their work have then run all parts of their programs.
 
-With "long", each scheduler runs under five workloads on four machines, for longer than the timeout of its watchdog. The
-results are written to the document OUT (docs/compat.md). They are also kept in DIR/long, so that an interrupted script
-continues where it stopped. COMPAT_MACHINES="8 CPUs,32 CPUs" selects machines.
+With "long", it instead runs under five workloads on four machines, for longer than the timeout of its watchdog, and the
+results are written to OUT (docs/compat.md). DIR/long keeps them, so that an interrupted script continues where it
+stopped. COMPAT_MACHINES="8 CPUs,32 CPUs" selects machines.
 
-The exit status is 1 in three cases: a run ends early and ends.toml does not allow it, a run does not end early although
-ends.toml requires it, or the sanitizer reports an error.
+The exit status is 1 if a run ends early without permission of ends.toml, or reaches its end although ends.toml requires
+an early one, or if the sanitizer reports an error.
 
-COMPAT_OBJECTS names additional objects, separated by spaces. They run in the same way. Their results are printed, but
-they are not part of the document.
+The objects of COMPAT_OBJECTS (separated by spaces) run in the same way. Their results are printed, but are not part of
+the document.
 """
 import hashlib
 import json
@@ -28,7 +28,7 @@ import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
-# Prevents Python from writing a directory of compiled modules beside the sources.
+# No __pycache__ beside the sources.
 sys.dont_write_bytecode = True
 from document import document
 from watchdog import timeout_ms
@@ -39,9 +39,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # - a factor for the numbers of tasks in compat.json, which is made for 8 CPUs,
 # - the additional time of a run, in ms.
 #
-# The watchdog checks at intervals of half its timeout. A stall that begins at the start of the run
-# is therefore noticed within one and a half timeouts. The additional time is for stalls that begin
-# later.
+# The watchdog checks at intervals of half its timeout, so it notices a stall within one and a half
+# timeouts. The additional time is for stalls that do not begin at the start of the run.
 MACHINES = {
     "8 CPUs": ("pack:1 l3:1 core:4 pu:2", 1, 30_000),
     "20 CPUs": ("hybrid", 2, 15_000),
@@ -49,8 +48,8 @@ MACHINES = {
     "256 CPUs": ("epyc-2s", 32, 1000),
 }
 WORKLOADS = ["compat", "hackbench", "chat", "schbench", "mixed"]
-# The runs without "long": machine, workload and simulated time in ms. A time with a
-# "+" is added to one and a half timeouts of the watchdog.
+# The runs without "long": machine, workload, and simulated time in ms. A "+" means in addition to one and
+# a half timeouts of the watchdog.
 SHORT = [
     ("8 CPUs", "compat", "+1000"),
     ("20 CPUs", "hackbench", "+15000"),
@@ -106,8 +105,7 @@ def workload_path(folder, times):
 
 
 def scaled_workload(folder, times):
-    """Writes compat.json with the number of instances of each task multiplied by `times`. A task
-    without a number of instances keeps one instance."""
+    """Writes compat.json with `times` as many instances of each task that has a number of instances."""
     with open("workloads/compat.json") as file:
         text = file.read()
     text = re.sub(r'"instance" : (\d+)', lambda found: f'"instance" : {int(found[1]) * times}', text)
@@ -174,7 +172,7 @@ class Run:
         os.replace(self.kept + ".new", self.kept)
 
     def judge(self, ends):
-        """Returns whether the run ended as expected: at its end, or early in a way that ends.toml allows."""
+        """Whether the run ended as expected: at its end, or early in a way that ends.toml allows."""
         if not self.exit:
             must = [end for end in ends if self.name in end["schedulers"] and self.machine in end.get("always", []) and self.whole]
             return self.text == "to the end" and not must

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# sources.sh DIR: fetches third-party schedulers from package registries into DIR. Files that exist
-# are not fetched again, so a second run does not use the network.
+# sources.sh DIR: fetches third-party schedulers from package registries into DIR. A second run fetches
+# only what is missing.
 #
 #   DIR/crates/NAME     from crates.io: scx schedulers, their headers (scx_cargo), libbpf
 #   DIR/linux           from Debian: the kernel's examples (tools/sched_ext) and sched_ext selftests
 #   DIR/linux/vmlinux.h the types of that kernel. The file is missing if Debian has no image of it.
 #
-# apt uses a source list and a state directory of its own here. The host's apt configuration is not
-# changed, and nothing is installed.
+# apt gets a source list and a state directory of its own. Nothing is installed, and the host's
+# configuration stays as it is.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -21,8 +21,7 @@ crates() {
   mkdir -p "$dir/crates/project/src"
   cp "$here/crates.toml" "$dir/crates/project/Cargo.toml"
   : >"$dir/crates/project/src/lib.rs"
-  # cargo also fetches the dependencies of the schedulers' user-space parts. Only the sources that
-  # are compiled here are kept.
+  # cargo also fetches the dependencies of the user-space parts. Keeps only what is compiled here.
   (cd "$dir/crates/project" && cargo vendor --quiet vendor >/dev/null 2>&1) || {
     echo "compat: cargo vendor fails for $here/crates.toml" >&2
     return 1
@@ -78,7 +77,7 @@ linux() {
   rm "$file"
 }
 
-# Fetches the image of the kernel whose sources were fetched, and writes its types to a header file.
+# Fetches the image of the same kernel, and writes its types to a header file.
 vmlinux() {
   [ -f "$dir/linux/vmlinux.h" ] || [ -f "$dir/linux/no-vmlinux" ] && return
   apt_lists
@@ -100,8 +99,8 @@ vmlinux() {
   rm -rf "$dir/apt/image" "$dir/apt/vmlinux"
 }
 
-# The crates are fetched in the background while the kernel's sources are fetched and unpacked. Each
-# of these two jobs alone would use only a part of the host's CPUs.
+# Fetches the crates in the background while the kernel's sources are fetched and unpacked, because
+# neither keeps all CPUs busy.
 trap wait EXIT
 crates &
 linux

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""stage.py DIRECTORY: copies the pages that docs/SUMMARY.md lists, and the files to which they link, to DIRECTORY for mdBook.
+"""stage.py DIRECTORY: copies the pages of docs/SUMMARY.md and the files that they link to, for mdBook.
 
-mdBook turns README.md into index.html, but does not change links to README.md. The copy of a
-README.md is therefore called index.md, and links to it are changed. A link becomes plain text if
-its target is not copied, for example a link to a source directory."""
+mdBook turns README.md into index.html but keeps links to README.md, so the copy is called index.md and
+links follow. Links to files that are not copied, such as a source directory, become plain text."""
 import os
 import re
 import shutil
@@ -19,7 +18,7 @@ def index(path):
 
 
 def target(page, link):
-    """Returns the target of a link, as a path in the repository."""
+    """Resolves a link to a path in the repository."""
     return os.path.normpath(os.path.join(os.path.dirname(page), link))
 
 
@@ -28,7 +27,7 @@ def make_parent(path):
 
 
 def stage(page, pages, destination):
-    """Copies a page, and the pictures and data files to which it links."""
+    """Copies a page with the pictures and data files that it links to."""
 
     def link(match):
         mark, text, link, anchor = match.groups()
@@ -55,8 +54,8 @@ def main():
     pages = {target(SUMMARY, match.group(3)) for match in LINK.finditer(summary)}
     for page in pages:
         stage(page, pages, destination)
-    # In the copy, the summary is in the top directory. Its links change accordingly: tutorial.md
-    # becomes docs/tutorial.md, and ../README.md becomes index.md.
+    # The copy of the summary is in the top directory, so tutorial.md becomes docs/tutorial.md, and
+    # ../README.md becomes index.md.
     summary = LINK.sub(lambda match: f"[{match.group(2)}]({index(target(SUMMARY, match.group(3)))})", summary)
     with open(os.path.join(destination, "SUMMARY.md"), "w") as file:
         file.write(summary)

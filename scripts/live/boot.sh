@@ -1,15 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# boot.sh DIR INITRAMFS NAME: boots the kernel DIR/vmlinux in QEMU. Prints the guest's console, and
-# writes it to DIR/NAME.log. The guest's second serial port is the file DIR/NAME.data. The exit status
-# is that of the test that runs in the guest.
+# boot.sh DIR INITRAMFS NAME: boots the kernel DIR/vmlinux in QEMU, and ends with the exit status of the
+# test that runs in the guest. The guest's console is printed and written to DIR/NAME.log; its second
+# serial port is the file DIR/NAME.data.
 #
-# KVM is not available everywhere, so QEMU emulates the CPUs. The environment variable CLOCK selects
-# how time passes in the guest:
+# KVM is not available everywhere, so QEMU emulates the CPUs. CLOCK says how time passes in the guest:
 #
 #   real   Each CPU of the guest is a thread of QEMU and runs in real time, so CPUs race as on real
 #          hardware. Because of a race in QEMU, the guest sometimes crashes while its kernel patches
-#          code. A boot that ends without a result is therefore repeated once.
+#          code, so a boot that ends without a result is repeated once.
 #   exact  All CPUs take turns in one thread. Each instruction takes 1 ns of guest time, and idle time
 #          is skipped. The same boot always gives the same figures, whatever else the host does. CPUs
 #          that are busy at the same time share the guest's time.
@@ -30,9 +29,8 @@ cd "$(dirname "$0")/../.."
 dir=$1 initramfs=$2 name=$3
 cpus=${CPUS:-4} nodes=${NODES:-1} memory=${MEMORY:-2048}
 words="quiet panic=-1 rcupdate.rcu_expedited=1 cryptomgr.notests tsc=reliable nowatchdog mitigations=off no_timer_check"
-# Prints the frequency of the host's time-stamp counter, which is also the guest's counter. On a
-# busy host, the guest itself would measure a wrong frequency, and its clock would be up to 14 times
-# too fast.
+# Prints the frequency of the host's time-stamp counter, which the guest uses, too. If the guest measured
+# it on a busy host, its clock could become 14 times too fast.
 tsc_khz() {
   if [ ! -x "$dir/tsc_khz" ]; then
     gcc -O1 -Wall scripts/live/tsc_khz.c -o "$dir/tsc_khz.$name" && mv "$dir/tsc_khz.$name" "$dir/tsc_khz"
@@ -55,8 +53,8 @@ if [ "$nodes" = 2 ]; then
   done
   shape+=(-numa "dist,src=0,dst=1,val=20")
 fi
-# A turn of a CPU ends when 1/cpus of the time until QEMU's next timer has passed. A network filter
-# that buffers nothing adds a timer, of which the guest notices nothing.
+# A CPU's turn ends when 1/cpus of the time until QEMU's next timer has passed. A network filter that
+# buffers nothing is such a timer, which the guest does not notice.
 if [ -n "${TURN:-}" ] && [ "$cpus" -gt 1 ]; then
   shape+=(-netdev hubport,id=turns,hubid=0 -object "filter-buffer,id=turn,netdev=turns,interval=$((TURN * cpus))")
 fi

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# btfcheck.py VMLINUX_ELF: lists the scx kfuncs whose BTF prototype is wrong. In some kernels, the
-# prototypes still contain the hidden argument 'aux', because the build did not apply
-# KF_IMPLICIT_ARGS, which removes it. Such a kernel refuses every sched_ext object that calls one of
-# these kfuncs ("func_proto incompatible with vmlinux").
+# btfcheck.py VMLINUX_ELF: lists the scx kfuncs whose BTF prototype is wrong. Some kernels were built
+# without applying KF_IMPLICIT_ARGS, so the hidden argument 'aux' is still in the prototypes, and every
+# sched_ext object that calls such a kfunc is refused ("func_proto incompatible with vmlinux").
 import sys, struct
 d=open(sys.argv[1],'rb').read()
 if d[:4]==b'\x7fELF':

@@ -1,8 +1,7 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# counters.awk MECHANISMS LOG...: checks that each counter of every policy has increased in at least
-# one load of the policy. MECHANISMS is the output of mechanisms.py. Its lines "!POLICY: COUNTER..."
-# name counters that need not increase.
+# counters.awk MECHANISMS LOG...: checks that each counter of every policy has increased in at least one
+# load, except those in the lines "!POLICY: COUNTER..." of MECHANISMS (the output of mechanisms.py).
 { sub(/\r$/, "") }
 FILENAME == ARGV[1] {
   if (/^!/) { split($0, part, /[!: ]+/); for (i = 3; i in part; i++) excused[part[2] " " part[i]] = 1 }

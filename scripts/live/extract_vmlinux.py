@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# extract_vmlinux.py BZIMAGE OUT: extracts the kernel's ELF file from a bzImage that is compressed
-# with zstd. QEMU can boot the ELF file directly (PVH), so the guest need not decompress it.
+# extract_vmlinux.py BZIMAGE OUT: extracts the kernel's ELF file from a zstd-compressed bzImage. QEMU
+# boots it directly (PVH), which saves the guest the decompression.
 import sys, struct, subprocess
 d = open(sys.argv[1], 'rb').read()
 setup = (d[0x1f1] or 4) + 1

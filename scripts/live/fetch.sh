@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fetch.sh DIR: fetches a sched_ext kernel (DIR/vmlinux) and QEMU 10 (DIR/qemu-system-x86_64) and
-# unpacks them. Nothing is installed.
+# fetch.sh DIR: fetches and unpacks a sched_ext kernel (DIR/vmlinux) and QEMU 10
+# (DIR/qemu-system-x86_64). Installs nothing.
 #
-# The packages come from suites of Debian that the host does not use. apt therefore uses a source
-# list and a state directory of its own here. The host's apt configuration is not changed. If the
-# packages cannot be fetched, the exit status is 3, and the reason is written to standard error.
+# The packages come from suites of Debian that the host does not use, so apt gets a source list and a
+# state directory of its own, and the host's configuration stays as it is. If a package cannot be
+# fetched, the exit status is 3, and standard error has the reason.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -33,8 +33,8 @@ sources() {
 }
 
 if [ ! -x "$dir/qemu-system-x86_64" ]; then
-  # With QEMU 7.2, which is in Debian 12, guests crash when a policy is loaded. The libraries of
-  # Debian 12 also work with the newer QEMU.
+  # With Debian 12's QEMU 7.2, guests crash when a policy is loaded. Its libraries work with the newer
+  # QEMU.
   sources qemu bookworm-backports
   (cd "$dir/deb" && apt-get "${apt[@]}" -qq download qemu-system-{x86,data}/bookworm-backports seabios/bookworm-backports) ||
     give_up "QEMU could not be downloaded"
@@ -49,9 +49,8 @@ fi
 
 if [ ! -f "$dir/vmlinux" ]; then
   sources kernel sid trixie-backports
-  # Tries the newest kernels first, one of each version and suite. In some kernels, the types of
-  # kfuncs are broken because of the pahole with which they were built. Such a kernel refuses every
-  # policy, so it is skipped.
+  # Tries the newest kernels first, one of each version and suite. Some were built with a pahole that
+  # breaks the types of kfuncs. They would refuse every policy, so they are skipped.
   for package in $(apt-cache "${apt[@]}" pkgnames linux-binary- | grep -E '^linux-binary-[0-9.]+\+deb(13|14|15)-cloud-amd64$' |
     sort -rV | awk -F'[-.+]' '{ key = $3 "." $4 "." ($0 ~ /deb13/) } !seen[key]++' | head -8); do
     (cd "$dir/deb" && apt-get "${apt[@]}" -qq download "$package") || continue

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# fidelity-host.sh DIR RUNS: executes and simulates workloads under EEVDF on this host, several
-# times. Prints the median and the range of each live figure, and the error of the simulation. The
-# simulated machine is this host, with costs that are measured first. Other programs on the host
-# disturb the result.
+# fidelity-host.sh DIR RUNS: executes workloads under EEVDF on this host several times, and simulates
+# them on a machine with this host's costs, which are measured first. Prints the median and the range of
+# each live figure, and the error of the simulation. Other programs on the host disturb the result.
 set -eu
 cd "$(dirname "$0")/../.."
 dir=$1/host runs=$2

@@ -21,8 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIVE = os.environ.get("WINDTUNNEL_LIVE", str(ROOT / "target/release/windtunnel-live"))
-# Columns of the table: the name of the figure in the output of `live compare`, and the heading of
-# the column.
+# Columns of the table: the figure's name in the output of `live compare`, and the heading.
 COLUMNS = [
     ("score", "score"),
     ("context switches", "switches"),
@@ -35,14 +34,14 @@ COLUMNS = [
     ("fairness (Jain)", "fairness"),
     ("busy, %", "busy"),
 ]
-# Percentiles of wake-up latencies are compared if the live run has at least this many wake-ups.
-# With fewer wake-ups, the 99th percentile is the longest latency.
+# The live run must have at least this many wake-ups for a percentile of their latencies to be compared.
+# Of fewer, the 99th percentile would be the longest latency.
 FEWEST_WAKEUPS = {"wake-up latency p50, us": 20, "wake-up latency p99, us": 100}
-# These counts are compared if one of the sides has at least FEWEST_EVENTS of them. If both have
-# fewer, the sides agree, but a difference of one event would be an error of many percent.
+# These counts are compared if one side has at least FEWEST_EVENTS. Below that, the sides agree, but a
+# difference of one event would be an error of many percent.
 FEWEST_EVENTS = 20
 COUNTS = ("context switches", "preemptions", "migrations")
-# Two live scores count as equal if they differ by less than this percentage.
+# Live scores that differ by less than this percentage count as equal.
 TIE_PERCENT = 2.0
 
 
@@ -52,8 +51,8 @@ def workloads():
 
 
 def machine(directory, cpus):
-    """Returns the machine file of the guest. If the guest has several CPUs, adds the speed of a CPU
-    for each number of busy CPUs, because the CPUs take turns in one thread of QEMU."""
+    """Reads the machine file of the guest. With several CPUs, adds the speed of a CPU for each number of
+    busy CPUs, because they take turns in one thread of QEMU."""
     path = directory / "guest.toml"
     if cpus > 1:
         text = path.read_text()
@@ -76,7 +75,7 @@ def number(text):
 
 
 def compare(job):
-    """Returns the rows of one policy and workload: figure, simulated value, live value."""
+    """Reads the rows of one policy and workload: figure, simulated value, live value."""
     directory, path, policy, name, description = job
     command = [LIVE, "compare", policy, description, "-m", str(path), "--for", "2s", "--markdown",
                "--saved", str(directory / policy / name)]
@@ -99,7 +98,7 @@ def error(simulated, live):
 
 
 def quantile(values, share):
-    """Returns a quantile of the values. With share 0.5, this is the median."""
+    """A quantile of the values; 0.5 is the median."""
     values = sorted(values)
     return values[min(len(values) - 1, int(len(values) * share))]
 
@@ -133,7 +132,7 @@ class Table:
         return scores
 
     def order(self):
-        """Returns how many pairs of policies have the same order of scores on both sides, and how many pairs there are."""
+        """Returns how many pairs of policies have the same order of scores on both sides, out of how many."""
         same = pairs = 0
         for scores in self.scores().values():
             names = sorted(scores)
@@ -181,7 +180,7 @@ class Table:
 
 
 def paragraph(tables):
-    """Returns a summary as a Markdown table, with one column for each table of errors."""
+    """Formats a summary in Markdown, with a column for each table of errors."""
     heads = ["", "policies in the order of the kernel"]
     heads += [f"{head}, median error" for _, head in COLUMNS if head not in ("migrations", "busy")]
     heads += ["all figures, median error", "all figures, 90th percentile"]
@@ -193,7 +192,7 @@ def paragraph(tables):
 
 
 def words(table):
-    """Returns sentences that say how large the errors of each figure of a table are."""
+    """Describes in sentences how large the errors of each figure are."""
     levels = {"at most 10 %": [], "10 to 30 %": [], "above 30 %": []}
     for index, (_, head) in enumerate(COLUMNS):
         values = table.column(index)

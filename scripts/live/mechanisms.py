@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# mechanisms.py: reads policies/policies.toml, and prints how `make live-test` must load each
-# policy. A shell can read the lines:
+# mechanisms.py: prints how `make live-test` must load each policy, from policies/policies.toml, in
+# lines for a shell:
 #   POLICY [SETTING...]: COUNTER...   a load with these settings must increase the counters
 #   !POLICY: COUNTER...               no load increases these counters reliably
 import tomllib

@@ -1,7 +1,7 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# soak.awk CONSOLE: prints the table of a soak, the test that loads each policy for a long time. The
-# guest's console contains the rows in the form
+# soak.awk CONSOLE: prints the table of a soak, the test that loads each policy for a long time. In the
+# guest's console, the rows have the form
 # soak|POLICY [SETTING...]|EXIT STATUS|SECONDS|TIMES OFFLINE|LONGEST OFFLINE|LOADS|MESSAGE.
 BEGIN {
   FS = "|"

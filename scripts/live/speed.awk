@@ -1,10 +1,9 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# speed.awk [-v markdown=1] LOG...: prints the figures of each guest relative to those of the
-# kernel's scx_simple in the same guest. Fails if passing messages (hackbench) takes more than 25 %
-# longer under o1, pmqs, steal or torus than under scx_simple. The measured time includes the
-# creation of the tasks. When the limit was chosen, pmqs took 13 % longer. docs/live-speed.md
-# explains why the ping-pong is slower under these policies.
+# speed.awk [-v markdown=1] LOG...: prints the figures of each guest relative to those of the kernel's
+# scx_simple in the same guest. Fails if hackbench, including the creation of its tasks, takes more than
+# 25 % longer under o1, pmqs, steal or torus. (When the limit was chosen, pmqs took 13 % longer.)
+# docs/live-speed.md explains why the ping-pong is slower under these policies.
 { sub(/\r$/, "") }
 $1 == "speed" && $2 == "scx_simple" { simple_messages[FILENAME] = $4; simple_pingpong[FILENAME] = $6 }
 $1 == "speed" && !($2 in guest) { order[++n] = $2; guest[$2] = FILENAME; messages[$2] = $4; pingpong[$2] = $6 }

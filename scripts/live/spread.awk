@@ -1,8 +1,8 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: GPL-2.0-only
-# spread.awk FILE: reads table rows of `windtunnel live compare --markdown` from several runs. Prints
-# the median of the simulated and live values, the smallest and largest live value, and the error of
-# the medians.
+# spread.awk FILE: summarizes table rows of `windtunnel live compare --markdown` from several runs: the
+# medians of the simulated and live values, the smallest and largest live value, and the error of the
+# medians.
 BEGIN { FS = " *\\| *" }
 NF >= 7 && $6 != "-" {
   key = $3 " | " $4

@@ -18,8 +18,8 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-// Reads both clocks 100 times, and returns the pair of reads that took the shortest time. The host may
-// interrupt this process between the two reads of a pair.
+// Reads both clocks 100 times, and returns the fastest pair of reads, because the host may interrupt this
+// process between the two reads of a pair.
 static struct moment read_clocks(void)
 {
 	struct moment best = { 0, 0 };

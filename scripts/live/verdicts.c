@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * verdicts OBJECT...: lets the verifier of the running kernel check each program. Nothing is
- * attached, and no scheduler is enabled.
+ * verdicts OBJECT...: lets the verifier of the running kernel check each program, without attaching
+ * anything or enabling a scheduler.
  *
- * Prints one line for each program. The fields of a line are separated by tabs: "verdict", the
- * object, the program, "accepted" or "rejected", and the verifier's message.
+ * Prints a line for each program, with fields separated by tabs: "verdict", the object, the program,
+ * "accepted" or "rejected", and the verifier's message.
  *
- * The objects of crates/kernel/tests/policies/rules_*.bpf.c have a callback table `ops_NAME` for
- * each program. Each of their programs is loaded alone. Any other object is loaded as a whole, and
- * its line names the first program that is rejected.
+ * Objects of crates/kernel/tests/policies/rules_*.bpf.c have a callback table `ops_NAME` for each
+ * program, so each program can be loaded alone. Any other object is loaded as a whole, and its line
+ * names the first program that is rejected.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -21,10 +21,7 @@
 static char verifier_log[16 << 20];
 static char libbpf_error[512];
 
-/*
- * Stores libbpf's first warning. If an object cannot be loaded although no program is rejected, the
- * warning is the reason.
- */
+/* Stores libbpf's first warning: the reason if an object cannot be loaded although no program is rejected. */
 static int keep_warning(enum libbpf_print_level level, const char *format, va_list args)
 {
 	if (level == LIBBPF_WARN && !libbpf_error[0])
@@ -33,8 +30,8 @@ static int keep_warning(enum libbpf_print_level level, const char *format, va_li
 }
 
 /*
- * Returns whether a line of the log describes an instruction, a source line or a state. Examples:
- * `12: (85) call`, `; text`, `R1=ctx()`.
+ * Whether a line of the log describes an instruction, a source line or a state: `12: (85) call`,
+ * `; text`, `R1=ctx()`.
  */
 static int is_state(const char *line)
 {
@@ -53,9 +50,7 @@ static int is_state(const char *line)
 	return at > line + 1 && (*at == '=' || *at == '_');
 }
 
-/*
- * Returns the first line after the last line that describes an instruction. Ends the line with NUL.
- */
+/* Cuts out the message: the line after the last line that describes an instruction. */
 static char *message_of(char *log)
 {
 	char *message = NULL, *next;
@@ -109,10 +104,7 @@ static int is_chosen(const struct choice *choice, const char *program)
 	return !choice->only || !strcmp(program, choice->only);
 }
 
-/*
- * Loads the chosen programs. Returns 0 or a negative error number. The messages are in
- * `verifier_log` and `libbpf_error`.
- */
+/* Loads the chosen programs. Returns 0 or a negative errno, with messages in `verifier_log` and `libbpf_error`. */
 static int load(const char *path, const struct choice *choice)
 {
 	struct bpf_object *object = open_object(path);
@@ -129,7 +121,7 @@ static int load(const char *path, const struct choice *choice)
 	bpf_object__for_each_program(program, object) {
 		if (choice->only || bpf_program__autoload(program))
 			bpf_program__set_autoload(program, is_chosen(choice, bpf_program__name(program)));
-		/* libbpf first loads without a log, which is fastest. If that fails, it loads again with a log. */
+		/* libbpf loads without a log first, which is fastest, and with a log if that fails. */
 		bpf_program__set_log_level(program, 0);
 		bpf_program__set_log_buf(program, verifier_log, sizeof(verifier_log));
 	}

@@ -18,7 +18,7 @@ from trace_processor import TraceProcessor
 
 
 def unknown_fields(message):
-    """Returns the number of fields that Perfetto's published format does not define."""
+    """Counts the fields that Perfetto's published format does not define."""
     number = len(UnknownFieldSet(message))
     for field, value in message.ListFields():
         if field.message_type:
@@ -27,8 +27,7 @@ def unknown_fields(message):
 
 
 def waits(lines):
-    """Counts the wake-ups after which a task waited for a CPU. A task that runs at the instant of
-    its wake-up has not waited."""
+    """Counts the wake-ups after which a task waited for a CPU, instead of running at the same instant."""
     woken, number = {}, 0
     for line in lines:
         if match := re.search(r" (\d+\.\d+): sched_waking: .*\bpid=(\d+)", line):
@@ -78,7 +77,7 @@ def main(command, policy, trace):
         checks.same("native: switches", one("select count(*) from sched"), switches)
         checks.same("native: wakings", one("select count(*) from ftrace_event where name = 'sched_waking'"), wakings)
         checks.same("native: migrations", one("select count(*) from ftrace_event where name = 'sched_migrate_task'"), migrations)
-        # Callbacks that begin just before the end of the run may end after it.
+        # A callback that begins just before the end of the run may end after it.
         end = one("select ts from slice where name = 'end of the run'")
         ran = "select sum(min(iif(dur < 0, {end}, ts + dur), {end}) - ts) from sched where cpu = {0} and utid not in (select utid from thread where tid = 0)"
         for line in schedstat:

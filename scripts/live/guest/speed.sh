@@ -1,13 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# speed.sh SEEDS ROUNDS LOOPS SCHEDULER...: measures the speed of messages (hackbench) and of a
-# ping-pong through pipes under each scheduler. `default` is the kernel's own scheduler. Each figure
-# is the median over SEEDS (an odd number). The ping-pong has ROUNDS rounds, and each sender of
-# hackbench sends LOOPS messages to each receiver. The guest must run with CLOCK=exact (see
-# ../boot.sh), so that the same boot always gives the same figures.
+# speed.sh SEEDS ROUNDS LOOPS SCHEDULER...: measures hackbench, with LOOPS messages from each sender to
+# each receiver, and a ping-pong of ROUNDS rounds through pipes under each scheduler. `default` is the
+# kernel's own. Each figure is the median over SEEDS (an odd number). With CLOCK=exact (see ../boot.sh),
+# which is required, the same boot always gives the same figures.
 #
-# After that, the script enables the kernel's BPF statistics and runs the ping-pong again. It prints
-# how often each callback was called, and how long the calls took.
+# Then runs the ping-pong again with the kernel's BPF statistics, and prints how often each callback was
+# called and how long the calls took.
 seeds=$1 rounds=$2 loops=$3
 shift 3
 fail() { echo "FAILED $*"; failed=1; }

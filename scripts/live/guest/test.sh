@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# test.sh: the tests that run in the guest. The kernel's command line contains their options:
+# test.sh: the tests that run in the guest. Their options are on the kernel's command line:
 #   parts=PART,...    parts to run
 #   only=POLICY,...   policies to load, by default all
 #   seconds=N         for how long each policy is loaded
@@ -24,17 +24,16 @@ live() { windtunnel live "$@"; }
 wanted() { case ",$only," in ,, | *",$1,"*) true ;; *) false ;; esac; }
 part() { case ",$parts," in *",$1,"*) true ;; *) false ;; esac; }
 hotplug_seq() { cat /sys/kernel/sched_ext/hotplug_seq; }
-# A process that has ended stays in the process table until it is waited for.
+# Processes that have ended are still in the process table until somebody waits for them.
 alive() { grep -q -v ') Z' /proc/"$1"/stat 2>/dev/null; }
-# Loads a policy in the background and waits until it is loaded. Its output is in /tmp/out and
-# /tmp/err.
+# Starts a load in the background, with output in /tmp/out and /tmp/err, and waits until it is complete.
 load() {
   windtunnel live load "$@" >/tmp/out 2>/tmp/err &
   loader=$!
   while alive $loader && ! grep -q 'loaded in' /tmp/out; do usleep 50000; done
 }
-# expect STATUS TEXT COMMAND...: runs the command and checks its exit status and a part of its
-# output.
+# expect STATUS TEXT COMMAND...: runs the command. Checks the exit status, and that the output contains
+# TEXT.
 expect() {
   want=$1 text=$2
   shift 2
@@ -44,8 +43,8 @@ expect() {
   grep -q "$text" /tmp/said || { fail "$*: expected '$text' in the output, found:"; cat /tmp/said; }
 }
 
-# policy "NAME [SETTING...]" "COUNTER...": loads a policy while the mixed load runs. The policy must
-# stay loaded until the end, and each of the counters must have increased.
+# policy "NAME [SETTING...]" "COUNTER...": loads a policy under the mixed load. It must stay loaded until
+# the end, and increase each of the counters.
 policy() {
   begun=$(now)
   hotplugs=$(hotplug_seq)
@@ -61,17 +60,16 @@ policy() {
   status=$?
   echo 1 >/sys/devices/system/cpu/cpu3/online
   slowest=$(sort -n /tmp/offline | tail -1)
-  # Taking the CPU offline must not take longer than 25 s. If a policy starves the CPU's kernel
-  # threads, it takes longer, or the watchdog ends the policy after 30 s. The limit is high because
-  # a busy host slows the guest down: it took 2 s on a quiet host, and 18 s on a host with four times
-  # as many busy tasks as CPUs. In the soak (a long test), the guest's time does not depend on the
-  # host, so the soak has a strict limit (soak.awk).
+  # Taking the CPU offline takes longer than 25 s only if the policy starves the CPU's kernel threads (or
+  # the watchdog ends it after 30 s). It took 2 s on a quiet host, but a busy one slows the guest down: 18 s
+  # with four times as many busy tasks as CPUs. The soak, a long test whose time does not depend on the
+  # host, has a strict limit (soak.awk).
   [ -n "$soak" ] || echo "${slowest:-0}" | awk '{ exit ($1 > 25) }' || fail "$1: CPU 3 went offline in $slowest s"
   if [ $status != 0 ]; then
     fail "$1: exit status $status"
     head -20 /tmp/out /tmp/err
   fi
-  # If the policy is loaded again, its counters restart from 0. The counts of all loads are added.
+  # Adds the counts of all loads, because counters restart from 0 when the policy is loaded again.
   zero=""
   for counter in $2; do
     sum=$(grep -o "\b$counter=[0-9]*" /tmp/out | cut -d= -f2 | awk '{ s += $1 } END { print s + 0 }')
@@ -90,7 +88,7 @@ policy() {
     return
   }
   [ -z "$zero" ] && return
-  # On a slow emulated machine, the load may have been too short for some counters.
+  # On a slow emulated machine, the load may be too short for some counters.
   [ "$seconds" = "$longer" ] && { fail "$1: counters at 0:$zero"; return; }
   echo "   repeating with a longer load; counters at 0:$zero"
   (seconds=$longer; failed=0; policy "$1" "$2"; exit $failed) || failed=1
@@ -111,7 +109,7 @@ policies() {
   while IFS=: read -r spec counters <&3; do
     wanted "${spec%% *}" || continue
     [ -n "$plain" ] && [ "$spec" != "${spec%% *}" ] && continue
-    # The option long= applies only to the policy with its default parameters.
+    # long= applies to the default parameters only.
     [ "$spec" = "${long%:*}" ] && { (seconds=${long#*:}; longer=$seconds; failed=0; policy "$spec" "$counters"; exit $failed) || failed=1; continue; }
     policy "$spec" "$counters"
   done 3</tmp/mechanisms
@@ -142,8 +140,7 @@ tuning() {
   echo "tuning: done"
 }
 
-# Tests policies that must be refused, and the messages about policies that the kernel rejects or
-# ejects.
+# Tests policies that must be refused, and the messages when the kernel rejects or ejects one.
 refusals() {
   expect 1 "rejected.bpf.c:19: \*count += 1;" live load /objects/rejected.bpf.o --for 3s
   expect 1 "rejected is rejected by the verifier: R[0-9] invalid mem access 'map_value_or_null'" live load /objects/rejected.bpf.o --for 3s
@@ -162,11 +159,9 @@ refusals() {
   echo "refusals: done"
 }
 
-# Tests profiles, which replace the user-space part of a policy: a profile sets callback flags and
-# sizes, and runs programs of type syscall.
+# Tests profiles, which set callback flags and sizes and run programs of type syscall.
 prepared() {
-  # Code in scx's headers reads the kernel's configuration, which is not in the package from which
-  # this kernel comes.
+  # scx's headers read the kernel's configuration, which the package of this kernel lacks.
   [ ! -f /objects/scx_bpfland.bpf.o ] || expect 1 'no configuration of this kernel' live load /objects/scx_bpfland.bpf.o --for 1s
   mkdir -p /boot && echo CONFIG_PREEMPT_RCU=y >"/boot/config-$(uname -r)"
   cp /objects/prepared.bpf.o /tmp/unprepared.bpf.o
@@ -183,8 +178,7 @@ prepared() {
   done
 }
 
-# Tests workloads with cgroups, workloads with exec, and `live study`. All of them run under the
-# default scheduler and under a policy.
+# Tests workloads with cgroups and exec, and `live study`, under the default scheduler and a policy.
 workloads() {
   group='"loop": 20, "run": 1000, "sleep": 1000'
   printf '{ "tasks": { "a": { "taskgroup": "/a", %s }, "b": { "taskgroup": "/a/b", %s } } }' "$group" "$group" >/tmp/groups.json
@@ -202,8 +196,8 @@ workloads() {
   echo "workloads: done"
 }
 
-# Records scheduler events in a trace, which the simulator replays. Checks that the recording leaves
-# nothing behind in tracefs.
+# Records a trace, replays it in the simulator, and checks that the recording leaves nothing behind in
+# tracefs.
 recording() {
   instances=/sys/kernel/tracing/instances
   clock=$(cat /sys/kernel/tracing/trace_clock)
@@ -252,7 +246,7 @@ if part speed; then
 fi
 if part fidelity; then
   sh /fidelity.sh $(policies_of eevdf fifo) || failed=1
-  # The second serial port is a file on the host. The terminal must not change any byte.
+  # The second serial port is a file on the host, so no byte may change.
   stty -F /dev/ttyS1 raw -echo
   tar -C /tmp/out -c . | gzip >/dev/ttyS1
 fi

@@ -2,13 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # compat.sh [long]: fetches, compiles, loads and runs third-party schedulers without changing them.
 #
-# With "long", the schedulers run on four machines under five workloads. Each run is longer than the
-# timeout of the scheduler's watchdog, so that the watchdog notices stalls. The results are written
-# to docs/compat.md.
+# With "long", the schedulers run on four machines under five workloads, each time for longer than the
+# timeout of their watchdogs, so that stalls are noticed. The results go to docs/compat.md.
 #
-# All files are kept in target/compat, so a second run neither fetches nor compiles them again. The
-# environment variable COMPAT_OBJECTS can name additional objects, separated by spaces. BUILD=dev
-# uses the development build.
+# target/compat keeps all files, so a second run fetches and compiles nothing. COMPAT_OBJECTS can name
+# more objects, separated by spaces. BUILD=dev uses the development build.
 set -u
 cd "$(dirname "$0")/.."
 dir=target/compat
@@ -22,7 +20,7 @@ scripts/compat/sources.sh "$dir" </dev/null || {
 }
 scripts/compat/objects.sh "$dir" || failed+=("compiling")
 
-# The kernel's selftests are checked separately below, because some of them must be refused.
+# Without the kernel's selftests, some of which must be refused; see below.
 # shellcheck disable=SC2206 # names are separated by spaces
 objects=("$dir"/objects/{kernel,scx}/*.bpf.o ${COMPAT_OBJECTS:-})
 echo "== loading ${#objects[@]} objects"
@@ -43,6 +41,9 @@ if [ "${1:-}" = long ]; then
 else
   scripts/compat/schedulers.py "$dir" "$windtunnel" || failed+=("running")
 fi
+
+echo "== the commands of docs/found.md"
+scripts/compat/found.py "$dir" "$windtunnel" || failed+=("docs/found.md")
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'compat FAILED: %s\n' "${failed[@]}" >&2

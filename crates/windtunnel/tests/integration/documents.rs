@@ -28,8 +28,8 @@ const COLUMNS: u16 = 100;
 /// Languages that a fenced block may have. Commands are only allowed in `console` blocks. A test
 /// therefore either runs each command or lists it as not run.
 const LANGUAGES: [&str; 8] = ["c", "console", "json", "python", "sql", "text", "toml", "yaml"];
-/// Reasons that a page may give why no test runs a command.
-const REASONS: [&str; 4] = ["build", "live", "long", "screen"];
+/// Reasons that a page may give why no test runs a command. `make compat` runs those of `compat`.
+const REASONS: [&str; 5] = ["build", "compat", "live", "long", "screen"];
 /// Directories of the repository that must exist in the working directory of the commands.
 const DIRECTORIES: [&str; 8] = [
     "crates",

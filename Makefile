@@ -23,7 +23,8 @@ docs: build
 
 ## Build the command and compile the policies
 build: setup
-	@cargo build --profile $${BUILD:-release} --quiet -p windtunnel
+	@echo "== building windtunnel (a few minutes the first time)"
+	@[ -t 2 ] || quiet=--quiet; cargo build --profile $${BUILD:-release} $$quiet -p windtunnel
 	@scripts/policies.sh
 
 ## Check one policy in seconds: compile it, load it, run its tests with the sanitizer (POLICY=steal)

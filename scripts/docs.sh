@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# docs.sh: builds the documentation as a web site (target/docs/site/index.html) and as man pages
-# (target/docs/man).
+# docs.sh: builds the documentation as a web site (target/docs/site/index.html), with a sample report
+# (report.html), and as man pages (target/docs/man).
 #
-# The site is built by mdBook, which the script installs into target/tools. mdBook requires all
-# pages to be in one directory. The repository's Markdown files are therefore copied to
-# target/docs/src, with the same relative paths, so that links between them still work.
+# mdBook, which is installed into target/tools, requires all pages in one directory. The repository's
+# Markdown files are therefore copied to target/docs/src. They keep their relative paths, so that links
+# between them still work.
 set -eu
 cd "$(dirname "$0")/.."
 mdbook_version=0.5.4
@@ -22,4 +22,7 @@ target/release/windtunnel docs $out
 cp docs/book.toml $out/
 scripts/docs/stage.py $out/src
 MDBOOK_LOG=warn $mdbook build $out
-echo "documentation: $out/site/index.html, man pages: $out/man"
+# The report of the tutorial, whose top is docs/report.png.
+target/release/windtunnel run fifo percpu -m x6-2 -w hackbench:groups=4,loops=100 \
+  --html $out/site/report.html >/dev/null
+echo "documentation: $out/site/index.html, man pages: $out/man, a sample report: $out/site/report.html"

@@ -241,6 +241,16 @@ fn the_picture_shows_what_its_command_prints() {
 }
 
 #[test]
+fn the_citation_names_this_version() {
+    let citation = std::fs::read_to_string(root().join("CITATION.cff")).expect("the citation exists");
+    let version = format!("version: {}", env!("CARGO_PKG_VERSION"));
+    assert!(
+        citation.lines().any(|line| line == version),
+        "CITATION.cff lacks '{version}'"
+    );
+}
+
+#[test]
 fn completion_scripts_ask_the_command() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = crate::support::windtunnel(&["completions", shell]);

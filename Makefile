@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help run build check test wheel docs fast deb image bench compat compat-long perfetto live-test soak attack fuzz setup
+.PHONY: help run build check read test wheel docs fast deb image bench compat compat-long perfetto live-test soak attack fuzz setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -30,6 +30,10 @@ build: setup
 ## Check one policy in seconds: compile it, load it, run its tests with the sanitizer (POLICY=steal)
 check:
 	@scripts/check.sh "$(POLICY)"
+
+## Record that the text of a page is true of the outputs on it (PAGE=docs/tutorial.md)
+read:
+	@PAGES_READ="$(PAGE)" cargo test --quiet -p windtunnel --test integration documents::reading::the_text -- --nocapture
 
 ## Check formatting and lints, and run all tests
 test:

@@ -111,8 +111,8 @@ pub enum Event {
 
 impl Event {
     /// Returns whether the event describes work inside one scheduling decision. Such detail records
-    /// exist only if a sink requests them, so they are not part of the trace hash. The other records
-    /// already include the time that such work takes.
+    /// exist only if a sink requests them, so they are not part of the trace hash. The other
+    /// records already include the time that such work takes.
     #[inline]
     pub fn is_detail(&self) -> bool {
         matches!(

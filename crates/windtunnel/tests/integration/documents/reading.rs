@@ -8,8 +8,8 @@
 //!     <!-- The text was read against the outputs 1cc3874c 426074f5. -->
 //!
 //! An output is a block of commands that a test runs, or a section that a program writes (the lines
-//! between `<!-- NAME -->` and `<!-- end -->`). `make read PAGE=docs/tutorial.md` records the present
-//! outputs. Refreshing the outputs leaves the record as it is.
+//! between `<!-- NAME -->` and `<!-- end -->`). `make read PAGE=docs/tutorial.md` records the
+//! present outputs. Refreshing the outputs leaves the record as it is.
 
 use super::{is_run, updating};
 use crate::support::page::{Page, pages};
@@ -158,7 +158,8 @@ fn the_text_of_each_page_was_read_against_its_outputs() {
         std::fs::write(&page.path, with_record(&page)).expect("the page can be written");
         println!("{name}: read against {} outputs", outputs(&page).len());
     }
-    // While UPDATE_GOLDEN=1 rewrites outputs, the test that rewrites them also looks for unread text.
+    // While UPDATE_GOLDEN=1 rewrites outputs, the test that rewrites them also looks for unread
+    // text.
     if read.is_empty() && !updating() {
         let unread = unread();
         assert!(unread.is_empty(), "{}", unread.join("\n"));

@@ -8,7 +8,7 @@ use crate::support::*;
 use bpf::engine::Engine;
 use bpf::object::Object;
 use kernel::Machine;
-use kernel::load::check;
+use kernel::load::open;
 use profile::Profile;
 
 #[test]
@@ -30,7 +30,7 @@ fn arguments_that_may_be_null_must_be_tested() {
     let verdict = |defines: &[&str]| {
         let bytes = std::fs::read(compile("last", defines)).unwrap();
         let object = Object::parse(&bytes, "last.bpf.o").unwrap();
-        check(&machine, &object, &Profile::default(), Engine::default()).map(drop)
+        open(&machine, &object, &Profile::default(), Engine::default()).map(drop)
     };
     let message = verdict(&["USES"]).expect_err("the policy must be rejected").to_string();
     assert!(

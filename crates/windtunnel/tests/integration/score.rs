@@ -113,11 +113,9 @@ fn a_policy_that_the_verifier_would_reject_has_no_score() {
         let object = object.display().to_string();
         let (status, printed, errors) = score(&object, SUITE, &[]);
         assert_eq!(status, 1, "{name}: {printed}{errors}");
-        let expected = format!(
-            "{name}: hackbench:groups=1,loops=20 on smp4, seed 1 (and in 3 more runs): failed at 0 ns: sanitizer: "
-        );
-        assert!(printed.contains(&expected), "{name}: {printed}");
-        let line = printed.lines().find(|line| line.contains(reason));
+        let run = format!("{name}: hackbench:groups=1,loops=20 on smp4, seed 1 (and in 3 more runs): failed at ");
+        let line = printed.lines().find(|line| line.starts_with(&run));
+        let line = line.filter(|line| line.contains("sanitizer: ") && line.contains(reason));
         assert!(
             line.is_some_and(|line| line.contains(&format!("{name}.bpf.c:"))),
             "{name}: {printed}"
@@ -183,7 +181,7 @@ fn a_policy_that_ignores_weights_loses_the_fairness_cases() {
         let json: serde_json::Value = serde_json::from_str(&printed).expect("valid JSON");
         // fifo gives the 10 tasks that count a fifth of the 20 CPUs instead of half.
         let ratio = json["by_aspect"]["fairness"].as_f64().expect("a partial score");
-        assert!((0.37..0.45).contains(&ratio), "{workload}: {ratio}");
+        assert!((0.37..0.5).contains(&ratio), "{workload}: {ratio}");
         assert_eq!(json["cases"][0]["name"], "share");
     }
 }

@@ -261,7 +261,7 @@ mod tests {
             "   3 ##||||||||            50 %    3  loop:7",
             "     12  DSQ 0x0",
             "  per s  counter",
-            "     57  nr_stolen = 1234 ",
+            "     57  nr_stolen = 1234",
             "loop:7                  2   33.3      1.500",
             "0.5 simulated s per s",
             "paused",

@@ -86,7 +86,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
         return {"kernel": kernel} if kernel != _KERNEL else {}
 
     def inputs(
-        machine: str, workload: str, for_: str | None, seed: int, set: dict[str, str] | None, kernel: str
+        machine: str | None, workload: str, for_: str | None, seed: int, set: dict[str, str] | None, kernel: str
     ) -> dict[str, Any]:
         options = {"machine": machine, "workload": workload, "for_": for_, "seed": seed, "set": set or {}}
         return {**options, **release(kernel)}
@@ -100,7 +100,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
     @made.tool()
     def run(
         policies: list[str],
-        machine: str = "numa32",
+        machine: str | None = None,
         workload: str = "mixed.json",
         for_: str | None = None,
         seed: int = 1,
@@ -111,6 +111,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
         """Run policies on a machine under a workload, and return a table of figures.
 
         machine: a name such as smp4, numa32 or epyc-2s, or an hwloc string such as "node:2 core:4 pu:2".
+        The default is numa32, or for a recording as many CPUs as recorded.
         workload: an rt-app file, or a generator such as "hackbench:groups=2" or "schbench".
         for_: simulated time, such as "200ms". sanitizer: check each memory access of the policies.
         kernel: Linux release for which the policies are loaded, 6.12 to 7.2.
@@ -124,7 +125,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
     def compare(
         a: str,
         b: str,
-        machine: str = "numa32",
+        machine: str | None = None,
         workload: str = "mixed.json",
         for_: str | None = None,
         runs: int = 10,
@@ -143,7 +144,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
     def diff(
         a: str,
         b: str,
-        machine: str = "numa32",
+        machine: str | None = None,
         workload: str = "mixed.json",
         for_: str | None = None,
         seed: int = 1,
@@ -156,7 +157,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
     @made.tool()
     def explain(
         policy: str,
-        machine: str = "numa32",
+        machine: str | None = None,
         workload: str = "mixed.json",
         for_: str | None = None,
         seed: int = 1,

@@ -18,7 +18,7 @@ Setting = int | bool | str
 def run(
     policy: str | os.PathLike[str],
     *,
-    machine: str | os.PathLike[str] = "numa32",
+    machine: str | os.PathLike[str] | None = None,
     workload: str | os.PathLike[str] = "mixed.json",
     seed: int = 1,
     set: Mapping[str, Setting] | None = None,
@@ -40,6 +40,7 @@ def run(
 
     policy: an object (`mine.bpf.o`), the name of one of the package's policies, or "eevdf".
     machine, workload: a name or a file; a workload may also be a generator such as "closed:n=7".
+        By default, the machine is "numa32", or has as many CPUs as the recording that is replayed.
     set: values of the policy's parameters by name.
     for_: simulated time, for example "500ms" or a datetime.timedelta. By default the workload's own
         length.
@@ -66,7 +67,7 @@ def run(
     settings = [(name, _text(value)) for name, value in (set or {}).items()]
     fields, figures, notes, found = _windtunnel.run(
         os.fspath(policy),
-        machine=os.fspath(machine),
+        machine=None if machine is None else os.fspath(machine),
         workload=os.fspath(workload),
         seed=seed,
         settings=settings,

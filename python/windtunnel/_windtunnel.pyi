@@ -31,7 +31,7 @@ def folder() -> str: ...
 def run(
     policy: str,
     *,
-    machine: str,
+    machine: str | None,
     workload: str,
     seed: int,
     settings: list[tuple[str, str]],

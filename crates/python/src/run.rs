@@ -41,7 +41,7 @@ type Ran = (String, Py<PyDict>, Vec<String>, Option<Py<PyDict>>);
 pub fn run(
     py: Python<'_>,
     policy: &str,
-    machine: &str,
+    machine: Option<&str>,
     workload: &str,
     seed: u64,
     settings: Vec<(String, String)>,
@@ -58,8 +58,13 @@ pub fn run(
 ) -> PyResult<Ran> {
     let mut notes = Vec::new();
     let scenario = || -> Result<Scenario, Error> {
-        let definition = machine::define(machine, &paths(&search::folders("machines")))?;
-        notes = definition.notes;
+        let workload = workload::load(workload, &paths(&search::folders("workloads")))?;
+        let (machine, note) = match machine {
+            Some(machine) => (machine.to_owned(), None),
+            None => search::default_machine(&workload),
+        };
+        let definition = machine::define(&machine, &paths(&search::folders("machines")))?;
+        notes = note.into_iter().chain(definition.notes).collect();
         let mut machine = definition.spec;
         if let Some(level) = noise {
             machine.noise = Noise::parse(level).map_err(|error| Error::new(format!("noise: {error}")))?;
@@ -71,7 +76,7 @@ pub fn run(
             engine: Engine::default(),
             sanitizer: sanitize,
             machine,
-            workload: workload::load(workload, &paths(&search::folders("workloads")))?,
+            workload,
             seed,
             phase: phase.parse().map_err(Error::new)?,
             for_ns: for_ns.map(duration::parse_some).transpose().map_err(Error::new)?,

@@ -242,7 +242,7 @@ impl Scenario {
         // phase draws the same random numbers as a run with fixed phase.
         let mut rng = Rng::new(!self.seed);
         let first_tick_ns = rng.below(1_000_000_000 / u64::from(self.machine.hz));
-        if !workload.is_replay {
+        if workload.recorded_on.is_none() {
             for task in workload.tasks.iter_mut().filter(|task| task.spawn) {
                 task.start_ns += rng.below(MAX_START_DELAY_NS);
             }

@@ -9,6 +9,7 @@ use machine::MachineSpec;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
+use workload::Workload;
 
 /// Returns the existing directories called `name`, for example `machines`, in the order of the
 /// search.
@@ -31,6 +32,26 @@ pub fn folders(name: &str) -> Vec<PathBuf> {
     found.dedup();
     found.retain(|folder| folder.is_dir());
     found
+}
+
+/// Returns the machine of runs for which the user names none, as [`machine()`] reads it. For a
+/// recording, it has the recorded number of CPUs, and a note says where the machine comes from. A
+/// recording of a real machine does not say which CPUs share caches and nodes.
+pub fn default_machine(workload: &Workload) -> (String, Option<String>) {
+    let Some(recorded) = &workload.recorded_on else {
+        return ("numa32".to_owned(), None);
+    };
+    let folders = folders("machines");
+    let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+    let nr_cpus = recorded.nr_cpus as usize;
+    let same = machine::load(&recorded.name, &folders).is_ok_and(|machine| machine.topology.cpus.len() == nr_cpus);
+    if same {
+        let note = format!("recorded on machine '{}', which is used again", recorded.name);
+        return (recorded.name.clone(), Some(note));
+    }
+    let word = format!("core:{nr_cpus} pu:1");
+    let note = format!("replayed on as many CPUs as recorded, which share one last-level cache: machine '{word}'");
+    (word, Some(note))
 }
 
 /// Loads a machine. Prints its notes, for example about capacities that were estimated, to standard

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::running::Running;
 use kernel::Machine;
 use kernel::decision::{Queue, Snapshot};
+use serde_json::json;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, escape};
 
@@ -242,6 +243,39 @@ impl View {
         let mut counters: Vec<&(String, i128, f64)> = self.counters.iter().collect();
         counters.sort_by(|(_, _, a), (_, _, b)| b.abs().total_cmp(&a.abs()));
         counters
+    }
+
+    /// Returns the state as one line of JSON: the figures of [`View::line`], and all CPUs, queues,
+    /// tasks and counters.
+    pub fn json(&self) -> serde_json::Value {
+        let cpus = self.cpus.iter().enumerate().map(|(cpu, state)| {
+            json!({
+                "cpu": cpu, "online": state.online, "busy_percent": state.busy_percent,
+                "overhead_percent": state.overhead_percent, "runs": state.runs, "waiting": state.waiting,
+            })
+        });
+        let tasks = self.tasks.iter().map(|task| {
+            json!({
+                "name": task.name, "cpu": task.cpu, "cpu_percent": task.cpu_percent, "waited_ns": task.waits,
+            })
+        });
+        let queues = self
+            .queues
+            .iter()
+            .map(|(name, length)| json!({"name": name, "tasks": length}));
+        // JSON's integers end at 64 bits; the few larger counters become floating-point numbers.
+        let counters = self.counters.iter().map(|(name, value, rate)| {
+            let value = i64::try_from(*value).map_or(json!(*value as f64), |value| json!(value));
+            json!({"name": name, "value": value, "per_second": rate})
+        });
+        json!({
+            "at_ns": self.at, "nr_tasks": self.nr_tasks, "waiting": self.waiting,
+            "busy_percent": self.busy_percent, "overhead_percent": self.overhead_percent,
+            "switches_per_second": self.switches, "wakeups_per_second": self.wakeups,
+            "migrations_per_second": self.migrations, "operations_per_second": self.operations,
+            "cpus": cpus.collect::<Vec<_>>(), "queues": queues.collect::<Vec<_>>(),
+            "tasks": tasks.collect::<Vec<_>>(), "counters": counters.collect::<Vec<_>>(),
+        })
     }
 
     /// Returns the state as one row of text, for output that is not a terminal.

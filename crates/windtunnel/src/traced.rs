@@ -12,6 +12,8 @@ use trace::{CpuPosition, Event, Hash, Header, Reader, Record, Sink, Tee, recordi
 
 /// Number of records that are passed to the sink, their consumer, at once.
 const BATCH: usize = 4096;
+/// Number of bytes at the beginning of a file by which its format is recognized.
+const EXAMINED: u64 = 4096;
 /// Maximum size of a recording in bytes. The text of a recording is read into memory as a whole.
 const MAX_RECORDING_BYTES: u64 = 4 << 30;
 
@@ -67,10 +69,13 @@ impl Traced {
         let mut file = File::open(path).map_err(|error| at(&error))?;
         let bytes = file.metadata().map_err(|error| at(&error))?.len();
         let mut begin = Vec::new();
-        let read = (&mut file).take(6).read_to_end(&mut begin);
+        let read = (&mut file).take(EXAMINED).read_to_end(&mut begin);
         read.map_err(|error| at(&error))?;
-        if begin == b"WTRACE" {
-            file.seek(SeekFrom::Start(0)).map_err(|error| at(&error))?;
+        if let Some(error) = recording::not_a_trace(&begin, path) {
+            return Err(at(&error.message).hint(error.hint));
+        }
+        file.seek(SeekFrom::Start(0)).map_err(|error| at(&error))?;
+        if begin.starts_with(recording::TRACE_FILE) {
             let reader = Reader::new(BufReader::new(file)).map_err(|error| at(&error))?;
             return Ok(Traced {
                 path: path.to_owned(),
@@ -81,18 +86,22 @@ impl Traced {
         if bytes > MAX_RECORDING_BYTES {
             return Err(at(&format!("a recording of {bytes} bytes is too large")));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            at(&error)
-                .hint("expected a file written by `run --trace`, or the text of `perf script` or `trace-cmd report`")
-        })?;
-        let recording::Recording { records, missing, .. } = recording::read(&text).map_err(|error| at(&error))?;
-        let nr_cpus = records.iter().map(highest_cpu).max().map_or(0, |cpu| cpu as usize + 1);
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(|error| at(&error))?;
+        let recording::Recording {
+            records,
+            missing,
+            nr_cpus,
+            ..
+        } = recording::read_bytes(&text, path).map_err(|error| at(&error))?;
+        let highest = records.iter().map(highest_cpu).max().map_or(0, |cpu| cpu as usize + 1);
+        let nr_cpus = highest.max(nr_cpus as usize);
         let (name, cpus) = match machine {
-            Some(machine) if machine.topology.cpus.len() < nr_cpus => {
+            Some(machine) if machine.topology.cpus.len() < highest => {
                 let has = machine.topology.cpus.len();
                 return Err(at(&format!(
                     "the recording has CPU {}, but machine '{}' has only {has} CPUs",
-                    nr_cpus - 1,
+                    highest - 1,
                     machine.name
                 )));
             }
@@ -107,7 +116,7 @@ impl Traced {
             machine: name,
             cpus,
             workload: workload.to_string_lossy().into_owned(),
-            policy: "recorded".to_owned(),
+            policy: recording::RECORDED.to_owned(),
             ..Header::default()
         };
         let kind = Kind::Recording { records, missing };

@@ -2,7 +2,7 @@
 //! Loads the workload that a user specifies.
 
 use crate::generator::{begin, generate, generators};
-use crate::program::Workload;
+use crate::program::{RecordedMachine, Workload};
 use crate::{replay, rtapp};
 use input::{Error, Position, suggest};
 use std::io;
@@ -116,29 +116,40 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
         "use a recording: a trace file, or output of 'perf script' or 'trace-cmd report'",
     )?;
     let mut missing = 0;
-    let records = if bytes.starts_with(b"WTRACE") {
-        let reader = trace::Reader::new(bytes.as_slice());
-        let records = reader.and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
-        records.map_err(|error| Error::at(&name, error.to_string()))?
+    let (records, machine) = if bytes.starts_with(trace::recording::TRACE_FILE) {
+        read_trace(&bytes).map_err(|error| Error::at(&name, error.to_string()))?
     } else {
-        let text = std::str::from_utf8(&bytes).map_err(|_| not_text(&name))?;
-        let recording = trace::recording::read(text).map_err(|error| {
-            let at = Position {
-                line: error.line,
-                column: 1,
-            };
-            Error::at(&name, error.message).position(at).hint(error.hint)
+        let recording = trace::recording::read_bytes(&bytes, path).map_err(|error| {
+            let message = Error::at(&name, error.message).hint(error.hint);
+            match error.line {
+                0 => message,
+                line => message.position(Position { line, column: 1 }),
+            }
         })?;
         missing = recording.missing;
-        recording.records
+        let machine = RecordedMachine {
+            name: String::new(),
+            nr_cpus: recording.nr_cpus,
+        };
+        (recording.records, machine)
     };
     let mut workload = replay::from_records(&records, &name)?;
+    workload.recorded_on = Some(machine);
     if missing > 0 {
         // The name is printed with every result, so the user notices that the recording is
         // incomplete.
         workload.name = format!("{name} (the recording lacks {missing} switches)");
     }
     Ok(workload)
+}
+
+fn read_trace(bytes: &[u8]) -> Result<(Vec<trace::Record>, RecordedMachine), trace::ReadError> {
+    let reader = trace::Reader::new(bytes)?;
+    let machine = RecordedMachine {
+        name: reader.header().machine.clone(),
+        nr_cpus: input::index(reader.header().cpus.len()),
+    };
+    Ok((reader.collect::<Result<_, _>>()?, machine))
 }
 
 fn not_text(name: &str) -> Error {
@@ -189,6 +200,19 @@ mod tests {
         assert_eq!((text.tasks.len(), text.tasks[0].comm.as_str()), (2, "a"));
         assert_eq!(load(&format!("trace:file={}", path("perf.txt")), &[]).unwrap(), text);
         assert_eq!(load(&path("own.wtt"), &[]).unwrap().programs, text.programs);
+        // The kernel cuts a name after 15 bytes, which can be inside a character.
+        std::fs::write(
+            path("cut.txt"),
+            format!("b 2 [001] 1.000000: other:\n{line}")
+                .replace("a:1", "\u{fffd}:1")
+                .into_bytes()
+                .iter()
+                .map(|&b| if b == 0xef { 0xc3 } else { b })
+                .collect::<Vec<_>>(),
+        )
+        .unwrap();
+        assert_eq!(load(&path("cut.txt"), &[]).unwrap().tasks.len(), 2);
+        assert_eq!(text.recorded_on.as_ref().map(|machine| machine.nr_cpus), Some(2));
         let message = load(&path("broken.txt"), &[]).unwrap_err().to_string();
         assert!(message.contains("broken.txt:2:1: expected an event"), "{message}");
         assert!(

@@ -378,7 +378,15 @@ pub struct Workload {
     pub score: Score,
     /// Simulated time of a run; `None` means until all tasks have exited.
     pub duration_ns: Option<u64>,
-    /// Whether the workload replays a recording. The times at which its tasks start are then
-    /// measured.
-    pub is_replay: bool,
+    /// The machine of the recording that the workload replays. The times at which the tasks start
+    /// are then measured.
+    pub recorded_on: Option<RecordedMachine>,
+}
+
+/// What a recording says about the machine on which it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordedMachine {
+    /// Name of a simulated machine. Empty for real machines.
+    pub name: String,
+    pub nr_cpus: u32,
 }

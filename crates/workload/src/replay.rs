@@ -93,7 +93,6 @@ pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
     let mut workload = empty("tasks", None);
     workload.name = name.into();
     workload.score = Score::CompletionTime;
-    workload.is_replay = true;
     let mut pairs: Vec<_> = replay.pairs.into_iter().collect();
     pairs.sort_by_key(|&(_, id)| id);
     workload.resources = pairs

@@ -13,6 +13,7 @@ use crate::result::{ExitRecord, Status};
 use crate::score::Better;
 use crate::table::{Column, columns};
 use crate::units;
+use trace::recording::RECORDED;
 
 /// If two scores differ by less than this percentage, they are called equal.
 const LEVEL_PERCENT: f64 = 1.0;
@@ -332,7 +333,10 @@ fn waste(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
 }
 
 fn fairness(runs: &[Run], labels: &[String], verdict: &mut Verdict) {
-    for (i, run) in runs.iter().enumerate() {
+    // A recording does not contain the weights and the allowed CPUs of its tasks, so it does not show
+    // which shares would be fair.
+    let simulated = |(_, run): &(usize, &Run)| run.result.policy != RECORDED;
+    for (i, run) in runs.iter().enumerate().filter(simulated) {
         let classes = classes(&run.scan);
         let worst = classes.iter().min_by(|a, b| a.jain.total_cmp(&b.jain));
         if let Some(class) = worst.filter(|class| class.jain < UNEVEN) {

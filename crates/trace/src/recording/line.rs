@@ -111,6 +111,8 @@ pub enum Parsed<'a> {
     Event(Line<'a>),
     /// A message in which the tool reports that events were lost.
     Lost,
+    /// A header with the number of CPUs.
+    NrCpus(u32),
     /// A line without an event: a header, a comment, or part of a call chain.
     Nothing,
 }
@@ -200,6 +202,13 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
 fn other_line(text: &str) -> Result<Parsed<'_>, String> {
     if text.contains("[LOST ") || text.contains("LOST EVENTS") || text.contains("[EVENTS DROPPED]") {
         return Ok(Parsed::Lost);
+    }
+    // trace-cmd prints "cpus=2", and tracefs "# entries-in-buffer/entries-written: 9/9   #P:2".
+    let nr_cpus = text
+        .strip_prefix("cpus=")
+        .or_else(|| Some(text.strip_prefix('#')?.split_once("#P:")?.1));
+    if let Some(nr_cpus) = nr_cpus.and_then(number::<u32>).filter(|&nr_cpus| nr_cpus <= MAX_CPUS) {
+        return Ok(Parsed::NrCpus(nr_cpus));
     }
     let is_empty_cpu = |text: &str| {
         let cpu = text

@@ -25,14 +25,19 @@
 //! recordings, they are recognized only if the recording also contains the beginning and the end of
 //! handlers (irq:*, irq_vectors:local_timer_*, timer:hrtimer_expire_*).
 
+mod kind;
 mod line;
 mod ring;
 
 use crate::event::{Event, MigrateReason, Record, TaskState};
+pub use kind::{TRACE_FILE, not_a_trace, read_bytes};
 use line::{Line, LineEvent, Parsed, Task};
 pub use ring::{EVENTS, Ring};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+/// Name of the policy in the results of a recording.
+pub const RECORDED: &str = "recorded";
 
 /// The contents of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub struct Recording {
     /// Number of switches that must have happened but are not in the recording, plus the number of
     /// places where the tool reports lost events.
     pub missing: u32,
+    /// Number of CPUs that were recorded: what the tool prints, or the highest CPU with an event.
+    pub nr_cpus: u32,
 }
 
 /// Reason why a recording cannot be read.
@@ -53,7 +60,7 @@ pub struct RecordingError {
     /// Line number, starting at 1. 0 if the recording is not a text.
     pub line: u32,
     pub message: String,
-    pub hint: &'static str,
+    pub hint: String,
 }
 
 impl fmt::Display for RecordingError {
@@ -91,12 +98,13 @@ pub fn read(text: &str) -> Result<Recording, RecordingError> {
         match line::parse(text) {
             Ok(Parsed::Event(line)) => lines.push(line),
             Ok(Parsed::Lost) => builder.missing += 1,
+            Ok(Parsed::NrCpus(nr_cpus)) => builder.nr_cpus = nr_cpus,
             Ok(Parsed::Nothing) => {}
             Err(message) => {
                 return Err(RecordingError {
                     line: number,
                     message,
-                    hint: FORMAT_HINT,
+                    hint: FORMAT_HINT.into(),
                 });
             }
         }
@@ -110,6 +118,8 @@ struct Builder {
     records: Vec<Record>,
     switches: u32,
     missing: u32,
+    /// Number of CPUs that the tool prints, or 0.
+    nr_cpus: u32,
     /// CPUs that have at least one event.
     cpus: BTreeSet<u32>,
     /// Pid of the running task of each CPU.
@@ -168,7 +178,7 @@ fn require_switches(lines: &[Line]) -> Result<(), RecordingError> {
             true => "no scheduler events".into(),
             false => format!("no scheduler events: sched_switch is missing; the recording contains {found}"),
         },
-        hint: EVENTS_HINT,
+        hint: EVENTS_HINT.into(),
     })
 }
 
@@ -200,7 +210,7 @@ impl Builder {
                     self.missing,
                     self.missing + self.switches
                 ),
-                hint: LOST_HINT,
+                hint: LOST_HINT.into(),
             });
         }
         if self.wakeups == 0 && self.unwoken > 0 {
@@ -210,7 +220,7 @@ impl Builder {
                     "no wake-ups: sched_waking and sched_wakeup are missing, but {} sleeping tasks ran again",
                     self.unwoken
                 ),
-                hint: EVENTS_HINT,
+                hint: EVENTS_HINT.into(),
             });
         }
         self.records.sort_by_key(|record| record.time);
@@ -219,6 +229,7 @@ impl Builder {
             start,
             switches: self.switches,
             missing: self.missing,
+            nr_cpus: self.nr_cpus.max(self.cpus.last().map_or(0, |cpu| cpu + 1)),
         })
     }
 

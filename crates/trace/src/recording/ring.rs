@@ -127,7 +127,7 @@ impl Ring {
         let error = |message: String| RecordingError {
             line: 0,
             message,
-            hint: HINT,
+            hint: HINT.into(),
         };
         let mut builder = Builder {
             names: self.names.clone(),

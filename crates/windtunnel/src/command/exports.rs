@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Command-line options that write a trace in the format of another tool.
 
-use crate::destination;
+use crate::error::Error;
 use crate::exports::Exports;
+use crate::{console, destination};
 use clap::Args as ClapArgs;
+use report::RunResult;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +43,21 @@ impl ExportArgs {
             perfetto: output(&self.perfetto),
             ftrace: output(&self.ftrace),
         }
+    }
+}
+
+/// Writes the results of complete runs as JSON. If there are none, creates no file.
+pub fn write_json(path: &Path, complete: &[&RunResult]) -> Result<(), Error> {
+    let json: Result<Vec<_>, _> = complete.iter().map(|result| result.to_json()).collect();
+    let text = json.and_then(|json| serde_json::to_string_pretty(&json));
+    let text = text.map_err(|error| Error::new(error.to_string()))?;
+    if destination::is_stdout(path) {
+        console::json(&text);
+        return Ok(());
+    }
+    match complete {
+        [] => Ok(()),
+        _ => destination::write(path, (text + "\n").as_bytes()),
     }
 }
 

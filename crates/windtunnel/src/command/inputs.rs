@@ -4,6 +4,7 @@
 
 use super::complete;
 use crate::duration;
+use crate::errln;
 use crate::error::Error;
 use crate::load;
 use crate::policy::Policy;
@@ -17,6 +18,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use kernel::release::Release;
 use machine::Noise;
 use std::path::{Path, PathBuf};
+use workload::Workload;
 
 /// Names of the two policies of a comparison, as in `--set A:NAME=VALUE`.
 pub const SIDES: [&str; 2] = ["A", "B"];
@@ -24,9 +26,9 @@ pub const SIDES: [&str; 2] = ["A", "B"];
 #[derive(ClapArgs)]
 pub struct Inputs {
     /// Simulated machine: a name (`machine list`), an hwloc XML file, an hwloc synthetic string, or
-    /// `host`
-    #[arg(long, short, default_value = "numa32", add = complete::machines())]
-    machine: String,
+    /// `host` [default: numa32; for a recording, a machine with as many CPUs as recorded]
+    #[arg(long, short, add = complete::machines())]
+    machine: Option<String>,
     /// Workload: an rt-app JSON file, a generator such as closed:n=7,compute=250ms (`workload
     /// list`), or the file of a recording
     #[arg(long, short, default_value = "mixed.json", add = complete::workloads())]
@@ -122,11 +124,16 @@ impl Inputs {
     /// Returns one scenario for each policy. A `--set` option can name a policy by its own name or
     /// by its entry in `sides`.
     pub fn scenarios(&self, policies: &[Policy], sides: &[&str]) -> Result<Vec<Scenario>, Error> {
-        let mut machine = search::machine(&self.machine)?;
+        let workload = workload::load(&self.workload, &paths(&search::folders("workloads")))?;
+        if self.machine.is_none()
+            && let (_, Some(note)) = search::default_machine(&workload)
+        {
+            errln!("{}: note: {note}", self.workload);
+        }
+        let mut machine = search::machine(&self.machine_word(&workload))?;
         if let Some(noise) = self.noise {
             machine.noise = noise.noise();
         }
-        let workload = workload::load(&self.workload, &paths(&search::folders("workloads")))?;
         let settings = self.settings(policies, sides)?;
         let profiles = self.profiles(policies, sides);
         let hotplug = self
@@ -158,6 +165,13 @@ impl Inputs {
             .collect())
     }
 
+    /// Returns the machine as `--machine` names it.
+    fn machine_word(&self, workload: &Workload) -> String {
+        self.machine
+            .clone()
+            .unwrap_or_else(|| search::default_machine(workload).0)
+    }
+
     /// Returns the command line that repeats the runs of these scenarios. `policies` has their
     /// arguments. The command line contains the most important defaults explicitly, also the
     /// profiles that were found by the names of policies.
@@ -166,7 +180,7 @@ impl Inputs {
         words.extend(policies.iter().map(|policy| quote(policy)));
         words.push(format!(
             "--machine {} --workload {}",
-            quote(&self.machine),
+            quote(&self.machine_word(&scenarios[0].workload)),
             quote(&self.workload)
         ));
         if let Some(ns) = self.for_ns {

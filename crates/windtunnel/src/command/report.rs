@@ -3,7 +3,7 @@
 //! HTML page of a sweep.
 
 use super::complete;
-use super::exports::{ExportArgs, distinct_names, outputs};
+use super::exports::{ExportArgs, distinct_names, outputs, write_json};
 use super::progress::with_progress;
 use crate::error::Error;
 use crate::exit::ExitStatus;
@@ -39,6 +39,9 @@ pub struct Args {
     /// Print the counters of /proc/schedstat
     #[arg(long)]
     schedstat: bool,
+    /// Write the figures as JSON, with one object per trace; - means standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Write one HTML page of all traces to FILE: timelines, runqueues, migrations, latencies,
     /// fairness, costs. The page of a sweep is written to a file with the ending .html by default
     #[arg(long, short, value_name = "FILE")]
@@ -76,7 +79,11 @@ impl Args {
             .iter()
             .map(|name| self.exports.for_run(name, names.len()))
             .collect();
-        let paths = exports.iter().flat_map(Exports::paths).chain(&self.output);
+        let paths = exports
+            .iter()
+            .flat_map(Exports::paths)
+            .chain(&self.output)
+            .chain(&self.json);
         // First, because the check creates temporary files, which a signal must not leave behind.
         interrupt::listen();
         destination::check(paths.map(PathBuf::as_path))?;
@@ -90,6 +97,10 @@ impl Args {
                 done.errors.push(error);
                 break;
             }
+        }
+        if let Some(path) = &self.json {
+            let complete: Vec<_> = done.results.iter().filter(|result| !result.interrupted).collect();
+            done.errors.extend(write_json(path, &complete).err());
         }
         if !(self.latency || self.timehist || self.schedstat || done.results.is_empty() || self.has_stdout()) {
             print_summary(&done.results);
@@ -166,7 +177,7 @@ impl Args {
 
     /// Returns the files that this command writes, with the options that request them.
     fn outputs(&self) -> Vec<(&'static str, &Path)> {
-        let mut all = outputs(&[("--output", &self.output)]);
+        let mut all = outputs(&[("--json", &self.json), ("--output", &self.output)]);
         all.extend(self.exports.outputs());
         all
     }

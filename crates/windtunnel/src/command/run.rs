@@ -2,7 +2,7 @@
 //! `windtunnel run` runs policies on a simulated machine, prints their results and writes files.
 
 use super::complete;
-use super::exports::{ExportArgs, distinct_names, outputs, run_path};
+use super::exports::{ExportArgs, distinct_names, outputs, run_path, write_json};
 use super::inputs::{Inputs, find};
 use super::progress::with_progress;
 use crate::error::Error;
@@ -251,19 +251,7 @@ impl Args {
             outln!("repeat: {command}{sanitize}");
         }
         if let Some(path) = &self.json {
-            let json: Result<Vec<_>, _> = complete.iter().map(|result| result.to_json()).collect();
-            let text = json.and_then(|json| serde_json::to_string_pretty(&json));
-            let written = text.map_err(|error| Error::new(error.to_string())).and_then(|text| {
-                match destination::is_stdout(path) {
-                    true => {
-                        console::json(&text);
-                        Ok(())
-                    }
-                    false if complete.is_empty() => Ok(()),
-                    false => destination::write(path, (text + "\n").as_bytes()),
-                }
-            });
-            done.errors.extend(written.err());
+            done.errors.extend(write_json(path, &complete).err());
         }
         if complete.is_empty() {
             return;

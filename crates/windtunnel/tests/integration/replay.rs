@@ -148,3 +148,45 @@ fn the_command_accepts_a_recording_as_a_workload() {
         ran.stderr
     );
 }
+
+#[test]
+fn a_recording_is_replayed_on_the_machine_of_the_recording_unless_another_is_named() {
+    let run = |workload: &str, more: &[&str]| {
+        let ran = windtunnel(&[&["run", "eevdf", "-w", workload], more].concat());
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        (ran.stdout, ran.stderr)
+    };
+    let (printed, notes) = run(RECORDING, &[]);
+    assert!(printed.starts_with("machine core:2 pu:1 (2 CPUs), "), "{printed}");
+    assert!(
+        printed.contains("repeat: windtunnel run eevdf --machine 'core:2 pu:1' --workload"),
+        "{printed}"
+    );
+    assert!(
+        notes.contains("note: replayed on as many CPUs as recorded, which share one last-level cache"),
+        "{notes}"
+    );
+    let (printed, notes) = run(RECORDING, &["-m", "smp4"]);
+    assert!(
+        printed.starts_with("machine smp4 (4 CPUs), ") && notes.is_empty(),
+        "{printed}{notes}"
+    );
+    // A trace file names its machine.
+    for (machine, replayed) in [("numa16", "numa16"), ("pack:1 core:3 pu:1", "pack:1 core:3 pu:1")] {
+        let trace = format!("{}/on-{}.wtt", env!("CARGO_TARGET_TMPDIR"), machine.replace(' ', "-"));
+        let recorded = windtunnel(&[
+            "run",
+            "eevdf",
+            "-m",
+            machine,
+            "-w",
+            "chat:rooms=1,users=2,messages=3",
+            "--trace",
+            &trace,
+        ]);
+        assert_eq!(recorded.status, 0, "{}", recorded.stderr);
+        let (printed, notes) = run(&trace, &[]);
+        assert!(printed.starts_with(&format!("machine {replayed} (")), "{printed}");
+        assert!(notes.contains("which is used again"), "{notes}");
+    }
+}

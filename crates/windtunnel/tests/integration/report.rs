@@ -67,10 +67,18 @@ fn invalid_traces_are_refused() {
     let bytes = std::fs::read(path).expect("the trace exists");
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("the file can be written");
     let cut = cut.display().to_string();
+    let perf = file("perf.data").display().to_string();
+    std::fs::write(&perf, b"PERFILE2\x68\0\0\0\0\0\0\0").expect("the file can be written");
     for (args, part) in [
         (["report", "Cargo.toml"].as_slice(), "expected an event"),
         (&["report", "nosuch.wtt"], "No such file"),
         (&["report", &cut], "if the run was interrupted"),
+        (&["report", &perf], "convert it: perf script --ns -i "),
+        (
+            &["run", "eevdf", "-w", &perf],
+            "this is a perf.data file, which cannot be read directly",
+        ),
+        (&["report", "crates"], "Is a directory"),
         (
             &["report", "-m", "up", "crates/windtunnel/tests/recordings/perf.txt"],
             "machine 'up' has only 1 CPUs",
@@ -233,4 +241,60 @@ fn detail_records_do_not_contradict_each_other() {
         "{callbacks} {waits} {}",
         lengths.len()
     );
+}
+
+#[test]
+fn a_report_writes_the_json_that_the_run_wrote() {
+    let (path, _) = traced("percpu", "json.wtt");
+    let run = [
+        "run",
+        "percpu",
+        "-m",
+        "numa16",
+        "-w",
+        "mixed.json",
+        "--for",
+        "60ms",
+        "--json",
+        "-",
+    ];
+    let ran = windtunnel(&run);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let parsed = |text: &str| -> serde_json::Value { serde_json::from_str(text).expect("valid JSON") };
+    let (mut from_run, mut from_report) = (parsed(&ran.stdout), parsed(&report(&[&path, "--json", "-"])));
+    for json in [&mut from_run, &mut from_report] {
+        // The time on this host differs between two runs.
+        json[0].as_object_mut().expect("an object").remove("wall_ns");
+    }
+    assert!(from_run == from_report, "{from_run}\n{from_report}");
+    let text = report(&["crates/windtunnel/tests/recordings/perf.txt", "--json", "-"]);
+    assert_eq!(parsed(&text)[0]["policy"], "recorded");
+}
+
+/// Two tasks are always runnable, and one of them gets nine tenths of the CPU. Nobody knows whether
+/// this is unfair: the recording does not contain their weights.
+#[test]
+fn a_recording_is_not_called_unfair() {
+    let mut text = String::new();
+    for round in 0..20 {
+        let at = 1.0 + f64::from(round) * 0.01;
+        let switch = |at: f64, prev: &str, next: &str| {
+            let (from, to) = (
+                format!("prev_comm={prev} prev_pid={}", prev.len()),
+                format!("next_comm={next} next_pid={}", next.len()),
+            );
+            format!(
+                "{prev} {} [000] {at:.6}: sched:sched_switch: {from} prev_prio=120 prev_state=R ==> {to} next_prio=120\n",
+                prev.len()
+            )
+        };
+        text += &switch(at, "rarely", "always on");
+        text += &switch(at + 0.009, "always on", "rarely");
+    }
+    let (recording, page) = (file("shares.txt"), file("shares.html"));
+    std::fs::write(&recording, text).expect("the file can be written");
+    report(&[&recording.display().to_string(), "-o", &page.display().to_string()]);
+    let html = std::fs::read_to_string(&page).expect("the page exists");
+    assert!(html.contains("Jain"), "the page shows no shares");
+    assert!(!html.contains("unfair"), "a recording is called unfair");
 }

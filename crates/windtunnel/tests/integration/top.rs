@@ -33,6 +33,32 @@ fn without_a_terminal_top_prints_a_line_for_each_interval() {
         assert!(words[3].parse::<f64>().is_ok_and(|busy| busy > 99.0), "{line}");
         assert!(!line.contains('\u{1b}'), "{line:?}");
     }
+    let ran = windtunnel(&[
+        "top",
+        &fifo,
+        "-m",
+        "smp4",
+        "-w",
+        "closed:n=8,compute=1s",
+        "--for",
+        "1s",
+        "--every",
+        "500ms",
+        "--json",
+    ]);
+    let lines: Vec<serde_json::Value> = ran
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("valid JSON"))
+        .collect();
+    assert_eq!(lines.len(), 2, "{}", ran.stdout);
+    assert_eq!(
+        (&lines[0]["at_ns"], &lines[0]["waiting"]),
+        (&500_000_000.into(), &4.into()),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(lines[1]["cpus"].as_array().map(Vec::len), Some(4));
     let ran = windtunnel(&["top", &fifo, "--speed", "0"]);
     assert!(ran.status == 2 && ran.stderr.contains("--speed"), "{}", ran.stderr);
 }

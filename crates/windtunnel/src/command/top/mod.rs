@@ -37,6 +37,9 @@ pub struct Args {
     /// If the output is not a terminal: interval of simulated time between two printed rows
     #[arg(long, value_parser = duration::parse, default_value = "100ms", value_name = "TIME")]
     every: u64,
+    /// Print a line of JSON for each interval, with all CPUs, queues, tasks and counters
+    #[arg(long)]
+    json: bool,
 }
 
 impl Args {
@@ -57,7 +60,7 @@ impl Args {
             errln!("{} {failure}", scenario.policy.name());
             return Ok(ExitStatus::from(1));
         }
-        if io::stdout().is_terminal() && io::stdin().is_terminal() {
+        if !self.json && io::stdout().is_terminal() && io::stdin().is_terminal() {
             self.watch(scenario, &mut running)?;
         } else {
             self.print(&mut running)?;
@@ -71,11 +74,17 @@ impl Args {
     }
 
     fn print(&self, running: &mut Running) -> Result<(), Error> {
-        outln!("{HEADING}");
+        if !self.json {
+            outln!("{HEADING}");
+        }
         let mut top = Top::default();
         while !running.ended() && interrupt::signal().is_none() {
             let to = running.at().saturating_add(self.every);
-            outln!("{}", top.advance(running, to)?.line());
+            let view = top.advance(running, to)?;
+            match self.json {
+                true => outln!("{}", view.json()),
+                false => outln!("{}", view.line()),
+            }
         }
         if interrupt::signal().is_some() {
             errln!("windtunnel: interrupted at {}", duration::format(running.at()));

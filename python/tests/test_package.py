@@ -56,7 +56,7 @@ def test_background_work_is_a_parameter_of_runs_and_an_axis_of_sweeps():
     with pytest.raises(package.Error, match="did you mean 'server'"):
         package.run("fifo", noise="sever", **load)
     table = package.sweep(
-        ["fifo"], machines=["smp4"], workloads=["closed:n=3"], for_="20ms", noise=["off", "server"]
+        ["fifo"], machines=["smp4"], workloads=["closed:n=3"], for_="20ms", noise=["off", "server"], phase="fixed"
     )
     rows = polars.DataFrame(table)
     assert rows["noise"].to_list() == ["off", "server"]
@@ -135,7 +135,13 @@ def test_a_sweep_has_a_row_for_each_combination(tmp_path):
     assert rows["policy"].to_list() == ["eevdf", "eevdf", "fifo", "fifo"]
     assert rows["set.slice_ns"].to_list() == [None, None, "1000000", "10000000"]
     assert rows.equals(polars.read_parquet(tmp_path / "sweep.parquet"))
-    assert rows["trace_hash"][0] == package.run("eevdf", **{**LOAD, "for_": "20ms"}).trace_hash
+    fixed, *drawn = (package.run("eevdf", **{**LOAD, "for_": "20ms"}, phase=phase, seed=seed).trace_hash
+                     for phase, seed in [("fixed", 1), ("random", 1), ("random", 2)])  # fmt: skip
+    assert rows["trace_hash"].to_list()[:2] == drawn and fixed not in drawn
+    rows_fixed = polars.DataFrame(package.sweep(["eevdf", "fifo"], **axes, phase="fixed"))
+    assert rows_fixed["trace_hash"][0] == fixed
+    with pytest.raises(package.Error, match="phase"):
+        package.run("eevdf", **LOAD, phase="sometimes")
     assert rows.equals(polars.DataFrame(package.sweep(["eevdf", "fifo"], **axes)))
     with pytest.raises(package.Error, match="slice_us"):
         package.sweep(["fifo"], set={"slice_us": [1]})
@@ -192,3 +198,19 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):
 def test_the_command_has_its_own_files():
     assert "pmqs" in command("policy", "list").stdout
     assert command("experiment", "list").returncode == 0
+
+
+def test_a_workload_that_makes_no_progress_is_a_deadlock(tmp_path):
+    waiting = {"instance": 1, "lock": "first", "run": 1000, "lock1": "second", "unlock1": "second", "unlock": "first"}
+    other = {"instance": 1, "lock": "second", "run": 1000, "lock1": "first", "unlock1": "first", "unlock": "second"}
+    path = tmp_path / "deadlock.json"
+    path.write_text(json.dumps({"tasks": {"a": waiting, "b": other}}))
+    result = package.run("fifo", machine="smp4", workload=path, for_="200ms")
+    assert result.status == "deadlock" and len(result.deadlock) == 2
+
+
+def test_a_recording_runs_on_the_recorded_number_of_cpus(tmp_path):
+    trace = tmp_path / "small.wtt"
+    package.run("fifo", machine="core:3 pu:1", workload=LOAD["workload"], for_="20ms", trace=trace)
+    result = package.run("eevdf", workload=trace, for_="20ms")
+    assert result.machine == "core:3 pu:1" and result.cpus == 3

@@ -52,6 +52,7 @@ def test_a_search_finds_better_settings_and_measures_them_elsewhere():
 LUCK = {
     **SEARCH, "machines": ["smp4"], "workloads": ["closed:n=10,compute=2ms,think=1ms,compute_dist=M,think_dist=M"],
     "params": {"slice_ns": (4_000_000, 6_000_000)}, "objectives": ["p99_wakeup"], "for_": "50ms", "seeds": 1,
+    "phase": "fixed",
 }  # fmt: skip
 
 

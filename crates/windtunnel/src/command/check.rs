@@ -54,7 +54,8 @@ impl Args {
             0 => String::new(),
             unusable => format!(", {unusable} with an error"),
         };
-        outln!("{} objects checked, {refused} refused{rest}", self.objects.len());
+        let (number, s) = (self.objects.len(), if self.objects.len() == 1 { "" } else { "s" });
+        outln!("{number} object{s} checked, {refused} refused{rest}");
         Ok(match (refused, unusable) {
             (0, 0) => ExitStatus::SUCCESS,
             (_, 0) => ExitStatus::from(1),

@@ -33,7 +33,7 @@ fn check_reports_every_unchecked_pointer_of_every_program() {
     for kind in kinds {
         assert!(ran.stdout.contains(kind), "no {kind} in: {}", ran.stdout);
     }
-    assert!(ran.stdout.ends_with("1 objects checked, 1 refused\n"), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with("1 object checked, 1 refused\n"), "{}", ran.stdout);
     let show = windtunnel(&["policy", "show", &path]);
     assert_eq!(show.status, 1, "{}", show.stderr);
     assert!(
@@ -51,12 +51,12 @@ fn the_status_of_check_distinguishes_refused_policies_from_unusable_inputs() {
     let bad = bad.to_string_lossy();
     for (objects, status, summary) in [
         (&["fifo", &good][..], 0, "2 objects checked, 0 refused"),
-        (&["eevdf"][..], 0, "1 objects checked, 0 refused"),
+        (&["eevdf"][..], 0, "1 object checked, 0 refused"),
         (&["fifo", &bad][..], 1, "2 objects checked, 1 refused"),
         (
             &["no_such_policy"][..],
             2,
-            "1 objects checked, 0 refused, 1 with an error",
+            "1 object checked, 0 refused, 1 with an error",
         ),
         (
             &["Cargo.toml", &bad][..],

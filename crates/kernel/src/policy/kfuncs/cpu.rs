@@ -141,10 +141,12 @@ fn scx_bpf_select_cpu_dfl(m: &mut Machine, p: u64, prev_cpu: i32, wake_flags: u6
 }
 
 fn __scx_bpf_select_cpu_and(m: &mut Machine, p: u64, cpus_allowed: u64, args: u64) -> Result<i32, Fault> {
-    let at = |offset: usize| args.wrapping_add(offset as u64);
-    let prev_cpu = m.region.load(at(offset_of!(scx_bpf_select_cpu_and_args, prev_cpu)))?;
-    let wake_flags = m.region.load(at(offset_of!(scx_bpf_select_cpu_and_args, wake_flags)))?;
-    let flags = m.region.load(at(offset_of!(scx_bpf_select_cpu_and_args, flags)))?;
+    const WORDS: usize = size_of::<scx_bpf_select_cpu_and_args>() / 8;
+    let words: [u64; WORDS] = m.region.load(args)?;
+    // The low half of its word, because prev_cpu has 32 bits.
+    let prev_cpu = words[offset_of!(scx_bpf_select_cpu_and_args, prev_cpu) / 8] as i32;
+    let wake_flags = words[offset_of!(scx_bpf_select_cpu_and_args, wake_flags) / 8];
+    let flags = words[offset_of!(scx_bpf_select_cpu_and_args, flags) / 8];
     scx_bpf_select_cpu_and(m, p, prev_cpu, wake_flags, cpus_allowed, flags)
 }
 

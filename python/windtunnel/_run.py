@@ -24,6 +24,7 @@ def run(
     set: Mapping[str, Setting] | None = None,
     for_: Time | None = None,
     profile: str | os.PathLike[str] | None = None,
+    profile_fit: str = "strict",
     kernel: str | None = None,
     noise: str | None = None,
     phase: str = "fixed",
@@ -44,6 +45,7 @@ def run(
     set: values of the policy's parameters by name.
     for_: simulated time, for example "500ms" or a datetime.timedelta. By default the workload's own
         length.
+    profile_fit: with "loose", parts of the profile that do not fit the policy are left out.
     noise: background work of the machine: "off", "quiet", "server" or "desktop". By default the
         machine's own.
     phase: with "random", the seed also determines the times of the ticks and of the tasks' starts, as
@@ -73,6 +75,7 @@ def run(
         settings=settings,
         for_ns=duration("for_", for_),
         profile=profile,
+        profile_fit=profile_fit,
         kernel=kernel,
         noise=noise,
         phase=phase,

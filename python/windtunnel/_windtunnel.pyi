@@ -37,6 +37,7 @@ def run(
     settings: list[tuple[str, str]],
     for_ns: str | None,
     profile: str | os.PathLike[str] | None,
+    profile_fit: str,
     kernel: str | None,
     noise: str | None,
     phase: str,

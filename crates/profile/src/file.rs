@@ -43,6 +43,7 @@ pub struct ProfileTable {
     inner_maps: Vec<Text>,
     map: Settings,
     ops: Pairs,
+    fields: Pairs,
     without: Vec<Text>,
     struct_ops: Text,
     attach: Vec<Text>,
@@ -122,6 +123,7 @@ impl ProfileTable {
                 inner_maps: texts(self.inner_maps),
                 map: settings(self.map),
                 ops: pairs(self.ops),
+                fields: pairs(self.fields),
                 without: texts(self.without),
                 struct_ops: self.struct_ops.0,
                 attach: texts(self.attach),
@@ -175,6 +177,7 @@ fn join(first: &mut Profile, second: Profile) {
         inner_maps,
         map,
         ops,
+        fields,
         without,
         struct_ops,
         attach,
@@ -194,6 +197,7 @@ fn join(first: &mut Profile, second: Profile) {
     first.inner_maps.extend(inner_maps);
     first.map.extend(map);
     first.ops.extend(ops);
+    first.fields.extend(fields);
     first.without.extend(without);
     first.attach.extend(attach);
     first.detach.extend(detach);

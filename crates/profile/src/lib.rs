@@ -20,10 +20,12 @@
 mod expression;
 mod facts;
 pub mod file;
+mod fit;
 mod group;
 mod path;
 
 pub use facts::{Enumerators, Properties};
+pub use fit::OPS;
 pub use group::{Group, Instance, instances};
 
 use bpf::object::Object;
@@ -55,6 +57,9 @@ pub struct Profile {
     pub map: Vec<Setting>,
     /// Values to set in the callback table: `flags`, `timeout_ms` and so on.
     pub ops: Vec<(String, String)>,
+    /// Fields of the kernel's structs that are not modelled, with the values that they have for the
+    /// policy, for example `task_struct.min_flt`.
+    pub fields: Vec<(String, String)>,
     /// Callbacks to remove from the callback table.
     pub without: Vec<String>,
     /// Name of the callback table to attach, if the object has several. If it is empty, the first
@@ -146,30 +151,18 @@ impl Profile {
     /// Resizes arrays and sets globals in an object. The object must not be linked yet.
     ///
     /// # Errors
-    /// The object has no such variable, or a value does not fit in it.
+    /// Parts of the profile do not fit the object. The message lists all of them.
     pub fn apply(&self, object: &mut Object, facts: Properties) -> Result<(), String> {
-        let types = object.btf().clone();
-        let facts = facts.with_types(&types);
-        let names = self.names(facts)?;
-        let facts = facts.with_results(&names);
-        let count = |text: &str| {
-            let value = facts.value(text)?;
-            u32::try_from(value).map_err(|_| format!("{text} = {value} is not a valid number of elements"))
-        };
-        for (name, text) in &self.resize {
-            object.resize(name, count(text)?).map_err(|error| error.to_string())?;
+        let misfits = self.clone().fit(object, facts)?;
+        match misfits.as_slice() {
+            [] => Ok(()),
+            [misfit] => Err(misfit.clone()),
+            misfits => Err(format!(
+                "{} parts do not fit the object:\n  {}",
+                misfits.len(),
+                misfits.join("\n  ")
+            )),
         }
-        for (name, text) in &self.max_entries {
-            object
-                .set_max_entries(name, count(text)?)
-                .map_err(|error| error.to_string())?;
-        }
-        for setting in &self.set {
-            setting.each(facts, &mut |path, value| {
-                fitting(value, |text| object.set(path, text).map_err(|error| error.to_string()))
-            })?;
-        }
-        Ok(())
     }
 }
 

@@ -33,7 +33,7 @@ type Ran = (String, Py<PyDict>, Vec<String>, Option<Py<PyDict>>);
 /// # Errors
 /// `windtunnel.Error` if an input cannot be used. A failed policy is not an error.
 #[pyfunction]
-#[pyo3(signature = (policy, *, machine, workload, seed, settings, for_ns, profile, kernel, noise, phase, sanitize, after_failure, memory, tables, trace))]
+#[pyo3(signature = (policy, *, machine, workload, seed, settings, for_ns, profile, profile_fit, kernel, noise, phase, sanitize, after_failure, memory, tables, trace))]
 #[expect(
     clippy::too_many_arguments,
     reason = "they are the keyword arguments of the Python function"
@@ -47,6 +47,7 @@ pub fn run(
     settings: Vec<(String, String)>,
     for_ns: Option<&str>,
     profile: Option<PathBuf>,
+    profile_fit: &str,
     kernel: Option<&str>,
     noise: Option<&str>,
     phase: &str,
@@ -72,6 +73,7 @@ pub fn run(
         Ok(Scenario {
             policy: Policy::find(policy)?,
             profile,
+            profile_fit: profile_fit.parse().map_err(Error::new)?,
             settings,
             engine: Engine::default(),
             sanitizer: sanitize,

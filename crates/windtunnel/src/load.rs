@@ -10,6 +10,7 @@ use crate::profiles;
 use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::{Object, Variable};
+use clap::ValueEnum;
 use kernel::ext::Exit;
 use kernel::load::LoadError;
 use kernel::release::Release;
@@ -17,6 +18,7 @@ use kernel::{Machine, Options};
 use profile::{Profile, Properties};
 use std::fmt::Write;
 use std::path::Path;
+use std::str::FromStr;
 
 /// Result of loading an object.
 #[must_use]
@@ -79,7 +81,35 @@ pub fn prepare(
     settings: &[(String, String)],
     facts: Properties,
 ) -> Result<(Object, Profile), Error> {
-    prepare_with_profile(profiles::find(name, path)?, name, path, settings, facts)
+    let prepared = prepare_with_profile(profiles::find(name, path)?, Fit::Strict, name, path, settings, facts)?;
+    Ok((prepared.object, prepared.profile))
+}
+
+/// What happens with the parts of a profile that do not fit the object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Fit {
+    /// They are an error
+    #[default]
+    Strict,
+    /// They are left out, and a warning names each of them
+    Loose,
+}
+
+impl FromStr for Fit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fit, String> {
+        <Fit as ValueEnum>::from_str(text, false).map_err(|_| format!("profile fit {text}: expected strict or loose"))
+    }
+}
+
+/// An object that is ready to be loaded.
+pub struct Prepared {
+    pub object: Object,
+    /// The profile without the parts that do not fit the object.
+    pub profile: Profile,
+    /// Descriptions of the parts that do not fit. Empty with [`Fit::Strict`].
+    pub left_out: Vec<String>,
 }
 
 /// Opens an object and applies a profile and the `--set` settings.
@@ -87,15 +117,22 @@ pub fn prepare(
 /// # Errors
 /// The errors of [`prepare`].
 pub fn prepare_with_profile(
-    profile: Profile,
+    mut profile: Profile,
+    fit: Fit,
     name: &str,
     path: &Path,
     settings: &[(String, String)],
     facts: Properties,
-) -> Result<(Object, Profile), Error> {
+) -> Result<Prepared, Error> {
     let mut object = read(path)?;
-    profile.apply(&mut object, facts).map_err(|message| {
-        Error::new(format!("profile of {name}: {message}")).hint("the profile may be for another version of the policy")
+    let left_out = match fit {
+        Fit::Strict => profile.apply(&mut object, facts).map(|()| Vec::new()),
+        Fit::Loose => profile.fit(&mut object, facts),
+    };
+    let left_out = left_out.map_err(|message| {
+        Error::new(format!("profile of {name}: {message}")).hint(
+            "the profile may be for a different version of the policy; --profile-fit loose leaves out what does not fit",
+        )
     })?;
     for (parameter, value) in settings {
         object.set(parameter, value).map_err(|error| {
@@ -111,7 +148,11 @@ pub fn prepare_with_profile(
         })?;
     }
     check_ranges(&object, settings)?;
-    Ok((object, profile))
+    Ok(Prepared {
+        object,
+        profile,
+        left_out,
+    })
 }
 
 /// Checks that the values of the settings are in the ranges that the policy declares for its

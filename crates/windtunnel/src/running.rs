@@ -4,13 +4,12 @@
 
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::load::{self, Loaded};
+use crate::load::{self, Loaded, Prepared};
 use crate::policy::Policy;
 use crate::profiles;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
 use bpf::engine::Gap;
 use bpf::link::Image;
-use bpf::object::Object;
 use bpf::rows::CALL;
 use kernel::ext::ops::{NAMES, Op};
 use kernel::ext::{EnableState, Exit, KicksBy, Kind};
@@ -98,13 +97,23 @@ impl Scenario {
                 }
             }
             Policy::Object { name, path } => {
-                let (object, profile) = self.open_object(name, path)?;
+                let Prepared {
+                    object,
+                    profile,
+                    left_out,
+                } = self.open_object(name, path)?;
                 if profile.uptime_ns > 0 {
                     at = profile.uptime_ns;
                     ended = machine.advance(at, &mut sinks);
                 }
                 match load::enable(&mut machine, &object, &profile, self.engine)? {
-                    Loaded::Enabled(loaded) => image = Some(*loaded),
+                    Loaded::Enabled(mut loaded) => {
+                        let left_out = left_out
+                            .iter()
+                            .map(|misfit| format!("left out of the profile: {misfit}"));
+                        loaded.warnings.splice(0..0, left_out);
+                        image = Some(*loaded);
+                    }
                     Loaded::Refused(exit) => refused = Some(exit),
                 }
             }
@@ -131,11 +140,12 @@ impl Scenario {
     }
 
     /// Opens the policy's object and applies the profile and the settings.
-    fn open_object(&self, name: &str, path: &Path) -> Result<(Object, Profile), Error> {
+    fn open_object(&self, name: &str, path: &Path) -> Result<Prepared, Error> {
         let located = profiles::locate(self.profile.as_deref(), name, path)?;
         let profile = located.map_or_else(|| Ok(Profile::default()), |located| located.read())?;
         load::prepare_with_profile(
             profile,
+            self.profile_fit,
             name,
             path,
             &self.settings,
@@ -239,7 +249,7 @@ impl Running<'_> {
                 && Some(self.at) == reload
                 && wants_restart(&self.machine)
             {
-                let (object, profile) = self.scenario.open_object(name, path)?;
+                let Prepared { object, profile, .. } = self.scenario.open_object(name, path)?;
                 match load::enable(&mut self.machine, &object, &profile, self.scenario.engine)? {
                     Loaded::Enabled(image) => {
                         if let Some(counters) = &mut self.counters {

@@ -5,6 +5,7 @@
 use crate::destination::Destination;
 use crate::error::Error;
 use crate::interrupt;
+use crate::load;
 use crate::policy::Policy;
 use crate::profiles;
 use crate::traced;
@@ -72,6 +73,7 @@ pub struct Scenario {
     /// The argument of `--profile`. `None` means the profile that [`profiles::locate`] finds by the
     /// name of the policy.
     pub profile: Option<PathBuf>,
+    pub profile_fit: load::Fit,
     /// Names and values of the `--set` options, in their order.
     pub settings: Vec<(String, String)>,
     pub engine: bpf::engine::Engine,
@@ -163,6 +165,7 @@ impl Scenario {
         Scenario {
             policy,
             profile: None,
+            profile_fit: load::Fit::Strict,
             settings: Vec::new(),
             engine: bpf::engine::Engine::default(),
             sanitizer: false,

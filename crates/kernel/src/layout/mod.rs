@@ -8,8 +8,8 @@
 //! Kernel types and fields that are missing here are not modelled. A CO-RE existence check for such
 //! a field is false. An access to the field is an error whose message contains the field's name.
 //! The following fields are used by some policies but not modelled: `se.avg`,
-//! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, data of
-//! cpufreq and PSI, and sub-schedulers.
+//! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, data of cpufreq and PSI, and
+//! sub-schedulers.
 //!
 //! The state of tasks and the idle masks exist only in these objects. The simulated core can rely
 //! on this state, because programs can write only the fields in [`WRITABLE`]. The core copies
@@ -47,6 +47,9 @@ mod task;
 /// include/linux/threads.h). Only address space is reserved for the tasks, so it costs no memory.
 pub(crate) const MAX_TASKS: u64 = 1 << 22;
 
+/// Maximum number of DSQs whose `scx_dispatch_q` a policy can see. Only address space is reserved.
+const MAX_DSQS: u64 = 1 << 20;
+
 /// Performance level of a CPU at full speed (SCHED_CAPACITY_SCALE).
 pub(crate) const SCHED_CAPACITY_SCALE: u64 = 1024;
 
@@ -67,6 +70,8 @@ pub struct Layout {
     cred: u64,
     /// The credentials of users other than root, by user id.
     creds: BTreeMap<u32, u64>,
+    /// The scx_dispatch_q of each DSQ, by `Dsqs::slot`. `None` unless a policy reads `scx.dsq`.
+    dsqs: Option<Slab>,
     /// For each CPU, a mask that contains only this CPU (cpumask_of()). Empty if no task of the
     /// workload disables migration.
     single: Vec<Mask>,
@@ -110,6 +115,7 @@ impl Layout {
             cgroups: CgroupObjects::new(region, workload)?,
             cred: alloc(&mut region.slab(&object::CRED, 64, 1)?, region),
             creds: BTreeMap::new(),
+            dsqs: None,
             single: Vec::new(),
             cpufreq_cpu_data: region.zeros() - REACH,
             refs: Vec::new(),
@@ -342,6 +348,24 @@ impl Layout {
     /// Returns the address of a CPU's idle task.
     pub(crate) fn idle_addr(&self, cpu: CpuId) -> u64 {
         self.idle.addr(cpu.into())
+    }
+
+    /// Returns the scx_dispatch_q of the DSQ with this `Dsqs::slot`. Creates it if necessary.
+    ///
+    /// # Errors
+    /// The memory of the simulated kernel has no room for it.
+    pub(crate) fn dispatch_q(&mut self, region: &Region, slot: u32) -> Result<Owned<scx_dispatch_q>, String> {
+        let slab = match &mut self.dsqs {
+            Some(slab) => slab,
+            none => none.insert(region.slab(&object::DSQ, size_of::<scx_dispatch_q>() as u64, MAX_DSQS)?),
+        };
+        let index = u64::from(slot);
+        while slab.index(slab.addr(index)).is_none() {
+            slab.alloc(region)
+                .ok_or("there are too many DSQs for the memory of the simulated kernel")?;
+        }
+        // SAFETY: the object is allocated, and the caller drops it before the next one is created.
+        Ok(unsafe { Owned::new(region, slab.addr(index)) })
     }
 
     pub(crate) fn rq_addr(&self, cpu: CpuId) -> u64 {

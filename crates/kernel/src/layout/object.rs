@@ -2,7 +2,9 @@
 //! Descriptions of the types of kernel objects: their names, their fields, and the fields that a
 //! policy may write.
 
-use crate::layout::{cgroup, cpumask, cpuset, cred, css_set, mm_struct, rq, sched_ext_entity, task_struct};
+use crate::layout::{
+    cgroup, cpumask, cpuset, cred, css_set, mm_struct, rq, sched_ext_entity, scx_dispatch_q, task_struct,
+};
 use bpf::btf::build::Builder;
 use bpf::btf::{Btf, Kind};
 use bpf::kstruct::KernelType;
@@ -33,6 +35,7 @@ pub(crate) static MASK: ObjectType = read_only("cpumask", &[], field_at::<cpumas
 pub(crate) static CGROUP: ObjectType = read_only("cgroup", &[CSS], field_at::<cgroup>);
 pub(crate) static CSS_SET: ObjectType = read_only("css_set", &[], field_at::<css_set>);
 pub(crate) static CPUSET: ObjectType = read_only("cpuset", &[CSS], field_at::<cpuset>);
+pub(crate) static DSQ: ObjectType = read_only("scx_dispatch_q", &[], field_at::<scx_dispatch_q>);
 pub(crate) static MM: ObjectType = read_only("mm_struct", &[], field_at::<mm_struct>);
 pub(crate) static CRED: ObjectType = read_only("cred", &[], field_at::<cred>);
 

@@ -23,6 +23,17 @@ pub const SCHED_IDLE: u32 = 5;
 pub const SCHED_DEADLINE: u32 = 6;
 pub const SCHED_EXT: u32 = 7;
 
+/// Bit of in_iowait in `task_struct::bits`.
+pub const IN_IOWAIT: u32 = 1 << 3;
+
+/// Fields of task_struct that are always 0: no task has page faults, because memory is not modelled
+/// by pages.
+pub const ALWAYS_0: [&str; 2] = ["min_flt", "maj_flt"];
+
+/// Offset of the member `dsq` in struct sched_ext_entity. The pointer is stored at the end of the
+/// task_struct, where no frequently used field follows it.
+pub const DSQ_OFFSET: usize = std::mem::offset_of!(task_struct, scx_dsq) - std::mem::offset_of!(task_struct, scx);
+
 kstruct! {
     /// A bitmap of CPUs with as many words as the machine needs. In the kernel, the array has a
     /// fixed size instead.
@@ -72,6 +83,9 @@ kstruct! {
         pub on_cpu: i32,
         pub nr_cpus_allowed: i32,
         pub migration_disabled: u16,
+        /// `in_iowait` has the position that it has in Linux, because objects that were compiled
+        /// without BPF_CORE_READ_BITFIELD() contain it. The bits below it are not modelled.
+        pub bits: u32 as { below_in_iowait: 3, in_iowait: 1 },
         pub cpus_ptr: *mut cpumask,
         pub prio: i32,
         pub static_prio: i32,
@@ -90,7 +104,8 @@ kstruct! {
         pub comm: [i8; 16],
         /// Total CPU time of the task. All of it counts as user time.
         pub utime: u64,
-        /// Always 0, because kernel time is charged to CPUs and not to tasks.
+        /// Always 0, because kernel time is charged to CPUs and not to tasks. The fields of
+        /// [`ALWAYS_0`] share its memory.
         pub stime: u64,
         pub sched_info: sched_info,
         pub nvcsw: u64,
@@ -111,9 +126,18 @@ kstruct! {
         pub numa_preferred_nid: i32,
         /// Time by which sleeps of the task may end late, ns.
         pub timer_slack_ns: u64,
+        /// The DSQ on which the task is, or NULL (`scx.dsq`, see [`DSQ_OFFSET`]). It is kept only if
+        /// the policy reads it.
+        pub scx_dsq: *mut scx_dispatch_q,
         /// The allowed CPUs. The size depends on the number of CPUs of the machine, so this must be
         /// the last field.
         pub cpus_mask: cpumask,
+    }
+
+    /// A DSQ, as far as a policy can see it.
+    pub struct scx_dispatch_q {
+        pub nr: u32,
+        pub id: u64,
     }
 
     /// How often the task has run, and how long it has waited for a CPU. As in the kernel, the time

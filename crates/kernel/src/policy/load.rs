@@ -22,7 +22,7 @@ use bpf::map::Map;
 use bpf::object::Object;
 use bpf::rows::V6_12;
 use bpf::sanitizer::Finding;
-use profile::{Profile, Properties};
+use profile::{OPS, Profile, Properties};
 
 /// Reason why a policy could not be loaded. The machine is then unchanged, except for effects of
 /// programs of the policy that have already run.
@@ -180,6 +180,10 @@ pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile)
     let cid = policy.cid;
     let hooks = hook::resolve(&image.programs, profile).0;
     ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
+    m.ext.shows_dsqs = image
+        .accessed
+        .iter()
+        .any(|field| field.ends_with(".scx.dsq") || field.ends_with("sched_ext_entity.dsq"));
     let loaded = run_profile_and_enable(m, image, profile, cid);
     if loaded.is_err() {
         ext::enable::abandon(m);
@@ -222,9 +226,6 @@ fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
     }
     Ok(())
 }
-
-/// Members of struct sched_ext_ops that a profile can set, as listed in error messages.
-const OPS: &str = "flags, timeout_ms, exit_dump_len, dispatch_max_batch and hotplug_seq";
 
 /// Result of [`check`].
 #[derive(Debug)]
@@ -360,7 +361,12 @@ fn set_members(
             "exit_dump_len" => ops.exit_dump_len = value as u32,
             "dispatch_max_batch" => ops.dispatch_max_batch = value as u32,
             "hotplug_seq" => ops.hotplug_seq = value as u64,
-            _ => return Err(format!("a profile cannot set ops.{member} = {text}; it can set {OPS}")),
+            _ => {
+                return Err(format!(
+                    "a profile cannot set ops.{member} = {text}; it can set {}",
+                    OPS.join(", ")
+                ));
+            }
         }
     }
     for name in &profile.without {
@@ -533,7 +539,12 @@ fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), Strin
 fn link_object(m: &Machine, release: Release, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();
     set_enum_constants(&mut object, release)?;
-    let target = target(&m.spec, &m.layout, release);
+    let mut target = target(&m.spec, &m.layout, release);
+    let facts = Properties::new(&m.spec, &release).with_types(object.btf());
+    let names = profile.names(facts)?;
+    for (name, text) in &profile.fields {
+        target.set_field(name, facts.with_results(&names).value(text)?);
+    }
     let refused = |error: bpf::object::error::Error| {
         LoadError::Refused(Exit::refusal(file_stem(&object.file), error.to_string(), m.now))
     };

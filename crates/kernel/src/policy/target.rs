@@ -11,6 +11,7 @@ use bpf::btf::build::Builder;
 use bpf::kstruct;
 use bpf::link::Target;
 use machine::MachineSpec;
+use std::mem::offset_of;
 
 kstruct! {
     struct atomic {
@@ -91,6 +92,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
         }
     }
     let mut target = Target::new(types);
+    target.missing_numbers_read_as_0 = true;
     target.ksym("runqueues", layout.rq_addr(CpuId::BOOT));
     target.ksym("cpufreq_cpu_data", layout.cpufreq_cpu_data);
     target.struct_ops("sched_ext_ops");
@@ -142,6 +144,12 @@ fn add_types(types: &mut Builder, release: Release) {
         types.enumeration(an_enum.name, size, false, &values);
     }
     types.add::<layout::task_struct>();
+    let word = types.by_name("unsigned long").expect("C has this type");
+    for name in layout::ALWAYS_0 {
+        types.add_member("task_struct", name, word, offset_of!(layout::task_struct, stime) as u32);
+    }
+    let dsq = types.add::<*mut layout::scx_dispatch_q>();
+    types.add_member("sched_ext_entity", "dsq", dsq, layout::DSQ_OFFSET as u32);
     types.add::<layout::rq>();
     types.add::<layout::cgroup>();
     types.add::<layout::cpuset>();

@@ -106,10 +106,10 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         Op::Io { bytes } => {
             if stage == 0 {
                 let ns = IO_LATENCY_NS + bytes * 1000 / IO_BYTES_PER_US;
-                m.tasks[task].in_iowait = true;
+                m.tasks[task].set_in_iowait(true);
                 return sleep_until(m, task, m.now + ns, State::Uninterruptible);
             }
-            m.tasks[task].in_iowait = false;
+            m.tasks[task].set_in_iowait(false);
             true
         }
         Op::Timer {

@@ -170,7 +170,6 @@ impl Machine {
             wakee_flips: 0,
             wakee_flip_decay: 0,
             wake_generation,
-            in_iowait: false,
             noise: self.noise.contains(index),
             timer_slack,
             timer_cpu: None,

@@ -274,3 +274,23 @@ fn one_interrupt_wakes_all_sleepers_whose_slack_allows_it() {
     woken.sort_unstable();
     assert_eq!(woken, [(1, 1250), (2, 1250), (3, 1760)]);
 }
+
+#[test]
+fn a_policy_sees_waits_for_io_and_the_dsq_of_a_task() {
+    let text = r#""one" : { "loop" : 2, "run" : 1000, "iorun" : 4096, "sleep" : 3000 },
+        "two" : { "loop" : 1, "run" : 1000 }, "three" : { "loop" : 1, "run" : 1000 }"#;
+    for engine in [Engine::Jit, Engine::Interpreter] {
+        let machine = Machine::new(free(1), read(text), sanitizer(true)).expect("a machine");
+        let mut run = Run::with_engine(machine, "seldom", &[], engine);
+        run.run(40 * MS);
+        run.assert_alive();
+        // The task "one" completes an I/O twice. It also starts and sleeps.
+        let [after_io, other] = vars(&run, ["nr_after_io", "nr_other"]);
+        assert_eq!(after_io, 2, "{other}");
+        assert!(other >= 3, "{other}");
+        assert_eq!(vars(&run, ["faults", "queued_before", "wrong_id"]), [0; 3]);
+        // The first task starts at once, so at most two are on the queue.
+        let [peeked, longest, on_queue_at_start] = vars(&run, ["peeked", "longest", "on_queue_at_start"]);
+        assert_eq!((peeked, longest, on_queue_at_start), (after_io + other, 2, 0));
+    }
+}

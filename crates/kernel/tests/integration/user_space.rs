@@ -152,7 +152,7 @@ fn errors_name_the_part_of_a_profile_that_does_not_fit() {
         map: vec![Setting::new(path, "1")],
         ..Profile::default()
     };
-    check(map("nowhere[0]"), "there is no map nowhere");
+    check(map("nowhere[0]"), "the object has no map nowhere");
     check(map("places"), "expected MAP[KEY]");
     check(map("places[0].nobody"), "no member \"nobody\"");
     check(map("own[0].node"), "the map is a per-CPU map: expected MAP[KEY][cpu]");
@@ -162,7 +162,7 @@ fn errors_name_the_part_of_a_profile_that_does_not_fit() {
         run: vec![run],
         ..Profile::default()
     };
-    check(run(program("nothing")), "there is no program nothing");
+    check(run(program("nothing")), "the object has no program nothing");
     check(
         run(program("look")),
         "the profile does not fit: program look returned -2",

@@ -53,6 +53,9 @@ pub struct Inputs {
     /// NAME.toml beside its object, else profiles/NAME.toml]
     #[arg(long, value_name = "FILE", add = complete::profiles())]
     profile: Vec<String>,
+    /// What happens with the parts of a profile that do not fit the object
+    #[arg(long, value_enum, value_name = "FIT", default_value_t)]
+    profile_fit: load::Fit,
     /// Take a CPU offline or bring it back online: CPU:off@TIME or CPU:on@TIME
     #[arg(long, value_name = "CPU:off@TIME")]
     hotplug: Vec<String>,
@@ -144,6 +147,7 @@ impl Inputs {
         let scenario = |policy: &Policy, settings, profile| Scenario {
             policy: policy.clone(),
             profile,
+            profile_fit: self.profile_fit,
             settings,
             engine: self.engine.engine(),
             sanitizer: false,
@@ -191,6 +195,9 @@ impl Inputs {
         words.extend(self.set.iter().map(|setting| format!("--set {}", quote(setting))));
         let profiles = self.profile.iter().cloned().chain(found_profiles(scenarios, sides));
         words.extend(profiles.map(|profile| format!("--profile {}", quote(&profile))));
+        if self.profile_fit == load::Fit::Loose {
+            words.push("--profile-fit loose".to_owned());
+        }
         words.extend(self.hotplug.iter().map(|spec| format!("--hotplug {}", quote(spec))));
         if self.memory != DEFAULT_LIMIT {
             words.push(format!("--memory {}", size::format(self.memory)));

@@ -152,6 +152,7 @@ impl Plan {
         Scenario {
             policy: self.policies[case.policy].value.clone(),
             profile: None,
+            profile_fit: load::Fit::Strict,
             settings: case.set.clone().into_iter().collect(),
             engine,
             sanitizer: false,

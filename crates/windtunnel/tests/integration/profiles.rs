@@ -145,3 +145,114 @@ fn a_file_that_is_no_profile_is_reported_with_the_reason_for_reading_it() {
         assert!(ran.stderr.contains(hint), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn all_misfits_of_a_profile_are_reported_at_once_and_can_be_left_out() {
+    let object = copied("misfits", "mine");
+    let word = object.display().to_string();
+    let profile = object.with_file_name("mine.toml");
+    let text = "without = ['tick']\nattach = ['nosuch_program']\ninner_maps = ['nosuch_map']\n\
+                [set]\nslice_ns = 40_000_000\nnosuch_global = 1\n'nosuch_array[cpu]' = 'capacity'\n\
+                [resize]\nnosuch_table = 'nr_cpus'\n[map]\n'nosuch_counters[cpu]' = 0\n[ops]\nname = 1\n\
+                [[run]]\nprogram = 'nosuch_setup'\n";
+    std::fs::write(&profile, text).expect("the file can be written");
+    let strict = run(&[&word], &[]);
+    assert_eq!(strict.status, 2, "{}", strict.stderr);
+    let misfits = [
+        "resize nosuch_table: ",
+        "set 'nosuch_array[cpu]': ",
+        "set nosuch_global: ",
+        "inner_maps nosuch_map: the object has no map nosuch_map",
+        "map nosuch_counters[cpu]: the object has no map nosuch_counters",
+        "ops name: a profile can only set flags, ",
+        "attach nosuch_program: the object has no program nosuch_program",
+        "run nosuch_setup: the object has no program nosuch_setup",
+    ]
+    .map(|misfit| misfit.replace('\'', ""));
+    assert!(
+        strict.stderr.contains("profile of mine: 8 parts do not fit"),
+        "{}",
+        strict.stderr
+    );
+    assert!(strict.stderr.contains("--profile-fit loose"), "{}", strict.stderr);
+    let loose = run(&[&word], &["--profile-fit", "loose"]);
+    assert_eq!(loose.status, 0, "{}", loose.stderr);
+    for misfit in &misfits {
+        assert!(
+            strict.stderr.contains(&format!("\n  {misfit}")),
+            "no '{misfit}' in {}",
+            strict.stderr
+        );
+        let warning = format!("mine: warning: left out of the profile: {misfit}");
+        assert!(loose.stderr.contains(&warning), "no '{warning}' in {}", loose.stderr);
+    }
+    assert!(
+        line(&loose, "repeat:").contains(" --profile-fit loose"),
+        "{}",
+        loose.stdout
+    );
+    // The parts that fit are applied.
+    let expected = run(&[&word], &["--profile", "none", "--set", "slice_ns=40000000"]);
+    assert_eq!(line(&loose, "trace hash"), line(&expected, "trace hash"));
+}
+
+#[test]
+fn a_profile_gives_values_to_fields_that_are_not_modelled() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("profiles/fields");
+    std::fs::create_dir_all(&folder).expect("the directory can be created");
+    let source = object("crates/windtunnel/tests/policies/task_fields.bpf.c");
+    let path = folder.join("task_fields.bpf.o");
+    std::fs::copy(source, &path).expect("the object can be copied");
+    let word = path.display().to_string();
+    let counters = |ran: &Ran| -> Vec<String> {
+        let found = ran.stdout.lines().filter(|line| line.starts_with("seen_"));
+        found
+            .map(|line| line.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+            .collect()
+    };
+    let quiet = run(&[&word], &["--details", "-"]);
+    assert_eq!(quiet.status, 0, "{}", quiet.stderr);
+    assert!(
+        quiet.stderr.contains(
+            "struct task_struct___unmodelled.nosuch_number is not modelled and reads as 0 ([fields] in a profile"
+        ),
+        "{}",
+        quiet.stderr
+    );
+    assert!(counters(&quiet).is_empty(), "{}", quiet.stdout);
+    let profile = folder.join("values.toml");
+    std::fs::write(
+        &profile,
+        "[fields]\n'task_struct.nosuch_number' = 'nr_cpus'\n'task_struct.nosuch_bit' = 1\n",
+    )
+    .expect("the file can be written");
+    let set = run(
+        &[&word],
+        &["--details", "-", "--profile", &profile.display().to_string()],
+    );
+    assert!(!set.stderr.contains("reads as 0"), "{}", set.stderr);
+    assert_eq!(counters(&set), ["seen_number 0 4", "seen_bit 0 1"], "{}", set.stdout);
+    std::fs::write(&profile, "[fields]\n'task_struct.pid' = 1\n").expect("the file can be written");
+    let wrong = run(&[&word], &["--profile", &profile.display().to_string()]);
+    assert!(
+        wrong
+            .stderr
+            .contains("task_struct___unmodelled.pid is modelled, so the profile cannot set its value"),
+        "{}",
+        wrong.stderr
+    );
+}
+
+/// A pointer that is not modelled has no value that could stand for it.
+#[test]
+fn a_load_of_a_pointer_that_is_not_modelled_ends_the_policy() {
+    let object = object("crates/windtunnel/tests/policies/task_fields.bpf.c");
+    let ran = run(&[&object.display().to_string()], &["--set", "follow=1"]);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert!(
+        ran.stderr
+            .contains("struct task_struct___unmodelled.nosuch_pointer is not modelled in fields_running"),
+        "{}",
+        ran.stderr
+    );
+}

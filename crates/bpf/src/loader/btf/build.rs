@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Kind, Param, Type};
+use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Kind, Member, Param, Type};
 
 /// A table of types under construction. Equal types share one id.
 #[derive(Clone, Debug, Default)]
@@ -224,6 +224,19 @@ impl Builder {
     pub fn resize(&mut self, id: u32, bytes: u32) {
         if let Kind::Struct(all) | Kind::Union(all) = &mut self.btf.types[id as usize].kind {
             all.size = bytes;
+        }
+    }
+
+    /// Adds a member to a struct without changing the struct's size. The member may overlap others.
+    pub fn add_member(&mut self, of: &str, name: &str, ty: u32, offset: u32) {
+        let found = self.find_tagged(of);
+        if let Some(Kind::Struct(all) | Kind::Union(all)) = found.map(|id| &mut self.btf.types[id as usize].kind) {
+            all.members.push(Member {
+                name: name.into(),
+                ty,
+                bit_offset: offset * 8,
+                bit_size: 0,
+            });
         }
     }
 

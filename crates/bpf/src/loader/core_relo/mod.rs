@@ -159,6 +159,37 @@ pub fn resolve(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Ans
     }
 }
 
+/// A field that the target lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingField {
+    /// Whether the target has the struct in which the access path begins.
+    pub has_struct: bool,
+    /// Whether the field is an integer, so that a number can stand for its value.
+    pub is_integer: bool,
+    /// Lowest bit of the field in the bytes that the object loads.
+    pub first_bit: u32,
+    /// Number of bits of the field.
+    pub bits: u32,
+}
+
+/// Describes the field of a relocation if the target lacks it. Returns `None` if the target has the
+/// field, or if the access path is not valid.
+pub fn missing_field(local: &Btf, target: &Btf, relocation: &Relocation) -> Option<MissingField> {
+    let path = Path::local(local, relocation).ok()?;
+    let structs = candidates(local, target, relocation.ty);
+    if structs.iter().any(|&id| path.find_in(local, target, id).is_some()) {
+        return None;
+    }
+    let location = path.locate(local).ok()?;
+    let kind = local.kind(local.resolve(path.ty()));
+    Some(MissingField {
+        has_struct: !structs.is_empty(),
+        is_integer: matches!(kind, Kind::Int { .. } | Kind::Enum { .. }),
+        first_bit: location.first_bit,
+        bits: location.bits,
+    })
+}
+
 /// Describes the subject of a relocation, for example "struct task_struct.scx.flags" or "enum
 /// scx_enq_flags::SCX_ENQ_HEAD".
 pub fn describe(local: &Btf, relocation: &Relocation) -> String {

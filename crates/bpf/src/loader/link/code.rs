@@ -69,6 +69,8 @@ pub(super) struct Linker<'a> {
     /// Fields, types and enumerators that the target lacks and that the code uses. Each has a
     /// message.
     unresolved: Vec<(String, String)>,
+    /// Fields of the target that the code accesses.
+    accessed: BTreeSet<String>,
     warnings: BTreeMap<String, usize>,
 }
 
@@ -78,6 +80,7 @@ pub(super) struct Linked {
     pub(super) types: LocalTypes,
     pub(super) warnings: Vec<String>,
     pub(super) missing: Vec<MissingSymbol>,
+    pub(super) accessed: BTreeSet<String>,
 }
 
 impl<'a> Linker<'a> {
@@ -138,6 +141,7 @@ impl<'a> Linker<'a> {
             types: LocalTypes::new(),
             asked: BTreeSet::new(),
             unresolved: Vec::new(),
+            accessed: BTreeSet::new(),
             warnings: BTreeMap::new(),
         })
     }
@@ -281,6 +285,7 @@ impl<'a> Linker<'a> {
             types: self.types,
             warnings,
             missing: self.externs.missing,
+            accessed: self.accessed,
         })
     }
 

@@ -17,6 +17,7 @@ use crate::image::{Code, Field, LocalTypes, MapDef};
 use crate::memory::Region;
 use crate::object::error::Error;
 use crate::object::{Object, Program, ProgramKind, Variable};
+use std::collections::BTreeSet;
 
 pub use data::VariableLocation;
 pub use externs::MissingSymbol;
@@ -44,6 +45,8 @@ pub struct Image {
     pub warnings: Vec<String>,
     /// Symbols that the target lacks and that are not declared weak.
     pub missing: Vec<MissingSymbol>,
+    /// Fields of the target's types that the code accesses, for example `struct task_struct.pid`.
+    pub accessed: BTreeSet<String>,
     /// The object's types.
     pub btf: Btf,
     /// Types of the objects that the code allocates, by id.
@@ -104,6 +107,7 @@ fn link_object(object: &Object, target: &Target, region: &Region, nr_cpus: u32) 
         types,
         warnings,
         missing,
+        accessed,
     } = linker.finish()?;
     let callbacks = programs.iter().filter(|program| program.kind == ProgramKind::StructOps);
     code.mark_callbacks(callbacks.map(|program| program.function));
@@ -123,6 +127,7 @@ fn link_object(object: &Object, target: &Target, region: &Region, nr_cpus: u32) 
         sections,
         warnings,
         missing,
+        accessed,
         btf: object.btf.clone(),
         types,
         variables: object.variables.clone(),

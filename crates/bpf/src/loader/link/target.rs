@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::btf::build::Builder;
-use crate::btf::{Btf, Kind};
+use crate::btf::{Btf, Kind, essential_name};
 
 /// The types, functions, variables and configuration of a kernel.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,10 @@ pub struct Target {
     struct_ops: BTreeSet<String>,
     /// Functions that the kernel is known to lack, each with the reason.
     lacks: BTreeMap<String, String>,
+    /// Values of fields that are not among the types, by names such as `task_struct.min_flt`.
+    fields: BTreeMap<String, i64>,
+    /// Whether a number that a struct lacks reads as 0. Otherwise a load of it is a trap.
+    pub missing_numbers_read_as_0: bool,
 }
 
 impl Target {
@@ -52,6 +56,23 @@ impl Target {
     /// WHY`.
     pub fn set_missing_reason(&mut self, name: &str, why: &str) {
         self.lacks.insert(name.to_string(), why.to_string());
+    }
+
+    /// Sets the value that loads of a field yield. The field must not be among the types. `name` is a
+    /// path of members, for example `task_struct.signal`.
+    pub fn set_field(&mut self, name: &str, value: i64) {
+        self.fields.insert(name.to_string(), value);
+    }
+
+    /// Returns the value of a field that is not among the types. `described` is its name after
+    /// "struct " or "union ".
+    pub(super) fn field(&self, described: &str) -> Option<i64> {
+        if self.fields.is_empty() {
+            return None;
+        }
+        let name = described.split_once(' ').map_or(described, |(_, name)| name);
+        let (root, members) = name.split_once('.')?;
+        self.fields.get(&format!("{}.{members}", essential_name(root))).copied()
     }
 
     /// Allows objects to implement the callbacks of this struct.

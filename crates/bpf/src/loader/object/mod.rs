@@ -109,6 +109,18 @@ impl Object {
         self.maps.iter().map(|map| &map.def)
     }
 
+    /// Returns the names of the object's programs.
+    pub fn program_names(&self) -> impl Iterator<Item = &str> {
+        let functions = self.elf.symbols.iter().filter(|symbol| {
+            let section = symbol
+                .section
+                .filter(|&index| self.section_kind(index) == SectionKind::Code);
+            let is_program = section.is_some_and(|index| self.elf.sections[index].name != ".text");
+            symbol.kind == elf::SymbolKind::Function && !symbol.local && is_program
+        });
+        functions.map(|symbol| symbol.name.as_str())
+    }
+
     /// Sets the number of entries of a map, as `bpf_map__set_max_entries` does.
     pub fn set_max_entries(&mut self, map: &str, entries: u32) -> Result<(), Error> {
         self.map_mut(map)?.max_entries = entries;

@@ -219,7 +219,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
         }
     };
     m.ext.dsqs.insert(dsq, task, position);
-    trace_length(m, dsq);
+    show_change(m, dsq, task);
     debug_assert!(enq_flags & SCX_ENQ_IMMED == 0 || enq_flags & SCX_ENQ_GDSQ_FALLBACK != 0);
     let terminal = id == SCX_DSQ_GLOBAL || id == SCX_DSQ_BYPASS;
     let call_dequeue = terminal && leave_custody(m, task);
@@ -249,7 +249,7 @@ pub(super) fn enqueue_local(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags
     } else {
         m.ext.dsqs.insert(local, task, Position::Tail);
     }
-    trace_length(m, local);
+    show_change(m, local, task);
     count_immed(m, cpu, task, enq_flags);
     local_dsq_post_enq(m, cpu, task, enq_flags);
 }
@@ -319,24 +319,45 @@ pub(super) fn rq_online(m: &Machine, cpu: CpuId) -> bool {
     m.rqs[cpu].ext.online && m.online_cpus.contains(cpu)
 }
 
-/// Emits a trace record with the length of a DSQ, if the user requested such details.
+/// Shows observers that a task was inserted into a DSQ, or was removed from it.
 #[inline]
-fn trace_length(m: &mut Machine, dsq: DsqRef) {
-    if m.details {
-        record_length(m, dsq);
+fn show_change(m: &mut Machine, dsq: DsqRef, task: TaskId) {
+    if m.details | m.ext.shows_dsqs {
+        record_change(m, dsq, task);
     }
 }
 
 #[cold]
-fn record_length(m: &mut Machine, dsq: DsqRef) {
-    let (dsq, nr) = (m.ext.dsqs.trace_id(dsq), m.ext.dsqs.nr(dsq));
-    m.trace(m.this_cpu, trace::Event::DsqLength { dsq, nr });
+fn record_change(m: &mut Machine, dsq: DsqRef, task: TaskId) {
+    if m.ext.shows_dsqs {
+        show_dsq(m, dsq, task);
+    }
+    if m.details {
+        let (dsq, nr) = (m.ext.dsqs.trace_id(dsq), m.ext.dsqs.nr(dsq));
+        m.trace(m.this_cpu, trace::Event::DsqLength { dsq, nr });
+    }
+}
+
+/// Updates `p->scx.dsq`, which the policy reads, and the DSQ that it points to.
+fn show_dsq(m: &mut Machine, dsq: DsqRef, task: TaskId) {
+    let addr = match m.layout.dispatch_q(&m.region, m.ext.dsqs.slot(dsq)) {
+        Ok(mut seen) => {
+            (seen.id, seen.nr) = (m.ext.dsqs.id(dsq), m.ext.dsqs.nr(dsq));
+            seen.addr()
+        }
+        Err(message) => {
+            exit::error(m, message);
+            return;
+        }
+    };
+    let is_on = m.ext.dsqs.current(task) == dsq;
+    m.tasks[task].task_struct.scx_dsq = if is_on { addr as *mut _ } else { std::ptr::null_mut() };
 }
 
 /// Removes a task from its DSQ (task_unlink_from_dsq).
 pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
     m.ext.dsqs.remove(task);
-    trace_length(m, dsq);
+    show_change(m, dsq, task);
     if let Some(cpu) = m.ext.dsqs.local_cpu(dsq)
         && m.scx_flag(task, SCX_TASK_IMMED)
     {

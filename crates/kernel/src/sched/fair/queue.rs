@@ -26,7 +26,7 @@ struct Counts {
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     m.util_est_enqueue(cpu, task);
-    if m.tasks[task].in_iowait {
+    if m.tasks[task].in_iowait() {
         m.cpufreq_update_util(cpu, true);
     }
     if m.tasks[task].fair.delayed {

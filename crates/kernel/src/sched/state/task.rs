@@ -100,8 +100,6 @@ pub struct Task {
     pub(crate) preferred_llc: Option<u32>,
     /// Whether the task is queued on a CPU of that LLC (pref_llc_queued).
     pub(crate) on_preferred_llc: bool,
-    /// Whether the task waits for an I/O, or has not run since its completion (in_iowait).
-    pub in_iowait: bool,
     /// Whether the task is background work of the machine and not part of the workload.
     pub noise: bool,
     /// Timer slack of the task while it has no real-time policy, ns (default_timer_slack_ns).
@@ -184,6 +182,17 @@ impl Task {
     #[inline]
     pub fn migration_disabled(&self) -> u16 {
         self.task_struct.migration_disabled
+    }
+
+    /// Returns whether the task waits for an I/O, or has not run since its completion.
+    #[inline]
+    pub fn in_iowait(&self) -> bool {
+        self.task_struct.bits & IN_IOWAIT != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_in_iowait(&mut self, waits: bool) {
+        self.task_struct.bits = if waits { IN_IOWAIT } else { 0 };
     }
 
     /// Returns the CPU time that the task has used, ns.

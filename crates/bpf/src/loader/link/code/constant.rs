@@ -122,20 +122,62 @@ impl<'a> Linker<'a> {
         }
     }
 
+    /// Returns the instruction that stands for a load of a field that the target lacks: the load
+    /// yields `set`, or else 0 if the field is an integer. Returns `None` if the access is no load or
+    /// has no such value.
+    fn load_of_missing_field(&self, insn: Insn, relocation: &core_relo::Relocation, set: Option<i64>) -> Option<Insn> {
+        let is_load = class(insn.op) == LDX && relocation.ask == Ask::FieldOffset;
+        let reads_as_0 = |field: &core_relo::MissingField| {
+            self.target.missing_numbers_read_as_0 && field.has_struct && field.is_integer
+        };
+        let missing = core_relo::missing_field(&self.object.btf, self.target.btf(), relocation);
+        let field = missing.filter(|field| is_load && (set.is_some() || reads_as_0(field)))?;
+        let mask = u64::MAX >> (64 - field.bits.clamp(1, 64));
+        let value = (set.unwrap_or(0).cast_unsigned() & mask) << field.first_bit.min(63);
+        let is_signed = insn.op & 0xe0 == insn::MEMSX;
+        let value = match (insn::size(insn.op), is_signed) {
+            (1, true) => i64::from(value.to_le_bytes()[0].cast_signed()),
+            (2, true) => i64::from(u16::from_le_bytes([value.to_le_bytes()[0], value.to_le_bytes()[1]]).cast_signed()),
+            (4, true) => sign_extended(value).cast_signed(),
+            _ => value.cast_signed(),
+        };
+        Some(Insn {
+            op: LD_IMM64,
+            src: 0,
+            off: 0,
+            imm: value,
+            ..insn
+        })
+    }
+
     /// Fills in a constant that depends on the target kernel's types.
     pub(super) fn core(&mut self, insn: Insn, relocation: &core_relo::Relocation) -> Result<Insn, String> {
         if matches!(relocation.ask, Ask::TypeIdLocal) {
             self.local_type(relocation.ty)?;
         }
         let btf = &self.object.btf;
+        let name = core_relo::describe(btf, relocation);
+        let set = self.target.field(&name);
         let answer = match core_relo::resolve(btf, self.target.btf(), relocation) {
+            Ok(answer) if set.is_some() && relocation.ask == Ask::FieldExists && answer.value == 0 => {
+                Answer { value: 1, sizes: None }
+            }
+            Ok(_) if set.is_some() => return Err(format!("{name} is modelled, so the profile cannot set its value")),
             Ok(answer) => answer,
             Err(core_relo::Unresolved(message)) => {
-                self.unresolved
-                    .push((core_relo::describe(btf, relocation), message.clone()));
-                return Ok(self.trap(message));
+                let load = self.load_of_missing_field(insn, relocation, set);
+                let message = match (&load, set) {
+                    (Some(_), Some(_)) => return load.ok_or(message),
+                    (Some(_), None) => format!("{message} and reads as 0 ([fields] in a profile can set its value)"),
+                    (None, _) => message,
+                };
+                self.unresolved.push((name, message.clone()));
+                return Ok(load.unwrap_or_else(|| self.trap(message)));
             }
         };
+        if relocation.ask == Ask::FieldOffset {
+            self.accessed.insert(name);
+        }
         let exists = matches!(
             relocation.ask,
             Ask::FieldExists | Ask::TypeExists | Ask::TypeMatches | Ask::EnumExists

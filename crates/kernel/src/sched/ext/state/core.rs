@@ -120,6 +120,8 @@ pub struct Core {
     /// Statistics about kicks since the machine was created.
     pub kicks: KickCounts,
     pub dsqs: Dsqs,
+    /// Whether the policy reads `p->scx.dsq`, so that this field is kept.
+    pub shows_dsqs: bool,
     pub(crate) cids: Cids,
     /// Number of tasks that the policy has moved from one DSQ to another with scx_bpf_dsq_move().
     pub nr_moved: u32,
@@ -181,6 +183,7 @@ impl Core {
             called: [crate::sched::ext::state::ops_table::Called::default(); NR_OPS],
             kicks: KickCounts::default(),
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
+            shows_dsqs: false,
             cids: crate::sched::ext::state::cids::Cids::new(topology, &CpuSet::all(topology.nr_cpus())),
             nr_moved: 0,
             nr_became_runnable: 0,

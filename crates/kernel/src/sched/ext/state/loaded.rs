@@ -85,6 +85,7 @@ impl Core {
             self.last_vm = Some(policy.vm);
         }
         self.dsqs.destroy_all();
+        self.shows_dsqs = false;
     }
 
     /// Returns whether a policy is installed. The policy may be enabled, or be about to be enabled

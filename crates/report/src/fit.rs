@@ -22,6 +22,8 @@ const COLUMNS_MIN: usize = 3;
 pub struct Surface {
     /// Whether the table has box characters. Otherwise it is Markdown.
     pub terminal: bool,
+    /// Whether boxes are drawn with ASCII characters.
+    pub ascii: bool,
     /// Maximum number of characters per line, or `None` if lines may have any length.
     pub width: Option<usize>,
     pub colour: bool,
@@ -199,10 +201,11 @@ impl Grid {
         if surface.colour {
             table.enforce_styling();
         }
-        table.load_style(match (self.plain, surface.terminal) {
-            (true, _) => presets::NOTHING,
-            (false, true) => presets::UTF8_FULL_CONDENSED,
-            (false, false) => presets::ASCII_MARKDOWN,
+        table.load_style(match (self.plain, surface.terminal, surface.ascii) {
+            (true, ..) => presets::NOTHING,
+            (false, true, false) => presets::UTF8_FULL_CONDENSED,
+            (false, true, true) => presets::ASCII_FULL_CONDENSED,
+            (false, false, _) => presets::ASCII_MARKDOWN,
         });
         let cell = |index: usize, text: &Text| {
             let align = match self.columns[index].right {

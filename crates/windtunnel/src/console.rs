@@ -233,13 +233,22 @@ pub fn surface() -> Surface {
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();
     let width = terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
+    let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     Surface {
         terminal,
+        ascii: !has_utf8(&variable),
         width: width.filter(|&width| terminal && width > 0),
-        colour: has_colour(terminal, &|name| {
-            std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
-        }),
+        colour: has_colour(terminal, &variable),
     }
+}
+
+/// Returns whether the locale allows characters outside of ASCII. The first of LC_ALL, LC_CTYPE and
+/// LANG that is set decides, as in setlocale(). Containers often set none of them although the
+/// terminal displays UTF-8.
+fn has_utf8(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(|name| variable(name));
+    let locale = set.map(|value| value.to_lowercase()).find(|value| !value.is_empty());
+    locale.is_none_or(|locale| locale.contains("utf-8") || locale.contains("utf8"))
 }
 
 /// Returns whether colours are printed. The environment variables NO_COLOR, CLICOLOR_FORCE,
@@ -259,6 +268,21 @@ fn has_colour(terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn boxes_need_a_locale_with_utf_8() {
+        let utf8 = |variables: &[(&str, &str)]| {
+            has_utf8(&|name| {
+                let known = variables.iter().find(|(known, _)| *known == name);
+                known.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(utf8(&[]) && utf8(&[("LANG", "")]));
+        assert!(utf8(&[("LANG", "de_DE.UTF-8")]) && utf8(&[("LANG", "C.utf8")]));
+        assert!(!utf8(&[("LANG", "C")]) && !utf8(&[("LANG", "POSIX")]) && !utf8(&[("LANG", "de_DE.ISO-8859-1")]));
+        assert!(!utf8(&[("LC_ALL", "C"), ("LANG", "C.UTF-8")]));
+        assert!(utf8(&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C")]));
+    }
 
     #[test]
     fn colours_depend_on_the_terminal_and_the_environment() {

@@ -269,6 +269,19 @@ pub struct Checked {
 /// # Errors
 /// The object cannot be read, or its profile does not fit it.
 pub fn check(policy: &Policy, release: Release) -> Result<Checked, Error> {
+    check_with(policy, None, &[], release)
+}
+
+/// Checks an object as [`check`] does, with `--profile` and `--set`.
+///
+/// # Errors
+/// The errors of [`check`], or a setting does not match the object.
+pub fn check_with(
+    policy: &Policy,
+    profile: Option<&Path>,
+    settings: &[(String, String)],
+    release: Release,
+) -> Result<Checked, Error> {
     let Policy::Object { name, path } = policy else {
         return Ok(Checked::default());
     };
@@ -278,11 +291,10 @@ pub fn check(policy: &Policy, release: Release) -> Result<Checked, Error> {
         ..Options::default()
     };
     let machine = Machine::new(spec, workload::Workload::default(), options).map_err(Error::new)?;
-    let mut object = read(path)?;
-    let profile = profiles::find(name, path)?;
-    profile
-        .apply(&mut object, Properties::new(&machine.spec, &release))
-        .map_err(|message| Error::new(format!("profile of {name}: {message}")))?;
+    let profile =
+        profiles::locate(profile, name, path)?.map_or_else(|| Ok(Profile::default()), |located| located.read())?;
+    let facts = Properties::new(&machine.spec, &release);
+    let Prepared { object, profile, .. } = prepare_with_profile(profile, Fit::Strict, name, path, settings, facts)?;
     match kernel::load::check(&machine, &object, &profile, Engine::default()) {
         Ok(checked) => Ok(Checked {
             warnings: checked.warnings,

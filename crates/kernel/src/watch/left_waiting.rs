@@ -3,6 +3,7 @@
 //! wait, or in a deadlock, with the object for which they wait. The former show whether a policy
 //! has lost tasks.
 
+use crate::layout::SCHED_IDLE;
 use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
@@ -18,7 +19,7 @@ impl Machine {
     pub(crate) fn waiting_tasks(&self) -> Vec<WaitingTask> {
         let ids = self.tasks.ids();
         let mut waiting: Vec<TaskId> = ids
-            .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu())
+            .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu() && !self.waits_by_design(id))
             .collect();
         waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid()));
         let described = |(rank, id): (usize, TaskId)| {
@@ -33,6 +34,13 @@ impl Machine {
             }
         };
         waiting.into_iter().enumerate().map(described).collect()
+    }
+
+    /// Returns whether a long wait of a task is no sign of an error. The deadlines of SCHED_IDLE tasks
+    /// are so far in the future that the fair class lets them wait for seconds beside busy tasks.
+    fn waits_by_design(&self, id: TaskId) -> bool {
+        let task = &self.tasks[id];
+        task.class == Class::Fair && task.policy() == SCHED_IDLE
     }
 
     /// Returns the tasks that have not exited, without background work. The run ends in a deadlock,

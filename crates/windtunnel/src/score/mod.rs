@@ -17,6 +17,7 @@ pub use present::{json, lines, table};
 
 use crate::error::Error;
 use crate::experiment::statistics::estimate;
+use crate::load;
 use crate::parallel::{self, Progress};
 use crate::policy::Policy;
 use crate::scenario::{Outcome, Phase, Scenario};
@@ -131,7 +132,25 @@ pub fn run(
     scored.settings.clone_from(&options.settings);
     let (paired, probes) = outcomes.split_at(nr_scored);
     observe(&mut scored, paired.iter().step_by(2).chain(probes));
+    // Whatever the runs have found already explains more than the analysis of the code.
+    if options.sanitizer && scored.failures.is_empty() {
+        analyse(&mut scored, policy, options)?;
+    }
     Ok(Some(scored))
+}
+
+/// Analyses all code of the policy. If the kernel's verifier would reject code that no run has
+/// executed, the policy has no score.
+fn analyse(scored: &mut Scored, policy: &Policy, options: &Options) -> Result<(), Error> {
+    for reason in load::check_with(policy, options.profile.as_deref(), &options.settings, options.kernel)?.refused {
+        scored.failures.push(Failure {
+            place: "code that did not run".to_owned(),
+            cause: reason.clone(),
+            reason,
+        });
+        (scored.score, scored.interval) = (None, None);
+    }
+    Ok(())
 }
 
 /// Adds what the runs of the policy reveal besides its figures: the sanitizer's checks, callbacks

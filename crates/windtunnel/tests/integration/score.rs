@@ -254,3 +254,19 @@ fn the_shipped_suite_works() {
     let expected = ["fairness", "latency", "placement", "throughput"].map(|aspect| (aspect, 3.0));
     assert_eq!(weights.into_iter().collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn an_error_in_code_that_never_runs_is_found_by_the_analysis() {
+    let object = object("crates/windtunnel/tests/policies/untested.bpf.c")
+        .display()
+        .to_string();
+    let (status, printed, errors) = score(&object, SUITE, &[]);
+    assert_eq!(status, 1, "{printed}{errors}");
+    assert!(
+        printed.contains("untested: code that did not run: untested: a pointer that may be NULL"),
+        "{printed}"
+    );
+    assert!(printed.contains("\nno score\n"), "{printed}");
+    let (status, printed, errors) = score(&object, SUITE, &["--no-sanitize"]);
+    assert_eq!(status, 0, "{printed}{errors}");
+}

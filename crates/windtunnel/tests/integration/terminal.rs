@@ -226,3 +226,12 @@ fn json_on_standard_output_equals_the_json_file() {
     );
     assert_eq!(printed[0].tasks, written[0].tasks);
 }
+
+#[test]
+fn a_locale_without_utf_8_gets_ascii() {
+    let fifo = path("policies/fifo.bpf.c");
+    for args in [run(&fifo, &["--draw"]), run(&fifo, &["--details", "-"])] {
+        let (_, text) = on_terminal(100, &[("LC_ALL", "C")], &args);
+        assert!(text.is_ascii() && text.contains("+---"), "{text}");
+    }
+}

@@ -14,7 +14,10 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
-    command.env("TERM", "xterm").envs(variables.iter().copied());
+    command
+        .env("TERM", "xterm")
+        .env("LC_ALL", "C.UTF-8")
+        .envs(variables.iter().copied());
     command.stderr(Stdio::null());
     run_on_terminal(command, 24, columns)
 }

@@ -12,7 +12,8 @@ command=${1:-target/release/windtunnel}
 short=10ms long=40ms
 
 if ! command -v valgrind >/dev/null; then
-  echo "instructions.sh: skipped, because valgrind is missing (scripts/setup.sh test installs it)"
+  echo "SKIPPED instructions.sh: valgrind is missing (scripts/setup.sh test installs it)" |
+    tee -a "${SKIPPED_TESTS:-/dev/null}"
   exit 0
 fi
 

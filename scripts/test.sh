@@ -6,6 +6,10 @@ set -u
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 failed=()
+# Tests append a line to this file if they cannot run here (golden::skip!).
+export SKIPPED_TESTS=$PWD/target/skipped.txt
+mkdir -p target
+rm -f "$SKIPPED_TESTS"
 # part NAME COMMAND...
 part() {
   local name=$1
@@ -39,6 +43,9 @@ part "determinism and installation as released" env WINDTUNNEL=$build/windtunnel
   cargo test --quiet -p windtunnel --test integration -- determinism:: installed::
 part "instructions" scripts/instructions.sh $build/windtunnel
 
+if [ -s "$SKIPPED_TESTS" ]; then
+  sort -u "$SKIPPED_TESTS"
+fi
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" >&2
   exit 1

@@ -6,8 +6,12 @@
 //! the package. If the texts differ, the test fails. The message shows the lines that differ, and a
 //! command that accepts the new text. This command sets `UPDATE_GOLDEN=1`. The check then writes
 //! the new text to the file instead of comparing the texts.
+//!
+//! A test that cannot run on this host, for example because a program is missing, passes, but calls
+//! `golden::skip!("lstopo is not installed")`. `make test` lists these tests.
 
 use similar::TextDiff;
+use std::io::Write;
 use std::path::Path;
 
 /// Number of lines that a message shows before and after each difference.
@@ -41,6 +45,27 @@ macro_rules! check_section {
             $text,
         )
     };
+}
+
+/// Reports that the running test is skipped, and why.
+#[macro_export]
+macro_rules! skip {
+    ($reason:expr $(,)?) => {
+        $crate::report_skipped(env!("CARGO_PKG_NAME"), $reason)
+    };
+}
+
+/// Prints that the running test of a package is skipped. If the environment variable SKIPPED_TESTS
+/// names a file, also appends the line to this file, because a passing test's output is not shown.
+pub fn report_skipped(package: &str, reason: &str) {
+    let thread = std::thread::current();
+    let line = format!("SKIPPED {package} {}: {reason}\n", thread.name().unwrap_or_default());
+    eprint!("{line}");
+    if let Some(path) = std::env::var_os("SKIPPED_TESTS") {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .expect("the file that SKIPPED_TESTS names can be written");
+    }
 }
 
 /// Compares a text with a section of a document. `package` is the package that contains the test.
@@ -85,10 +110,12 @@ pub fn check_file(package: &str, path: &Path, text: &str) {
     }
 }
 
-/// Compares a text with a file. If they differ, returns a message with the lines that differ. A
-/// missing file counts as empty.
+/// Compares a text with a file. If they differ, or if the file cannot be read, returns a message.
 fn mismatch(path: &Path, text: &str) -> Option<String> {
-    let golden = std::fs::read_to_string(path).unwrap_or_default();
+    let golden = match std::fs::read_to_string(path) {
+        Ok(golden) => golden,
+        Err(error) => return Some(format!("{} cannot be read: {error}", relative(path))),
+    };
     let lines = || difference(&golden, text);
     (golden != text).then(|| format!("{} differs (- committed, + now):\n{}", relative(path), lines()))
 }
@@ -144,6 +171,8 @@ mod tests {
         let message = mismatch(&path, &text.replace("golden", "silver")).expect("the texts differ");
         assert!(message.starts_with("crates/golden/Cargo.toml differs"), "{message}");
         let missing = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/missing.md");
+        let absent = mismatch(&missing, "").expect("a missing file is an error, even for an empty text");
+        assert!(absent.starts_with("docs/missing.md cannot be read: "), "{absent}");
         assert_eq!(relative(&missing), "docs/missing.md");
         assert!(
             message.contains("-name = \"golden\"\n+name = \"silver\"\n"),

@@ -387,7 +387,7 @@ mod tests {
         Surface {
             terminal: true,
             width: Some(width),
-            colour: false,
+            ..Surface::default()
         }
     }
 

@@ -131,7 +131,7 @@ mod tests {
         let narrow = Surface {
             terminal: true,
             width: Some(52),
-            colour: false,
+            ..Surface::default()
         };
         let text = self::text(&simulated, &live, &rows(&simulated, &live), narrow);
         assert!(text.ends_with("not shown at this width: error\n"), "{text}");

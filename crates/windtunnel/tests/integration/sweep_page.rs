@@ -97,7 +97,7 @@ fn chromium() -> Option<PathBuf> {
 #[test]
 fn the_page_works_in_a_browser() {
     let Some(chromium) = chromium() else {
-        eprintln!("skipped: there is no Chromium (apt-get install chromium-headless-shell)");
+        golden::skip!("there is no Chromium (apt-get install chromium-headless-shell)");
         return;
     };
     let (folder, html) = page();

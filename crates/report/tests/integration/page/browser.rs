@@ -39,7 +39,7 @@ fn chromium() -> Option<PathBuf> {
 /// Returns `None` if there is no browser.
 fn probe(html: &str, name: &str, more: &[&str]) -> Option<serde_json::Map<String, serde_json::Value>> {
     let Some(chromium) = chromium() else {
-        eprintln!("skipped: there is no Chromium (apt-get install chromium-headless-shell)");
+        golden::skip!("there is no Chromium (apt-get install chromium-headless-shell)");
         return None;
     };
     let html = html.replacen("<head>", &format!("<head>{LISTEN}"), 1);

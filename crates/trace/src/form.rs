@@ -18,240 +18,198 @@ pub(crate) struct Form<'a> {
     pub text: Option<&'a str>,
 }
 
-/// For each tag, the indices of the words that it uses, and whether it has a text.
-pub(crate) const LAYOUT: [(&[usize], bool); 20] = [
-    (&[0, 1, 2, 3], true),  // TaskNew
-    (&[0], true),           // TaskRename
-    (&[0], false),          // TaskExit
-    (&[0, 1], false),       // Switch
-    (&[0, 1], false),       // Waking
-    (&[0, 1], false),       // Wakeup
-    (&[0, 1, 2], false),    // Migrate
-    (&[0, 1], false),       // Prio
-    (&[], false),           // Hotplug
-    (&[0], false),          // Overhead
-    (&[0, 1, 2, 3], false), // Callback
-    (&[0], false),          // Ipi
-    (&[0, 1, 2], false),    // LockWait
-    (&[0], false),          // Balance
-    (&[0, 1, 2], false),    // Done
-    (&[0, 1], false),       // Phase
-    (&[], true),            // Printk
-    (&[], false),           // Policy
-    (&[0], true),           // LockName
-    (&[0, 2], false),       // DsqLength
-];
+/// Number of bits by which the flag is shifted in [`Form::packed`], above the tag.
+const FLAG_SHIFT: u32 = 8;
 
-impl<'a> Form<'a> {
+/// Declares the form of every kind of event, one row per kind: how frequent it is (`hot` or `rare`),
+/// its tag and name, the field in the flag, the words with their indices, and the field with the
+/// text.
+macro_rules! forms {
+    ($($heat:ident $tag:literal $kind:ident {
+        $(flag: $flag:ident,)? $(words: [$($field:ident $word:literal),+],)? $(text: $text:ident,)?
+    })+) => {
+        /// For each tag, the indices of the words that it uses, and whether it has a text.
+        pub(crate) const LAYOUT: &[(&[usize], bool)] =
+            &[$((&[$($($word),+)?], false $(|| !stringify!($text).is_empty())?)),+];
+
+        impl<'a> Form<'a> {
+            #[inline(always)]
+            pub fn from_event(event: &'a Event) -> Form<'a> {
+                match event {$(
+                    Event::$kind { $($flag,)? $($($field,)+)? $($text,)? } => {
+                        #[allow(unused_mut, reason = "some kinds have no words")]
+                        let mut words = [0; 4];
+                        $($(words[$word] = $field.to_word();)+)?
+                        Form {
+                            tag: $tag,
+                            flag: 0 $(+ $flag.to_flag())?,
+                            words,
+                            text: None$(.or(Some($text.as_str())))?,
+                        }
+                    }
+                )+}
+            }
+
+            /// Returns three numbers: tag and flag together, words 0 and 1 together, and words 2 and
+            /// 3 together. This is faster than [`Form::from_event`], but exists only for the most
+            /// frequent kinds of events. Returns `None` for all other kinds.
+            #[inline(always)]
+            pub fn packed(event: &Event) -> Option<(u64, u64, u64)> {
+                match event {$(
+                    forms!(@fields $heat $kind $($flag)? $($($field)+)?) => {
+                        forms!(@packed $heat $tag { $($flag)? } { $($($field $word)+)? })
+                    }
+                )+}
+            }
+
+            /// Converts the form to the event. The error says what is wrong with the form.
+            pub fn event(&self) -> Result<Event, &'static str> {
+                Ok(match self.tag {
+                    $($tag => {
+                        const HAS_FLAG: bool = false $(|| !stringify!($flag).is_empty())?;
+                        if self.flag != 0 && !HAS_FLAG {
+                            return Err("the flag is set, but this event has no flag");
+                        }
+                        $(let $flag = Flag::from_flag(self.flag)?;)?
+                        $($(let $field = Word::from_word(self.words[$word])?;)+)?
+                        $(let $text = self.text.map(str::to_owned).ok_or("a text is missing")?;)?
+                        Event::$kind { $($flag,)? $($($field,)+)? $($text,)? }
+                    })+
+                    _ => return Err("an unknown kind of event"),
+                })
+            }
+        }
+    };
+    (@fields hot $kind:ident $($field:ident)*) => { Event::$kind { $($field),* } };
+    (@fields rare $kind:ident $($field:ident)*) => { Event::$kind { .. } };
+    (@packed rare $($rest:tt)*) => { None };
+    (@packed hot $tag:literal { $($flag:ident)? } { $($field:ident $word:literal)* }) => {{
+        let mut words = [0; 4];
+        $(words[$word] = $field.to_word();)*
+        let kind = $tag $(| u64::from($flag.to_flag()) << FLAG_SHIFT)?;
+        Some((kind, words[0] | words[1] << 32, words[2] | words[3] << 32))
+    }};
+}
+
+forms! {
+    rare 0 TaskNew { words: [pid 0, tgid 1, parent 2, prio 3], text: comm, }
+    rare 1 TaskRename { words: [pid 0], text: comm, }
+    rare 2 TaskExit { words: [pid 0], }
+    hot 3 Switch { flag: prev_state, words: [prev 0, next 1], }
+    hot 4 Waking { words: [pid 0, waker 1], }
+    hot 5 Wakeup { flag: new, words: [pid 0, target 1], }
+    hot 6 Migrate { flag: reason, words: [pid 0, from 1, to 2], }
+    rare 7 Prio { words: [pid 0, prio 1], }
+    rare 8 Hotplug { flag: online, }
+    rare 9 Overhead { words: [ns 0], }
+    rare 10 Callback { words: [op 0, insns 1, after 2, ns 3], }
+    rare 11 Ipi { words: [target 0], }
+    rare 12 LockWait { words: [lock 0, after 1, ns 2], }
+    rare 13 Balance { words: [moved 0], }
+    hot 14 Done { words: [pid 0, count 1, response_ns 2], }
+    rare 15 Phase { words: [pid 0, phase 1], }
+    rare 16 Printk { text: text, }
+    rare 17 Policy { flag: loaded, }
+    rare 18 LockName { words: [lock 0], text: name, }
+    rare 19 DsqLength { words: [dsq 0, nr 2], }
+}
+
+/// A field of an event that is a word of its form.
+trait Word: Copy {
+    fn to_word(self) -> u64;
+    fn from_word(word: u64) -> Result<Self, &'static str>;
+}
+
+impl Word for u64 {
+    fn to_word(self) -> u64 {
+        self
+    }
+
+    fn from_word(word: u64) -> Result<u64, &'static str> {
+        Ok(word)
+    }
+}
+
+impl Word for u32 {
+    fn to_word(self) -> u64 {
+        self.into()
+    }
+
+    fn from_word(word: u64) -> Result<u32, &'static str> {
+        u32::try_from(word).map_err(|_| "a number has more than 32 bits")
+    }
+}
+
+impl Word for i32 {
+    fn to_word(self) -> u64 {
+        self.cast_unsigned().into()
+    }
+
+    fn from_word(word: u64) -> Result<i32, &'static str> {
+        u32::from_word(word).map(u32::cast_signed)
+    }
+}
+
+impl Word for u16 {
+    fn to_word(self) -> u64 {
+        self.into()
+    }
+
+    fn from_word(word: u64) -> Result<u16, &'static str> {
+        u16::try_from(word).map_err(|_| "a callback number has more than 16 bits")
+    }
+}
+
+/// A field of an event that is the flag of its form.
+trait Flag: Copy {
+    fn to_flag(self) -> u8;
+    fn from_flag(flag: u8) -> Result<Self, &'static str>;
+}
+
+impl Flag for bool {
     #[inline]
-    fn new(tag: u8, flag: u8, words: [u64; 4]) -> Form<'a> {
-        Form {
-            tag,
-            flag,
-            words,
-            text: None,
-        }
+    fn to_flag(self) -> u8 {
+        self.into()
     }
 
-    #[inline(always)]
-    pub fn from_event(event: &'a Event) -> Form<'a> {
-        let w = |x: u32| u64::from(x);
-        let prio_word = |x: i32| u64::from(x.cast_unsigned());
-        match *event {
-            Event::Switch { prev, prev_state, next } => Form::new(3, state_flag(prev_state), [w(prev), w(next), 0, 0]),
-            Event::TaskNew {
-                pid,
-                tgid,
-                parent,
-                prio,
-                ref comm,
-            } => Form {
-                text: Some(comm),
-                ..Form::new(0, 0, [w(pid), w(tgid), w(parent), prio_word(prio)])
-            },
-            Event::TaskRename { pid, ref comm } => Form {
-                text: Some(comm),
-                ..Form::new(1, 0, [w(pid), 0, 0, 0])
-            },
-            Event::TaskExit { pid } => Form::new(2, 0, [w(pid), 0, 0, 0]),
-            Event::Waking { pid, waker } => Form::new(4, 0, [w(pid), w(waker), 0, 0]),
-            Event::Wakeup { pid, target, new } => Form::new(5, new as u8, [w(pid), w(target), 0, 0]),
-            Event::Migrate { pid, from, to, reason } => Form::new(6, reason_flag(reason), [w(pid), w(from), w(to), 0]),
-            Event::Prio { pid, prio } => Form::new(7, 0, [w(pid), prio_word(prio), 0, 0]),
-            Event::Hotplug { online } => Form::new(8, online as u8, [0; 4]),
-            Event::Overhead { ns } => Form::new(9, 0, [ns, 0, 0, 0]),
-            Event::Callback { op, insns, after, ns } => Form::new(10, 0, [u64::from(op), w(insns), w(after), w(ns)]),
-            Event::Ipi { target } => Form::new(11, 0, [w(target), 0, 0, 0]),
-            Event::LockWait { lock, after, ns } => Form::new(12, 0, [w(lock), w(after), ns, 0]),
-            Event::Balance { moved } => Form::new(13, 0, [w(moved), 0, 0, 0]),
-            Event::Done {
-                pid,
-                count,
-                response_ns,
-            } => Form::new(14, 0, [w(pid), w(count), response_ns, 0]),
-            Event::Phase { pid, phase } => Form::new(15, 0, [w(pid), w(phase), 0, 0]),
-            Event::Printk { ref text } => Form {
-                text: Some(text),
-                ..Form::new(16, 0, [0; 4])
-            },
-            Event::Policy { loaded } => Form::new(17, loaded as u8, [0; 4]),
-            Event::LockName { lock, ref name } => Form {
-                text: Some(name),
-                ..Form::new(18, 0, [w(lock), 0, 0, 0])
-            },
-            Event::DsqLength { dsq, nr } => Form::new(19, 0, [dsq, 0, w(nr), 0]),
-        }
-    }
-
-    /// Returns three numbers: tag and flag together, words 0 and 1 together, and words 2 and 3
-    /// together. This is faster than [`Form::from_event`], but exists only for the most frequent
-    /// kinds of events. Returns `None` for all other kinds.
-    #[inline(always)]
-    pub fn packed(event: &Event) -> Option<(u64, u64, u64)> {
-        let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
-        let kind = |tag: u64, flag: u8| tag | u64::from(flag) << 8;
-        Some(match *event {
-            Event::Switch { prev, prev_state, next } => (kind(3, state_flag(prev_state)), pair(prev, next), 0),
-            Event::Waking { pid, waker } => (4, pair(pid, waker), 0),
-            Event::Wakeup { pid, target, new } => (kind(5, new as u8), pair(pid, target), 0),
-            Event::Migrate { pid, from, to, reason } => (kind(6, reason_flag(reason)), pair(pid, from), u64::from(to)),
-            Event::Done {
-                pid,
-                count,
-                response_ns,
-            } => (14, pair(pid, count), response_ns),
-            _ => return None,
-        })
-    }
-
-    /// Converts the form to the event. The error says what is wrong with the form.
-    pub fn event(&self) -> Result<Event, &'static str> {
-        let u = |i: usize| u32::try_from(self.words[i]).map_err(|_| "a number has more than 32 bits");
-        let flag = || match self.flag {
+    fn from_flag(flag: u8) -> Result<bool, &'static str> {
+        match flag {
             0 => Ok(false),
             1 => Ok(true),
             _ => Err("a flag is neither 0 nor 1"),
-        };
-        let text = || self.text.map(str::to_owned).ok_or("a text is missing");
-        if self.flag != 0 && !matches!(self.tag, 3 | 5 | 6 | 8 | 17) {
-            return Err("the flag is set, but this event has no flag");
         }
-        Ok(match self.tag {
-            0 => Event::TaskNew {
-                pid: u(0)?,
-                tgid: u(1)?,
-                parent: u(2)?,
-                prio: u(3)?.cast_signed(),
-                comm: text()?,
-            },
-            1 => Event::TaskRename {
-                pid: u(0)?,
-                comm: text()?,
-            },
-            2 => Event::TaskExit { pid: u(0)? },
-            3 => Event::Switch {
-                prev: u(0)?,
-                prev_state: flag_state(self.flag)?,
-                next: u(1)?,
-            },
-            4 => Event::Waking {
-                pid: u(0)?,
-                waker: u(1)?,
-            },
-            5 => Event::Wakeup {
-                pid: u(0)?,
-                target: u(1)?,
-                new: flag()?,
-            },
-            6 => Event::Migrate {
-                pid: u(0)?,
-                from: u(1)?,
-                to: u(2)?,
-                reason: flag_reason(self.flag)?,
-            },
-            7 => Event::Prio {
-                pid: u(0)?,
-                prio: u(1)?.cast_signed(),
-            },
-            8 => Event::Hotplug { online: flag()? },
-            9 => Event::Overhead { ns: self.words[0] },
-            10 => Event::Callback {
-                op: u16::try_from(self.words[0]).map_err(|_| "a callback number has more than 16 bits")?,
-                insns: u(1)?,
-                after: u(2)?,
-                ns: u(3)?,
-            },
-            11 => Event::Ipi { target: u(0)? },
-            12 => Event::LockWait {
-                lock: u(0)?,
-                after: u(1)?,
-                ns: self.words[2],
-            },
-            13 => Event::Balance { moved: u(0)? },
-            14 => Event::Done {
-                pid: u(0)?,
-                count: u(1)?,
-                response_ns: self.words[2],
-            },
-            15 => Event::Phase {
-                pid: u(0)?,
-                phase: u(1)?,
-            },
-            16 => Event::Printk { text: text()? },
-            17 => Event::Policy { loaded: flag()? },
-            18 => Event::LockName {
-                lock: u(0)?,
-                name: text()?,
-            },
-            19 => Event::DsqLength {
-                dsq: self.words[0],
-                nr: u(2)?,
-            },
-            _ => return Err("an unknown kind of event"),
-        })
     }
 }
 
-#[inline]
-fn state_flag(state: TaskState) -> u8 {
-    match state {
-        TaskState::Running => 0,
-        TaskState::Interruptible => 1,
-        TaskState::Uninterruptible => 2,
-        TaskState::Dead => 3,
-    }
+/// Declares the flags that stand for the values of an enumeration.
+macro_rules! flags {
+    ($ty:ident { $($flag:literal = $value:ident),+ $(,)? }, $unknown:literal) => {
+        impl Flag for $ty {
+            #[inline]
+            fn to_flag(self) -> u8 {
+                match self {
+                    $($ty::$value => $flag),+
+                }
+            }
+
+            fn from_flag(flag: u8) -> Result<$ty, &'static str> {
+                match flag {
+                    $($flag => Ok($ty::$value),)+
+                    _ => Err($unknown),
+                }
+            }
+        }
+    };
 }
 
-fn flag_state(flag: u8) -> Result<TaskState, &'static str> {
-    Ok(match flag {
-        0 => TaskState::Running,
-        1 => TaskState::Interruptible,
-        2 => TaskState::Uninterruptible,
-        3 => TaskState::Dead,
-        _ => return Err("an unknown task state"),
-    })
-}
-
-fn reason_flag(reason: MigrateReason) -> u8 {
-    match reason {
-        MigrateReason::Wakeup => 0,
-        MigrateReason::Fork => 1,
-        MigrateReason::Exec => 2,
-        MigrateReason::Balance => 3,
-        MigrateReason::Affinity => 4,
-    }
-}
-
-fn flag_reason(flag: u8) -> Result<MigrateReason, &'static str> {
-    Ok(match flag {
-        0 => MigrateReason::Wakeup,
-        1 => MigrateReason::Fork,
-        2 => MigrateReason::Exec,
-        3 => MigrateReason::Balance,
-        4 => MigrateReason::Affinity,
-        _ => return Err("an unknown reason for a migration"),
-    })
-}
+flags!(
+    TaskState { 0 = Running, 1 = Interruptible, 2 = Uninterruptible, 3 = Dead },
+    "an unknown task state"
+);
+flags!(
+    MigrateReason { 0 = Wakeup, 1 = Fork, 2 = Exec, 3 = Balance, 4 = Affinity },
+    "an unknown reason for a migration"
+);
 
 /// Returns at least one event of every kind, with extreme values, for tests of the hash and of the
 /// encodings.

@@ -85,7 +85,13 @@ fn describe_score(c: &Comparison) -> String {
         n => format!("{n} pairs of runs show"),
     };
     match effect.conclusion() {
-        Conclusion::Equal => format!("{pairs} no difference at all between {a} and {b} {on}"),
+        Conclusion::Equal => {
+            let effects = c.metrics.iter().filter_map(|known| known.effect.as_ref());
+            match effects.map(Effect::conclusion).all(|found| found == Conclusion::Equal) {
+                true => format!("{pairs} no difference at all between {a} and {b} {on}"),
+                false => format!("{pairs} the same score for {a} and {b} {on}, but other figures differ"),
+            }
+        }
         Conclusion::Unclear => {
             let (low, high) = effect.ratio.ends();
             format!(

@@ -4,7 +4,7 @@
 //! A step that affects other tasks is executed only after all preceding work of the task is done.
 //! The effects of a task therefore occur at the times at which a real task would cause them. If a
 //! task blocks in a step, it remains at this step. The field `stage` records how far the step has
-//! been executed.
+//! been executed ([`Stage`]).
 
 use crate::machine::Machine;
 use crate::programs::state::cursor::*;
@@ -30,7 +30,7 @@ pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
         match cursor.compute(op, &mut m.rng, syscall) {
             Some(true) => return,
             Some(false) => {}
-            None if cursor.stage == 1 && matches!(op, Op::Sleep(_)) => {
+            None if cursor.stage == Stage::Begun && matches!(op, Op::Sleep(_)) => {
                 cursor.done();
                 cursor.time += syscall;
             }
@@ -82,124 +82,169 @@ pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
     m.ended_tasks.push(ended);
     // Moves the task to the end of its program, so that it exits.
     let cursor = &mut m.tasks[task].program;
-    (cursor.pc, cursor.stage) = (ops.len() as u32, 0);
+    (cursor.pc, cursor.stage) = (ops.len() as u32, Stage::Start);
     exit(m, task)
+}
+
+/// What became of a step.
+enum Outcome {
+    /// It is complete, and takes the time of a system call unless it has charged a cost of its own.
+    Done,
+    /// The task must wait. The step is executed again when the task runs again.
+    Blocked,
+    /// It is complete or asleep, and has charged everything itself.
+    Settled(Option<Next>),
+}
+
+impl From<bool> for Outcome {
+    fn from(done: bool) -> Outcome {
+        if done { Outcome::Done } else { Outcome::Blocked }
+    }
 }
 
 /// Executes one step that is not a computing step. Returns `None` if the step is complete or has
 /// added work to the task.
 fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> Option<Next> {
-    let stage = m.tasks[task].program.stage;
-    // `done` says whether the step is complete. If the step blocks, it is executed again when the
-    // task runs again.
-    let done = match *op {
+    let outcome = match op {
         Op::Run(_) | Op::Runtime(_) | Op::Mem { .. } | Op::LoopInit { .. } | Op::LoopBack { .. } => {
             unreachable!("Cursor::compute() has executed all computing steps")
         }
-        Op::Sleep(ref dist) => {
-            if stage == 0 {
-                let ns = m.tasks[task].program.sample(dist, &mut m.rng);
-                return sleep_until(m, task, m.now + ns, State::Interruptible);
-            }
-            true
+        Op::Sleep(_) | Op::Io { .. } | Op::Timer { .. } | Op::Interval { .. } => sleep(m, task, op),
+        Op::Begin { .. } | Op::BeginWoken | Op::Done { .. } | Op::Phase(_) => note(m, cpu, task, op),
+        Op::SetAffinity(_)
+        | Op::SetPolicy(_)
+        | Op::SetSlice(_)
+        | Op::SetCgroup(_)
+        | Op::MigrateDisable
+        | Op::MigrateEnable => change(m, task, op, syscall),
+        Op::Yield | Op::Fork { .. } | Op::WaitChildren | Op::WaitChild { .. } | Op::Exec { .. } | Op::Exit => {
+            process(m, task, op, syscall)
         }
-        Op::Io { bytes } => {
-            if stage == 0 {
-                let ns = IO_LATENCY_NS + bytes * 1000 / IO_BYTES_PER_US;
-                m.tasks[task].set_in_iowait(true);
-                return sleep_until(m, task, m.now + ns, State::Uninterruptible);
+        _ => synchronize(m, task, op),
+    };
+    let cursor = &mut m.tasks[task].program;
+    match outcome {
+        Outcome::Settled(next) => return next,
+        Outcome::Blocked => {
+            if cursor.stage == Stage::Start {
+                cursor.stage = Stage::Begun;
             }
-            m.tasks[task].set_in_iowait(false);
-            true
+            return Some(Next::Block(State::Interruptible));
         }
+        Outcome::Done => {}
+    }
+    cursor.done();
+    if cursor.work == 0 && !has_costs_of_its_own(op) {
+        cursor.time += syscall;
+    }
+    if let Op::Send { channel, .. } = *op {
+        m.reserve_channel(channel, task);
+    }
+    None
+}
+
+/// Executes a step that makes the task sleep for some time.
+fn sleep(m: &mut Machine, task: TaskId, op: &Op) -> Outcome {
+    let begins = m.tasks[task].program.stage == Stage::Start;
+    if let Op::Io { bytes } = *op {
+        m.tasks[task].set_in_iowait(begins);
+        if begins {
+            let ns = IO_LATENCY_NS + bytes * 1000 / IO_BYTES_PER_US;
+            return sleep_until(m, task, m.now + ns, State::Uninterruptible);
+        }
+    }
+    if !begins {
+        return Outcome::Done;
+    }
+    let cursor = &mut m.tasks[task].program;
+    let until = match *op {
+        Op::Sleep(ref dist) => Some(m.now + cursor.sample(dist, &mut m.rng)),
         Op::Timer {
             timer,
             period,
             absolute,
-        } => {
-            if stage == 0
-                && let Some(at) = timer_target(&mut m.tasks[task].program, m.now, timer, period, absolute)
-            {
-                return sleep_until(m, task, at, State::Interruptible);
-            }
-            true
-        }
+        } => timer_target(cursor, m.now, timer, period, absolute),
         Op::Interval { timer, ref length } => {
-            if stage == 0 {
-                let cursor = &mut m.tasks[task].program;
-                let length = cursor.sample(length, &mut m.rng);
-                if let Some(at) = timer_target(cursor, m.now, timer, length, true) {
-                    return sleep_until(m, task, at, State::Interruptible);
-                }
-            }
-            true
+            let length = cursor.sample(length, &mut m.rng);
+            timer_target(cursor, m.now, timer, length, true)
         }
-        Op::Lock(id) => m.mutex_lock(id, task),
-        Op::Unlock(id) => {
-            m.mutex_unlock(id, task);
-            true
-        }
-        Op::CondWait { cond, mutex } => cond_wait(m, task, cond, mutex, stage),
+        _ => None,
+    };
+    match until {
+        Some(at) => sleep_until(m, task, at, State::Interruptible),
+        None => Outcome::Done,
+    }
+}
+
+/// Executes a step that wakes other tasks or waits for them, or passes a message.
+fn synchronize(m: &mut Machine, task: TaskId, op: &Op) -> Outcome {
+    let stage = m.tasks[task].program.stage;
+    match *op {
+        Op::Lock(id) => return m.mutex_lock(id, task).into(),
+        Op::CondWait { cond, mutex } => return cond_wait(m, task, cond, mutex, stage).into(),
         Op::Sync { cond, mutex } => {
-            if stage == 0 {
+            if stage == Stage::Start {
                 m.cond_signal(cond, false, task);
             }
-            cond_wait(m, task, cond, mutex, stage)
+            return cond_wait(m, task, cond, mutex, stage).into();
         }
-        Op::Signal(id) => {
-            m.cond_signal(id, false, task);
-            true
-        }
-        Op::Broadcast(id) => {
-            m.cond_signal(id, true, task);
-            true
-        }
-        Op::Barrier(id) => stage == 1 || m.barrier_wait(id, task),
-        Op::SemPost(id) => {
-            m.sem_post(id, task);
-            true
-        }
-        Op::SemWait(id) => m.sem_wait(id, task),
-        Op::Suspend(id) => stage == 1 || m.suspend(id, task),
-        Op::Resume(id) => {
-            m.resume(id, task);
-            true
-        }
+        Op::Barrier(id) => return (stage == Stage::Begun || m.barrier_wait(id, task)).into(),
+        Op::SemWait(id) => return m.sem_wait(id, task).into(),
+        Op::Suspend(id) => return (stage == Stage::Begun || m.suspend(id, task)).into(),
         Op::Send { channel, bytes } => {
-            if let Some(until) = m.channel_busy_until(channel) {
-                return sleep_until(m, task, until, State::Uninterruptible);
-            }
-            m.channel_send(channel, bytes, task)
+            return match m.channel_busy_until(channel) {
+                Some(until) => sleep_until(m, task, until, State::Uninterruptible),
+                None => m.channel_send(channel, bytes, task).into(),
+            };
         }
-        Op::Recv(id) => m.channel_recv(id, task),
-        Op::Poll(id) => m.channel_poll(id, task),
+        Op::Recv(id) => return m.channel_recv(id, task).into(),
+        Op::Poll(id) => return m.channel_poll(id, task).into(),
+        Op::Unlock(id) => m.mutex_unlock(id, task),
+        Op::Signal(id) => m.cond_signal(id, false, task),
+        Op::Broadcast(id) => m.cond_signal(id, true, task),
+        Op::SemPost(id) => m.sem_post(id, task),
+        Op::Resume(id) => m.resume(id, task),
+        ref other => unreachable!("{other:?} is a step of another kind"),
+    }
+    Outcome::Done
+}
+
+/// Executes a step about the task itself, its process or its children.
+fn process(m: &mut Machine, task: TaskId, op: &Op, syscall: u64) -> Outcome {
+    match *op {
         Op::Yield => {
             m.tasks[task].program.add_time(syscall);
             m.tasks[task].program.done();
-            return Some(Next::Yield);
+            Outcome::Settled(Some(Next::Yield))
         }
         Op::Fork { task: child, thread } => {
             let ns = u64::from(m.spec.costs.fork(thread));
-            if stage == 0 && ns > 0 {
+            let cursor = &mut m.tasks[task].program;
+            if cursor.stage == Stage::Start && ns > 0 {
                 // The child is woken only after the time for copying the process has passed, so it
                 // cannot run earlier.
-                let cursor = &mut m.tasks[task].program;
-                cursor.stage = 1;
+                cursor.stage = Stage::Begun;
                 cursor.time += ns;
-                return Some(Next::Work);
+                return Outcome::Settled(Some(Next::Work));
             }
             m.fork(child, task, thread);
-            true
+            Outcome::Done
         }
-        Op::WaitChildren => m.tasks[task].children == 0,
-        Op::WaitChild { left } => m.tasks[task].children <= left,
+        Op::WaitChildren => (m.tasks[task].children == 0).into(),
+        Op::WaitChild { left } => (m.tasks[task].children <= left).into(),
         Op::Exec { ref comm } => {
             m.tasks[task].program.add_time(u64::from(m.spec.costs.exec_ns));
             m.tasks[task].program.done();
             m.exec(task, comm.clone());
-            return None;
+            Outcome::Settled(None)
         }
-        Op::Exit => return Some(exit(m, task)),
+        _ => Outcome::Settled(Some(exit(m, task))),
+    }
+}
+
+/// Executes a step that changes an attribute of the task.
+fn change(m: &mut Machine, task: TaskId, op: &Op, syscall: u64) -> Outcome {
+    match *op {
         Op::SetAffinity(ref cpus) => {
             let nr_cpus = m.nr_cpus();
             let cpus = match cpus {
@@ -211,15 +256,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             if let Some(cpus) = m.request_cpus(task, cgroup, cpus) {
                 m.set_cpus_allowed(task, cpus);
             }
-            return None;
-        }
-        Op::SetPolicy(policy) => {
-            m.set_policy(task, policy);
-            true
-        }
-        Op::SetSlice(ns) => {
-            m.set_slice(task, ns);
-            true
+            return Outcome::Settled(None);
         }
         Op::SetCgroup(cgroup) => {
             // If the policy rejects the move, the task remains in its cgroup and continues.
@@ -230,78 +267,62 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
                 cursor.done();
                 cursor.time += syscall;
                 let _ = m.attach(&[task], cgroup);
-                return None;
+                return Outcome::Settled(None);
             }
             if m.tasks[task].cgroup() != cgroup {
                 let _ = m.attach(&[task], cgroup);
             }
-            true
-        }
-        Op::MigrateDisable => {
-            m.migrate_disable(task);
-            true
         }
         Op::MigrateEnable => {
             // The task may have to move to another CPU, so the step is completed before.
             m.tasks[task].program.done();
             m.migrate_enable(task);
-            return None;
+            return Outcome::Settled(None);
         }
-        Op::Begin { arrival } => {
-            let local = m.local_time(cpu);
-            let cursor = &mut m.tasks[task].program;
-            cursor.began = if arrival {
-                cursor.created
-            } else {
-                local + cursor.time_before_work()
-            };
-            cursor.done();
-            return None;
+        Op::MigrateDisable => m.migrate_disable(task),
+        Op::SetPolicy(policy) => m.set_policy(task, policy),
+        Op::SetSlice(ns) => m.set_slice(task, ns),
+        ref other => unreachable!("{other:?} changes no attribute"),
+    }
+    Outcome::Done
+}
+
+/// Executes a step that only records a time or an event for the results.
+fn note(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op) -> Outcome {
+    let local = m.local_time(cpu);
+    let pid = m.tasks[task].pid();
+    let cursor = &mut m.tasks[task].program;
+    let event = match *op {
+        Op::Begin { arrival: true } => {
+            cursor.began = cursor.created;
+            None
+        }
+        Op::Begin { arrival: false } => {
+            cursor.began = local + cursor.time_before_work();
+            None
         }
         Op::BeginWoken => {
-            let cursor = &mut m.tasks[task].program;
             cursor.began = cursor.woken;
-            cursor.done();
-            return None;
+            None
         }
         Op::Done { count } => {
-            let local = m.local_time(cpu);
-            let t = &mut m.tasks[task];
-            let began = std::mem::replace(&mut t.program.began, NEVER);
+            let began = std::mem::replace(&mut cursor.began, NEVER);
             // If no request was started, the response time is 0.
-            let response_ns = (local + t.program.time_before_work()).saturating_sub(began);
-            let pid = t.pid();
-            t.program.done();
-            m.trace(
-                cpu,
-                trace::Event::Done {
-                    pid,
-                    count,
-                    response_ns,
-                },
-            );
-            return None;
+            let response_ns = (local + cursor.time_before_work()).saturating_sub(began);
+            Some(trace::Event::Done {
+                pid,
+                count,
+                response_ns,
+            })
         }
-        Op::Phase(phase) => {
-            let pid = m.tasks[task].pid();
-            m.tasks[task].program.done();
-            m.trace(cpu, trace::Event::Phase { pid, phase });
-            return None;
-        }
+        Op::Phase(phase) => Some(trace::Event::Phase { pid, phase }),
+        ref other => unreachable!("{other:?} records nothing"),
     };
-    let cursor = &mut m.tasks[task].program;
-    if !done {
-        cursor.stage = cursor.stage.max(1);
-        return Some(Next::Block(State::Interruptible));
-    }
     cursor.done();
-    if cursor.work == 0 && !has_costs_of_its_own(op) {
-        cursor.time += syscall;
+    if let Some(event) = event {
+        m.trace(cpu, event);
     }
-    if let Op::Send { channel, .. } = *op {
-        m.reserve_channel(channel, task);
-    }
-    None
+    Outcome::Settled(None)
 }
 
 /// Returns whether the step has already charged its own cost to the task. The general cost of a
@@ -326,8 +347,8 @@ fn has_costs_of_its_own(op: &Op) -> bool {
 }
 
 /// Makes the running task sleep until the time `at` (ns).
-fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Option<Next> {
-    m.tasks[task].program.stage = 1;
+fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Outcome {
+    m.tasks[task].program.stage = Stage::Begun;
     // I/O is not subject to the slack of timers.
     let slack = match state {
         State::Interruptible => m.tasks[task].task_struct.timer_slack_ns,
@@ -337,18 +358,17 @@ fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Option<N
         0 => m.wake_at(task, at),
         slack => m.wake_in_range(task, at, slack),
     }
-    Some(Next::Block(state))
+    Outcome::Settled(Some(Next::Block(state)))
 }
 
-/// Waits for a condition variable. The stages are 0 = not started, 1 = waiting for the signal, 2 =
-/// signalled and waiting for the mutex.
-fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) -> bool {
-    if stage == 0 {
+/// Waits for a condition variable.
+fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: Stage) -> bool {
+    if stage == Stage::Start {
         m.mutex_unlock(mutex, task);
         m.cond_wait(cond, task);
         return false;
     }
-    m.tasks[task].program.stage = 2;
+    m.tasks[task].program.stage = Stage::Signalled;
     m.mutex_lock(mutex, task)
 }
 
@@ -356,8 +376,8 @@ fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) ->
 fn exit(m: &mut Machine, task: TaskId) -> Next {
     let is_thread = m.tasks[task].tgid() != m.tasks[task].pid();
     let cursor = &mut m.tasks[task].program;
-    if cursor.stage == 0 {
-        cursor.stage = 1;
+    if cursor.stage == Stage::Start {
+        cursor.stage = Stage::Begun;
         cursor.time += u64::from(m.spec.costs.exit(is_thread));
         return Next::Work;
     }
@@ -383,7 +403,7 @@ fn child_exited(m: &mut Machine, parent: TaskId, is_process: bool) {
         Some(Op::WaitChild { left }) => *left,
         _ => return,
     };
-    if cursor.stage == 1 && (is_process || m.tasks[parent].children <= left) {
+    if cursor.stage == Stage::Begun && (is_process || m.tasks[parent].children <= left) {
         m.try_to_wake_up(parent, 0);
     }
 }

@@ -6,6 +6,7 @@
 use crate::layout::SCHED_IDLE;
 use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
 use crate::machine::Machine;
+use crate::programs::state::cursor::Stage;
 use crate::sched::class::state::Class;
 use crate::sched::ext::state::dsq::NO_DSQ;
 use crate::sched::ext::state::entity::OpsState;
@@ -69,7 +70,7 @@ impl Machine {
         match op {
             Some(&Op::Lock(mutex)) => self.describe_mutex(mutex),
             // The task was signalled, and waits for the mutex again.
-            Some(&(Op::CondWait { mutex, .. } | Op::Sync { mutex, .. })) if cursor.stage == 2 => {
+            Some(&(Op::CondWait { mutex, .. } | Op::Sync { mutex, .. })) if cursor.stage == Stage::Signalled => {
                 self.describe_mutex(mutex)
             }
             Some(&(Op::CondWait { cond, .. } | Op::Sync { cond, .. })) => {

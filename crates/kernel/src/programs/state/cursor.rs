@@ -26,6 +26,16 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// Unit of the part of the CPU time that a reload takes.
 pub(crate) const WHOLE: u64 = 1024;
 
+/// How far a task has executed its current step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Start,
+    /// The task waits or has waited. In a fork or an exit, the time for it has been added.
+    Begun,
+    /// The task waited for a condition variable, which was signalled. It now waits for the mutex.
+    Signalled,
+}
+
 /// Position of a task in its program. The most frequently used fields come first.
 #[repr(C)]
 pub struct Cursor {
@@ -46,8 +56,7 @@ pub struct Cursor {
     pub(crate) program: u32,
     /// Index of the current step in the program.
     pub(crate) pc: u32,
-    /// How far the current step has been executed. The meaning depends on the step.
-    pub(crate) stage: u8,
+    pub(crate) stage: Stage,
     /// Part of the next step's work that is already done, in the unit of `work`. If a step ends
     /// within a nanosecond, the rest of this nanosecond counts for the next step. The value is less
     /// than the work of 1 ns.
@@ -73,7 +82,7 @@ impl Cursor {
         Cursor {
             program,
             pc: 0,
-            stage: 0,
+            stage: Stage::Start,
             ahead: 0,
             reload_share: WHOLE as u16,
             reload_carry: 0,
@@ -223,7 +232,7 @@ impl Cursor {
 
     pub(crate) fn done(&mut self) {
         self.pc += 1;
-        self.stage = 0;
+        self.stage = Stage::Start;
     }
 
     /// Executes a step that consists only of computation by the task itself. Returns `None` if `op`

@@ -49,7 +49,7 @@ void SCX_OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 	if (woken_by_gone_cpu(p, slice_ns, enq_flags))
 		return;
 	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
-	/* If the kernel did not call ops.select_cpu(), no idle CPU was woken for this task yet. */
+	/* If the kernel did not call ops.select_cpu(), no idle CPU has been woken for this task yet. */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -4,7 +4,8 @@
 //! each time that it is tried.
 //!
 //! The types are valid here; the target `btf` tests hostile types. The target `object` tests
-//! hostile relocation records in an object. This target needs clang-19, which makes the types.
+//! hostile relocation records in an object. This target needs clang-19, which compiles the policy
+//! that contains the types.
 #![no_main]
 
 use bpf::btf::Btf;

@@ -5,11 +5,11 @@
  *
  * A CPU has a current load, 128 for each runnable task, and a load average. When a CPU that is not
  * idle compares itself with others, it uses the larger of the two values as its own load, and the
- * smaller of the two values as the load of each other CPU. A short peak of the load therefore
- * causes no move of a task. A task that ran recently is not pulled, because its data is in the
- * cache of its CPU. If balancing fails repeatedly because all tasks ran recently, they may be
- * pulled, too. If balancing still fails, the CPU makes the busiest CPU move its running task to an
- * idle CPU (active balancing).
+ * smaller of the two values as the load of each other CPU. A short load peak therefore moves no
+ * task. A task that ran recently is not pulled, because its data is in the cache of its CPU. If
+ * balancing fails repeatedly because all tasks ran recently, they may be pulled, too. If balancing
+ * still fails, the CPU makes the busiest CPU move its running task to an idle CPU (active
+ * balancing).
  *
  * Simplified: balancing over the machine compares CPUs instead of groups, and the load is the
  * number of tasks instead of their weight.

@@ -20,8 +20,8 @@ class Gain:
 
     @classmethod
     def of(cls, logarithms: Sequence[float], comparisons: int = 1) -> Gain:
-        """Averages gains. If the best of several settings will be chosen by these gains, `comparisons` is
-        their number, by which the 5 % error is divided (Bonferroni's correction)."""
+        """Averages gains, given as natural logarithms. If gains will decide which of several settings is best,
+        pass the number of settings as `comparisons`: it divides the 5 % error (Bonferroni's correction)."""
         mean = statistics.fmean(logarithms)
         low = high = None
         if len(logarithms) > 1:
@@ -58,7 +58,7 @@ def student(degrees: int, probability: float) -> float:
 
 
 def _within(degrees: int, t: float) -> float:
-    """Returns the probability of a value between -t and t. Integer degrees of freedom have a finite
+    """Returns the probability of a value between -t and t. For integer degrees of freedom, it is a finite
     series (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(degrees))
     odd = degrees % 2

@@ -51,11 +51,11 @@ TIME_MACHINES = ["x6-2", "hybrid", "numa32", "rpi4"]
 
 POLICIES = ["fifo", "percpu", "rr", "vtime", "steal", "o1", "p9", "pls", "mqs", "dss", "dss25", "windows"]
 
-# A statement of C that costs `{n}` rounds of an empty loop.
+# A C statement that executes an empty loop `{n}` times.
 SPIN = "{ u32 spin; bpf_for(spin, 0, {n}) asm volatile(\"\"); }"
 # A statement that reads the clock `{n}` times.
 CLOCK = "{ u32 read; bpf_for(read, 0, {n}) bpf_ktime_get_ns(); }"
-# A statement that writes to a cache line which all CPUs share `{n}` times.
+# A statement that writes `{n}` times to a cache line that all CPUs share.
 SHARED = "{ u32 add; bpf_for(add, 0, {n}) __sync_fetch_and_add(&shared_line, 1); }"
 
 # Policy, callback to insert the statement into, statement, machine, workload, and the numbers between
@@ -122,7 +122,7 @@ def sources(folder, name):
 
 
 def callback(text, name):
-    """Returns where the body of the callback whose name ends with `name` begins."""
+    """Returns the offset at which the body of the callback `name` begins, or None if there is none."""
     found = re.search(rf"SCX_OP\(\w+_{name},[^{{]*\{{", text)
     return found.end() if found else None
 

@@ -21,7 +21,8 @@ crates() {
   mkdir -p "$dir/crates/project/src"
   cp "$here/crates.toml" "$dir/crates/project/Cargo.toml"
   : >"$dir/crates/project/src/lib.rs"
-  # cargo also fetches the dependencies of the user-space parts. Keeps only what is compiled here.
+  # cargo also fetches the dependencies of the user-space parts. Only the crates needed here are
+  # kept.
   (cd "$dir/crates/project" && cargo vendor --quiet vendor >/dev/null 2>&1) || {
     echo "compat: cargo vendor fails for $here/crates.toml" >&2
     return 1

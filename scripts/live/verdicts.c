@@ -3,12 +3,12 @@
  * verdicts OBJECT...: lets the verifier of the running kernel check each program, without attaching
  * anything or enabling a scheduler.
  *
- * Prints a line for each program, with fields separated by tabs: "verdict", the object, the program,
- * "accepted" or "rejected", and the verifier's message.
+ * Prints a line for each program, with fields separated by tabs: "verdict", the object, the
+ * program, "accepted" or "rejected", and the verifier's message.
  *
- * Objects of crates/kernel/tests/policies/rules_*.bpf.c have a callback table `ops_NAME` for each
- * program, so each program can be loaded alone. Any other object is loaded as a whole, and its line
- * names the first program that is rejected.
+ * Objects of crates/kernel/tests/policies/rules_*.bpf.c, except rules_within, have a callback table
+ * `ops_NAME` for each program, so each program can be loaded alone. Any other object is loaded as a
+ * whole, and its line names the first program that is rejected.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -21,7 +21,7 @@
 static char verifier_log[16 << 20];
 static char libbpf_error[512];
 
-/* Stores libbpf's first warning: the reason if an object cannot be loaded although no program is rejected. */
+/* Stores libbpf's first warning. It is the verdict's message if the verifier has left none. */
 static int keep_warning(enum libbpf_print_level level, const char *format, va_list args)
 {
 	if (level == LIBBPF_WARN && !libbpf_error[0])

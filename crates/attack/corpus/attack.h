@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Functions and macros of the attacks, in addition to the headers of the policies. */
+/* Functions and macros that the attacks need beyond the policies' headers. */
 #include "../../../policies/include/scx.h"
 
 #define U64_MAX (~0ULL)

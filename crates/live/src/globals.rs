@@ -69,7 +69,7 @@ impl Globals {
             .iter()
             .map(|(name, section)| Ok((name.clone(), id(section)?)));
         ids.collect::<Result<_, libbpf_rs::Error>>()
-            .map_err(|error| Error::new(format!("the policy's maps have no id: {error}")))
+            .map_err(|error| Error::new(format!("the ids of the policy's maps cannot be read: {error}")))
     }
 
     /// Opens the maps of a policy that another process has loaded.

@@ -256,7 +256,8 @@ pub fn costs_page(definitions: &[Definition]) -> String {
     out
 }
 
-/// Writes the speeds of the threads of a core, if there are cores with several threads.
+/// Writes how busy CPUs slow each other: all CPUs of an emulated machine, or the threads of a core.
+/// Writes nothing if each core has one thread.
 fn siblings(out: &mut String, definition: &Definition) {
     let shared = &definition.spec.shared_speed;
     if let Some(source) = definition.cost_sources.get(SHARED_SPEED) {

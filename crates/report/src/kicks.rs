@@ -38,7 +38,7 @@ pub struct KickingResult {
 }
 
 impl KickingResult {
-    /// Returns how the callback is called in sentences, for example `ops.enqueue()`.
+    /// Returns the name of the callback for use in a sentence, for example `ops.enqueue()`.
     fn title(&self) -> String {
         match self.callback.contains(' ') {
             true => self.callback.clone(),
@@ -48,7 +48,7 @@ impl KickingResult {
 }
 
 impl KicksResult {
-    /// Returns the number of calls of all callbacks.
+    /// Returns how often all callbacks together called scx_bpf_kick_cpu().
     pub(crate) fn calls(&self) -> u64 {
         self.callbacks.iter().map(|kicking| kicking.calls).sum()
     }

@@ -41,7 +41,6 @@ pub struct Run {
     pub deadlock: Vec<Blocked>,
     /// Name of the workload's operations in the plural, for example `requests` or `loops`.
     pub unit: String,
-    /// The kind of score that the workload has.
     pub score: workload::Score,
     /// Whether all tasks have exited.
     pub completed: bool,
@@ -51,7 +50,7 @@ pub struct Run {
     /// Totals of the locks, if the run counted them. Otherwise the totals are computed from the
     /// records.
     pub lock_waits: Vec<LockResult>,
-    /// Time in ns that tasks spent on loading their data into caches again.
+    /// Time in ns that tasks spent reloading their data into caches.
     pub reload_ns: u64,
     /// Number of cache lines with kernel and policy data that were fetched from another CPU's cache
     /// or invalidated there.
@@ -151,10 +150,10 @@ pub struct Waiting {
     pub since_ns: u64,
     /// Whether the task has run since it was created.
     pub has_run: bool,
-    /// Sum of the times during which an idle CPU could have run a waiting task since the wait
-    /// began, over all CPUs, ns.
+    /// Time since the wait began during which a CPU was idle although it could have run a waiting
+    /// task, summed over all CPUs, ns.
     pub idle_ns: u64,
-    /// Description of the queue that contains the task, or an empty text if it is unknown.
+    /// Description of the queue that contains the task, or an empty string if it is unknown.
     pub kept: String,
 }
 
@@ -167,21 +166,20 @@ pub struct Blocked {
     pub waits_for: String,
 }
 
-/// Tasks that have waited suspiciously long at the end of the run, or beside an idle CPU. The
-/// policy has probably lost them.
+/// Tasks that the policy has probably lost. At the end of the run, they have waited suspiciously
+/// long, or while CPUs were idle that could run waiting tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostTasks {
     pub count: u64,
     /// Number of these tasks that have never run.
     #[serde(default)]
     pub never_ran: u64,
-    /// Length of the longest wait in ns. The next four fields describe the task that waited so
-    /// long.
+    /// Length of the longest wait in ns. The next four fields describe the task with this wait.
     pub longest_ns: u64,
     pub pid: u32,
     pub comm: String,
-    /// Sum of the times during which an idle CPU could have run a waiting task since the wait
-    /// began, over all CPUs, ns.
+    /// Time since the wait began during which a CPU was idle although it could have run a waiting
+    /// task, summed over all CPUs, ns.
     #[serde(default)]
     pub idle_ns: u64,
     /// Description of the queue that contains the task.
@@ -236,7 +234,7 @@ pub struct ArenaFault {
     /// `READ` or `WRITE`. The kernel reports every access but a load as a write.
     pub access: String,
     pub count: u64,
-    /// Address of the first access in user space, in hexadecimal.
+    /// User-space address of the first access, in hexadecimal.
     pub address: String,
     /// Position of the instruction in the policy's source.
     pub source: String,

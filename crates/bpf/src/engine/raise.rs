@@ -11,9 +11,8 @@ use crate::insn;
 use crate::memory::{ARENA_SIZE, NULL_LIMIT, PAGE, REACH};
 use crate::sanitizer::report::add_report;
 
-/// Returns the fault that ended the last call. If [`raise`] ended the call, it has stored the
-/// fault. If a bad access ended the call, a signal handler has recorded the address, and this
-/// function makes the fault from the address.
+/// Returns the fault that ended the last call. This is the fault that [`raise`] stored or, after a
+/// bad access, one built from the address that the signal handler recorded.
 #[cold]
 pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
@@ -30,7 +29,7 @@ pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     access_fault(cx, pc, addr)
 }
 
-/// Returns the fault for an access to `addr` by instruction `pc`.
+/// Describes a bad access: through NULL, to an unallocated page of the arena, or elsewhere.
 #[cold]
 pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
     let insn = &cx.code.insns[pc];
@@ -152,8 +151,8 @@ pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64,
     }
 }
 
-/// Checks a store through `base` (first argument) that may go to a field of a kernel object.
-/// Returns if programs may write the field, otherwise raises a fault.
+/// Checks a store to `base + offset` that possibly hits a field of a kernel object. Returns
+/// normally if programs are allowed to write that field. Raises a fault otherwise.
 pub(crate) unsafe extern "C" fn field_store(
     cx: *mut Context,
     base: u64,
@@ -171,9 +170,8 @@ pub(crate) unsafe extern "C" fn field_store(
     }
 }
 
-/// Checks a store through `base` (first argument) outside of the program's own memory. Returns if
-/// the store goes to a field of a kernel object and programs may write this field. Otherwise raises
-/// a fault.
+/// Checks a store through `base` that lies outside of the program's own memory. Returns normally if
+/// it hits a field of a kernel object that programs are allowed to write. Raises a fault otherwise.
 pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
@@ -193,8 +191,7 @@ pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u6
     }
 }
 
-/// Raises the fault of a load or store outside of the region (the memory that programs may access).
-/// The address is `base` (first argument) plus `offset` (second argument).
+/// Raises the fault of a load or store outside of the region, at the address `base + offset`.
 pub(crate) unsafe extern "C" fn bad_access(cx: *mut Context, base: u64, offset: u64, _: u64, _: u64, _: u64) -> u64 {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds the map for an address that a program uses as a map pointer. Programs look up maps ten
-//! times or more for a context switch, so the addresses are in a hash table.
+//! Finds the map for an address that a program uses as a map pointer. Programs look up maps ten or
+//! more times per context switch, so the addresses are in a hash table.
 
-/// Number of a slot that is not used.
+/// Map index that marks an unused slot.
 const NONE: u32 = u32::MAX;
 
 /// The addresses of a program's maps, with the indexes of the maps.
 pub struct Handles {
-    /// A hash table with at least twice as many slots as maps. An address is in the first unused
-    /// slot at or after the slot that its hash selects.
+    /// A hash table with at least twice as many slots as maps. An address is in the slot that its
+    /// hash selects or, if a different address has taken that slot, in the next free one.
     slots: Box<[(u64, u32)]>,
     /// 64 minus the number of bits that select a slot.
     shift: u32,
 }
 
 impl Handles {
-    /// Returns the table of the given addresses. The index of a map is the position of its address.
+    /// Builds the table. The index of a map is its position in `addresses`.
     pub fn new(addresses: impl ExactSizeIterator<Item = u64>) -> Handles {
         let nr = (2 * addresses.len()).next_power_of_two().max(2);
         let mut handles = Handles {

@@ -6,10 +6,10 @@ use super::rules::Rules;
 use crate::engine::context::{Context, Target};
 use std::rc::Rc;
 
-/// Returns descriptions of the helpers and kfuncs that a program can call.
+/// Describes the functions in `cx.helpers` and `cx.kfuncs`, at the same indexes.
 ///
 /// # Errors
-/// The program can call a function whose pointer arguments are not described.
+/// If the program can call a function whose pointer arguments are not described.
 pub(super) fn names(cx: &Context, rules: &Rules) -> Result<Names, String> {
     let collect = |targets: &[Option<Target>]| {
         let callees = targets.iter().map(|target| match target {

@@ -92,7 +92,7 @@ pub(super) struct View {
     pub until: Until,
     /// Whether the program must release the object.
     pub reference: bool,
-    /// Number of the call of the program that created the view.
+    /// Serial number of the program call that created the view (see `Held::program`).
     pub program: u32,
     /// Instruction that created the view.
     pub born: usize,
@@ -375,7 +375,7 @@ impl Objects {
         self.classify_kernel_pointer(region, addr)
     }
 
-    /// Ends all views for which `until` is the end of their lifetime.
+    /// Ends all views whose lifetime ends with the event `until`.
     pub fn expire(&mut self, until: Until, verb: &'static str, pc: usize) {
         self.work += self.temporary.len() / VIEWS;
         for at in 0..self.temporary.len() {

@@ -7,8 +7,8 @@ use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Machine {
-    /// Prefetches host memory that the next events will probably access. This does not affect the
-    /// result of the simulation.
+    /// Runs before `event` is handled, and prefetches for the events after it. This does not affect
+    /// the result of the simulation.
     ///
     /// In simulations with many tasks, cache misses of the host are a large part of the time that
     /// an event takes.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Creates the cgroups of a workload below a cgroup of this process, and removes them afterwards.
+//! Creates the cgroups of a workload below a new cgroup `windtunnel-PID`, and removes them all
+//! afterwards.
 //!
 //! With cgroup version 2, the created cgroups are threaded. Version 1 is used if only a hierarchy
 //! of version 1 has the cpu controller.

@@ -21,8 +21,8 @@ impl Tally {
     }
 }
 
-/// A group of tasks with the same name, or one of the two entries that stand for other tasks or for
-/// no task.
+/// A group whose tasks are counted together. Two of the groups have no task name: other programs,
+/// and no task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
     /// Tasks of the workload with this name.
@@ -72,7 +72,7 @@ impl From<Shared> for SharedPart {
     }
 }
 
-/// Something that a task did. Times are not part of it.
+/// A step in a task's course, without its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Did {
     Run { cpu: u32 },
@@ -119,7 +119,7 @@ pub struct Side {
     pub(super) groups: BTreeMap<Group, u64>,
     /// Numbers of wake-ups, by the waker's group, the woken task's group and the placement.
     pub(super) wakeups: BTreeMap<(Group, Group, Placement), Tally>,
-    /// Numbers of ends of turns, by the task's group, the reason and the group of the task that
+    /// Numbers of turns that ended, by the task's group, the reason and the group of the task that
     /// runs next.
     pub(super) ends: BTreeMap<(Group, Reason, Group), Tally>,
     pub(super) lengths: BTreeMap<(Group, Step), LengthsOfSide>,
@@ -144,7 +144,7 @@ impl Side {
         self.groups.keys().filter_map(named).collect()
     }
 
-    /// Replaces the wake-up latencies of a result by the latencies without the time of recording.
+    /// Replaces a result's wake-up latencies with those that exclude the time spent on recording.
     pub fn correct_latencies(&self, result: &mut RunResult) {
         if self.overview.recording_ns > 0 {
             result.wakeup_latency_ns = self.wakeup;

@@ -10,7 +10,7 @@ const ROW: &str = "node:2 core:16 pu:2";
 const BUSY: &str = "sleepers:n=1000,run=50us,sleep=50us";
 const SECOND: u64 = 1_000_000_000;
 
-/// Returns the policy of the rows that name none. It is scx_simple, a sample scheduler of the
+/// Returns the policy for rows that do not name one. It is scx_simple, a sample scheduler of the
 /// kernel, if `make compat` has compiled it. Otherwise it is `vtime`, which has the same structure:
 /// one dispatch queue (DSQ) that is ordered by virtual time.
 fn usual() -> Policy {
@@ -66,7 +66,7 @@ fn whole(policy: &Policy, machine: &str, workload: &str, ns: u64) -> u64 {
 }
 
 /// Returns the median wall time per switch between the simulated times `ns` and `2 * ns`, in ns. It
-/// is calculated from two runs. Their difference does not contain the creation of the tasks.
+/// is the difference between two runs, so the cost of creating the tasks cancels out.
 pub fn later(policy: &Policy, machine: &str, workload: &str, ns: u64) -> u64 {
     let short = scenario(policy, machine, workload, ns);
     let long = scenario(policy, machine, workload, 2 * ns);
@@ -107,7 +107,7 @@ pub fn streamed() -> String {
     long.trace = Some(path.clone());
     let outcome = run(&long);
     let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-    // The temporary file may already be gone, so an error of the removal is ignored.
+    // The temporary file may already be gone, so a failure to remove it is ignored.
     let _ = std::fs::remove_file(&path);
     format!(
         "60 simulated seconds with a streamed trace: {} switches, {} MB trace, peak memory {} MB (goal: at most 100)",

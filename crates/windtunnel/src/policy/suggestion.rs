@@ -16,7 +16,7 @@ struct File {
     kind: Vec<Kind>,
 }
 
-/// A kind of scheduler.
+/// The names that users give to a kind of scheduler, and the policies of this kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kind {
@@ -24,7 +24,7 @@ struct Kind {
     policies: Vec<String>,
 }
 
-/// Returns the kinds of schedulers in policies/keywords.toml.
+/// The kinds of schedulers in policies/keywords.toml.
 static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let file: File = toml::from_str(FILE).expect("a test reads this file");
     file.kind
@@ -74,7 +74,7 @@ pub(super) fn hint(wanted: &str) -> String {
     }
 }
 
-/// Joins texts to `a, b or c`.
+/// Joins texts into `a, b or c`.
 fn alternatives(texts: &[String]) -> String {
     match texts {
         [] => String::new(),
@@ -92,7 +92,7 @@ fn described(name: &str) -> String {
     idea.map_or_else(|| name.to_owned(), |idea| format!("{name} ({idea})"))
 }
 
-/// Returns a name without the spelling that users vary: case, separators and the prefix `scx_`.
+/// Normalizes a name: ignores what users spell differently (case, separators, the prefix `scx_`).
 fn normal(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     let name = name.strip_prefix("scx_").unwrap_or(&name);

@@ -58,7 +58,8 @@ fn insns(ran: &Observed, callback: Callback) -> (u64, u64) {
 fn decisions_do_not_depend_on_the_number_of_tasks() {
     let run = |n: u32| {
         let ops = forever(vec![run(50 * US), sleep(1500 * US)]);
-        // Half of the tasks compute, so that queues are long. The tasks have all nice values.
+        // Half of the tasks compute, so that queues are long. Their nice values range from -20 to
+        // at most 18.
         let mut tasks = Tasks::default();
         for i in 0..n {
             let ops = if i % 2 == 0 { ops.clone() } else { hog() };
@@ -83,8 +84,8 @@ fn decisions_do_not_depend_on_the_number_of_tasks() {
     }
 }
 
-/// Returns the maximum wait of a task that runs beside a hog. The task computes for 1 ms in every
-/// 20 ms.
+/// Returns the maximum wait of a task that runs beside a hog. The task alternates between 1 ms of
+/// computing and 20 ms of sleep.
 fn wait_beside_hog(set: &[(&str, u64)], waker: i32) -> u64 {
     wait_beside_hogs(1, set, waker)
 }

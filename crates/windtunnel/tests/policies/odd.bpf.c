@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * odd: a policy that uses only the local DSQs of the CPUs. It makes a single decision in another
- * way than usual. For example, it halves one slice. The parameter `kind` selects the decision, and
+ * odd: a policy that uses only the local DSQs of the CPUs. It makes a single decision differently than usual: for example, it halves one slice. The parameter `kind` selects the decision, and
  * `from_ns` its earliest time. The test finds source lines by the comments at their ends.
  */
 #include "../../../../policies/include/scx.h"

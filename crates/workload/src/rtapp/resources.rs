@@ -114,7 +114,7 @@ impl Resources {
                 return Err(file
                     .error(
                         target.at,
-                        "\"target\" belongs to the format before rt-app 1.0, which ignores it",
+                        "\"target\" belongs to the format before rt-app 1.0; rt-app 1.0 and later ignore it",
                     )
                     .hint("remove it; signal, broad and sync name the condition"));
             }
@@ -123,7 +123,7 @@ impl Resources {
             let only = |key: &str, kinds: &[&str]| match fields.get(key) {
                 Some(field) if !kinds.contains(&kind_name) => Err(file
                     .error(field.at, format!("a {kind_name} has no \"{key}\""))
-                    .hint(format!("only {} have it", kinds.join(" and ")))),
+                    .hint(format!("only these types can have it: {}", kinds.join(", ")))),
                 field => Ok(field),
             };
             let capacity = only("capacity", &Channel::NAMES.map(|(name, _)| name))?;

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Errors of reading and linking an object.
+//! Errors from reading and linking an object.
 
 use std::fmt;
 
-/// An error of reading or linking an object, or of setting one of its global variables.
+/// An error from reading or linking an object, or from setting one of its global variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// File name of the object, or an empty text.
+    /// File name of the object, or an empty string.
     pub file: String,
     /// ELF section that contains the error.
     pub section: Option<String>,
     /// Offset in bytes from the start of the section, or of the file if `section` is `None`.
     pub offset: Option<u64>,
-    /// Description of the error.
     pub message: String,
     /// Advice for the user.
     pub hint: Option<String>,
@@ -39,7 +38,6 @@ impl Error {
         }
     }
 
-    /// Sets the file.
     pub fn in_file(self, file: &str) -> Error {
         Error {
             file: file.to_string(),
@@ -47,7 +45,6 @@ impl Error {
         }
     }
 
-    /// Sets the section.
     pub fn in_section(self, section: &str) -> Error {
         Error {
             section: Some(section.to_string()),
@@ -55,7 +52,6 @@ impl Error {
         }
     }
 
-    /// Sets the advice.
     pub fn hint(self, hint: impl Into<String>) -> Error {
         Error {
             hint: Some(hint.into()),

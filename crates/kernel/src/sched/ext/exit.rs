@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Exits of a policy: records the first reason for which a policy ends (scx_vexit). The module
-//! `enable` then performs the steps that disable the policy.
+//! Records the first reason why a policy ends (scx_vexit). The module `enable` then disables the
+//! policy step by step.
 
 use crate::layout::callbacks::Op;
 use crate::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
@@ -56,9 +56,9 @@ pub(crate) fn error(m: &mut Machine, message: impl Into<String>) {
 
 /// Ends the policy because of a runtime error in an insertion.
 ///
-/// An insertion may be performed later than the policy has requested it: at the next move between
-/// DSQs, or after the callback has returned. The error is attributed to the instruction that
-/// inserted `task`.
+/// An insertion may be performed later than the policy requests it: at the next move between DSQs,
+/// or after the callback has returned. The error is attributed to the instruction that inserted
+/// `task`.
 #[cold]
 pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<TaskId>) {
     let by = task.and_then(|task| m.tasks[task].ext.inserted_by);

@@ -4,8 +4,9 @@
 //! The tick of such a CPU stops if the CPU needs no tick to divide its time
 //! ([`Machine::can_stop_tick`]): after the next tick, no further tick is scheduled. When the CPU
 //! switches to another task, or another CPU queues a task there, the tick starts again. All other
-//! CPUs are housekeeping CPUs. They handle the timers of tasks and policies that nohz_full CPUs
-//! arm, and once per second the work of the tick on their behalf (sched_tick_remote).
+//! CPUs are housekeeping CPUs. They handle the timers that nohz_full CPUs arm for tasks and
+//! policies. Once per second, they also do the work of the tick for each nohz_full CPU whose tick
+//! is stopped (sched_tick_remote).
 //!
 //! Not modelled: the cost of tracking entries into the kernel (context tracking), and other work
 //! that needs a tick, such as RCU and POSIX CPU timers.
@@ -19,8 +20,8 @@ use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
 
-/// Interval of the tick that a housekeeping CPU handles for a CPU without a tick (HZ in
-/// sched_tick_remote), ns.
+/// Interval of the remote tick, which a housekeeping CPU handles for a CPU whose own tick is
+/// stopped (HZ in sched_tick_remote), ns.
 const REMOTE_TICK_NS: u64 = 1_000_000_000;
 
 impl Machine {
@@ -40,7 +41,7 @@ impl Machine {
             return false;
         }
         if rq.rt.nr_running > 0 {
-            // Only several SCHED_RR tasks divide their time by ticks.
+            // Real-time tasks need the tick only if several SCHED_RR tasks take turns.
             return rq.rt.nr_round_robin <= 1;
         }
         rq.fair.cfs.h_nr_queued <= 1 && self.scx_can_stop_tick(cpu) && !self.is_bandwidth_limited(rq.curr)
@@ -103,8 +104,9 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
     }
 
-    /// Returns the CPU on which a timer is armed that `cpu` starts (get_nohz_timer_target): `cpu`
-    /// itself, or for a nohz_full CPU the next busy housekeeping CPU, otherwise the next one.
+    /// Returns the CPU that handles the timers which `cpu` arms (get_nohz_timer_target). This is
+    /// `cpu` itself, unless `cpu` is a nohz_full CPU. Then it is the nearest busy housekeeping CPU
+    /// or, if all of them are idle, the nearest one.
     pub(crate) fn timer_target(&self, cpu: CpuId) -> CpuId {
         if !self.nohz_full.contains(cpu) {
             return cpu;
@@ -118,15 +120,15 @@ impl Machine {
         nearest(true).or_else(|| nearest(false)).unwrap_or(cpu)
     }
 
-    /// Returns the CPU whose interrupt wakes a task at the end of its sleep. A task that sleeps
-    /// cannot change its CPU.
+    /// Returns the CPU whose interrupt wakes a task at the end of its sleep. Without a `timer_cpu`,
+    /// this is the task's CPU, which cannot change while the task sleeps.
     pub(crate) fn wake_cpu(&self, task: TaskId) -> CpuId {
         let t = &self.tasks[task];
         t.timer_cpu.unwrap_or(t.cpu())
     }
 }
 
-/// Returns whether a task counts for the number of SCHED_RR tasks.
+/// Returns whether a task counts toward `nr_round_robin`.
 pub(crate) fn is_round_robin(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].policy() == SCHED_RR
 }

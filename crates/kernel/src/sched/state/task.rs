@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated kernel's data about a task.
 //!
-//! A field that BPF programs can see is in the task's `task_struct` (`layout`), all other
-//! fields are in [`Task`].
+//! Fields that BPF programs can see are in the task's `task_struct` (`layout`). All other fields
+//! are in [`Task`].
 
 use crate::hardware::footprint::state::Footprint;
 use crate::layout::*;
@@ -58,7 +58,7 @@ pub(crate) struct SoftTimer {
 }
 
 /// A task. The fields that every wake-up and every switch use come first, so that these operations
-/// access few cache lines of the computer that runs the simulation.
+/// touch few of the host's cache lines.
 #[repr(C, align(64))]
 pub struct Task {
     /// The fields that BPF programs can read, and in part write.
@@ -98,7 +98,7 @@ pub struct Task {
     pub(crate) cache_process: u32,
     /// LLC that the task prefers because of cache-aware scheduling.
     pub(crate) preferred_llc: Option<u32>,
-    /// Whether the task is queued on a CPU of that LLC (pref_llc_queued).
+    /// Whether the task is queued on a CPU of `preferred_llc` (pref_llc_queued).
     pub(crate) on_preferred_llc: bool,
     /// Whether the task is background work of the machine and not part of the workload.
     pub noise: bool,
@@ -130,14 +130,13 @@ impl Task {
         self.task_struct.tgid as u32
     }
 
-    /// Returns the task's name.
     pub fn comm(&self) -> String {
         let comm = self.task_struct.comm.iter().map(|&byte| byte as u8);
         let comm: Vec<u8> = comm.take_while(|&byte| byte != 0).collect();
         String::from_utf8_lossy(&comm).into_owned()
     }
 
-    /// Returns the cgroup of the task.
+    /// Returns the number of the task's cgroup. 0 is the root.
     pub fn cgroup(&self) -> u32 {
         self.fair.group
     }
@@ -184,7 +183,7 @@ impl Task {
         self.task_struct.migration_disabled
     }
 
-    /// Returns whether the task waits for an I/O, or has not run since its completion.
+    /// Returns whether the task waits for I/O, or has not run since the I/O completed.
     #[inline]
     pub fn in_iowait(&self) -> bool {
         self.task_struct.bits & IN_IOWAIT != 0
@@ -283,8 +282,8 @@ impl Task {
         (self.migration_disabled() > 0).then(|| self.cpu())
     }
 
-    /// Returns whether `cpu` may run the task now: any CPU of the task's affinity may, but while
-    /// migration is disabled, only the task's CPU may.
+    /// Returns whether `cpu` may run the task now: `cpu` must be in the task's affinity or, while
+    /// migration is disabled, must be the task's own CPU.
     #[inline]
     pub fn may_use(&self, cpu: CpuId) -> bool {
         match self.held_by() {
@@ -346,7 +345,7 @@ impl Task {
         self.task_struct.on_rq = if sleeps { 0 } else { ON_RQ_MIGRATING };
     }
 
-    /// Returns whether the task is the current task of `cpu`.
+    /// Returns whether the task is the current task of its CPU.
     #[inline]
     pub fn on_cpu(&self) -> bool {
         self.task_struct.on_cpu != 0

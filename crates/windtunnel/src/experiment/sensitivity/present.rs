@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Formats the dependence on constants as text and as JSON.
+//! Formats a sensitivity analysis (how results depend on constants) as text and as JSON.
 
 use super::{Column, Conclusion, Kind, Sensitivity, Variant};
 use report::fit::{Grid, Surface};
@@ -113,7 +113,6 @@ fn line(s: &Sensitivity, conclusion: &Conclusion) -> String {
     format!("{columns}{text}: {difference:+.1} {unit}; turned over by {by}")
 }
 
-/// Returns the dependence on constants as JSON.
 pub fn json(s: &Sensitivity) -> Value {
     let column = |column: &Column| {
         json!({

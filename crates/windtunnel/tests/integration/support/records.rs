@@ -13,7 +13,7 @@ pub const PROMISES: &str = "crates/windtunnel/tests/integration/support/records.
 #[serde(deny_unknown_fields)]
 pub struct Record {
     pub promise: Promise,
-    /// Whether the policy is work-conserving: no CPU idles while a task waits that may run there.
+    /// Whether the policy is work-conserving: no CPU idles while a task that may run there waits.
     #[serde(default)]
     pub conserving: bool,
     /// The configurations in which the live test loads the policy into a real kernel.
@@ -37,16 +37,17 @@ pub struct Live {
 /// Guarantee of a policy for tasks that share a CPU.
 ///
 /// The tests check a guarantee only for hogs, which are tasks that compute without pauses: how long
-/// they wait, and how they share the CPU (`policy_properties/promise.rs` has the bounds). How a
-/// policy treats tasks that sleep needs tests of its own, except under `EqualTurns`.
+/// they wait, and how they share the CPU (`policy_properties/promise.rs` has the bounds). Except
+/// under `EqualTurns`, tasks that sleep need separate tests, because the guarantee says nothing
+/// about them.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub enum Promise {
-    /// Turns have the length `slice_ns`. They follow the order of arrival, also among tasks that
-    /// sleep: of the tasks that wait for a CPU, the one that became runnable first runs next. Nice
-    /// values have no effect.
+    /// Each turn has the length `slice_ns`. Waiting tasks run in the order in which they became
+    /// runnable, even if they sleep between turns. Nice values have no effect.
     #[serde(rename = "equal-turns")]
     EqualTurns,
-    /// Turns have the length `slice_ns`. How many turns a task has is proportional to its weight.
+    /// Turns have the length `slice_ns`. The number of turns that a task gets is proportional to
+    /// its weight.
     #[serde(rename = "weighted-turns")]
     WeightedTurns,
     /// A task has a quantum of ticks, which depends on its nice value. When all runnable tasks have

@@ -263,7 +263,7 @@ fn a_delayed_sleeper_is_moved_only_with_load() {
         assert!(until < 5 * MS, "the dequeue of the sleeper must be delayed");
     }
     assert_eq!(m.tasks[sleeper].cpu(), 0);
-    // So many failures allow balancing to move cache-hot and ineligible tasks.
+    // Five failures are enough for balancing to move cache-hot and ineligible tasks.
     m.domains.levels[1][0].nr_balance_failed = 5;
     m.enter(cpu_id(1));
     let mut pull = |kind| {
@@ -448,8 +448,8 @@ fn load_is_even_after_cpus_leave_and_return() {
     assert!(queued(&m).iter().all(|&n| n <= 1), "{:?}", queued(&m));
 }
 
-/// Runs hogs that start on the CPUs `start` of a machine with these priorities for 100 ms. Returns
-/// the CPUs on which they run at the end.
+/// Starts one hog on each CPU in `start`, on a machine whose CPUs have these priorities. Returns
+/// the CPUs on which the hogs run after 100 ms, sorted.
 fn packed(machine: MachineSpec, priorities: &[u32], start: &[u32]) -> Vec<u32> {
     let mut machine = free(machine);
     machine.priorities = priorities.to_vec();

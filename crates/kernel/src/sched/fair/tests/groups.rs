@@ -272,8 +272,7 @@ fn the_checker_detects_wrong_counters_of_groups() {
     m.verify();
 }
 
-/// Returns a random action of a user that changes a cgroup, a task's cgroup or the set of online
-/// CPUs.
+/// Returns a random user action: it changes a cgroup, a task's cgroup or the set of online CPUs.
 fn random_action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
     let cgroup = 1 + rng.below(u64::from(nr_groups)) as u32;
     match rng.below(8) {

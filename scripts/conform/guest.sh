@@ -1,0 +1,19 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# guest.sh DIR: builds the module for the kernel in DIR, and packs the guest's file system:
+# DIR/conform.cpio.
+set -eu
+cd "$(dirname "$0")/../.."
+dir=$1
+scripts/conform/module.sh "$dir"
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+chmod 755 "$root"
+mkdir -p "$root"/{bin,dev,proc,sys,tmp,run}
+cp scripts/conform/guest/init "$root/init"
+cp "$dir/step.ko" "$root/"
+gcc -O1 -Wall -static -Iscripts/conform/module scripts/conform/guest/runner.c -o "$root/bin/runner"
+cp /bin/busybox "$root/bin/"
+for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
+(cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$dir/conform.cpio.new"
+mv "$dir/conform.cpio.new" "$dir/conform.cpio"

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Logs what the scheduler does: its tracepoints, and the calls that explain a migration. */
+#include <linux/kprobes.h>
+#include <linux/stacktrace.h>
+#include <linux/tracepoint.h>
+#include <linux/kallsyms.h>
+
+#include "step.h"
+
+static bool logging;
+
+static void event(const char *format, ...)
+{
+	char text[200];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vscnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	log_add("@%lld %s\n", clock_since_begin(clock_now()), text);
+}
+
+/* Returns whether an event is none of the script's. */
+static bool foreign(struct task_struct *p, int cpu)
+{
+	return !logging || (cpu == 0 && !task_of(p));
+}
+
+static void on_wakeup(void *unused, struct task_struct *p)
+{
+	/* stop_machine() begins. */
+	if (task_cpu(p) == 0 && rq_stopper_queued(0))
+		ipi_flush();
+	if (!foreign(p, task_cpu(p)))
+		event("wakeup %s cpu=%d", task_name(p), task_cpu(p));
+}
+
+static void on_wakeup_new(void *unused, struct task_struct *p)
+{
+	if (!foreign(p, task_cpu(p)))
+		event("wakeup_new %s cpu=%d", task_name(p), task_cpu(p));
+}
+
+static void on_switch(void *unused, bool preempt, struct task_struct *prev, struct task_struct *next,
+		      unsigned int prev_state)
+{
+	int cpu = raw_smp_processor_id();
+	const char *why;
+
+	if (!logging || cpu == 0)
+		return;
+	if (is_idle_task(prev)) {
+		event("switch cpu=%d prev=idle next=%s", cpu, task_name(next));
+		return;
+	}
+	why = prev_state == TASK_RUNNING ? "runnable" : prev_state & (EXIT_DEAD | TASK_DEAD) ? "dead" : "blocked";
+	event("switch cpu=%d prev=%s state=%s next=%s", cpu, task_name(prev), why, task_name(next));
+}
+
+/* Functions that move tasks, and what a migration inside them is called. */
+static const struct {
+	const char *function, *reason;
+} movers[] = {
+	{ "active_load_balance_cpu_stop", "active_balance" },
+	{ "sched_balance_rq", "balance" },
+	{ "__balance_push_cpu_stop", "hotplug" },
+	{ "migration_cpu_stop", "stopper" },
+	{ "push_rt_task", "rt_push" },
+	{ "pull_rt_task", "rt_pull" },
+	{ "push_cpu_stop", "rt_push" },
+	{ "move_remote_task_to_local_dsq", "dispatch" },
+	{ "try_to_wake_up", "wake" },
+	{ "__set_cpus_allowed_ptr_locked", "affinity" },
+};
+
+struct balance_context {
+	const void *sd;
+	int idle, cpu;
+};
+static DEFINE_PER_CPU(struct balance_context, balance);
+
+static int on_balance(struct kprobe *probe, struct pt_regs *regs)
+{
+	struct balance_context *context = this_cpu_ptr(&balance);
+
+	context->cpu = regs->di;
+	context->sd = (void *)regs->dx;
+	context->idle = regs->cx;
+	return 0;
+}
+
+static struct kprobe balance_probe = { .symbol_name = "sched_balance_rq", .pre_handler = on_balance };
+
+static void on_migrate(void *unused, struct task_struct *p, int cpu)
+{
+	unsigned long stack[24];
+	const char *reason = "other";
+	char detail[80] = "";
+	int depth;
+
+	if (foreign(p, cpu) && foreign(p, task_cpu(p)))
+		return;
+	depth = stack_trace_save(stack, ARRAY_SIZE(stack), 1);
+	for (int i = 0; i < depth; i++) {
+		char symbol[KSYM_SYMBOL_LEN];
+
+		sprint_symbol_no_offset(symbol, stack[i]);
+		for (int m = 0; m < ARRAY_SIZE(movers); m++)
+			if (!strcmp(symbol, movers[m].function)) {
+				reason = movers[m].reason;
+				goto found;
+			}
+	}
+found:
+	if (!strcmp(reason, "balance"))
+		balance_describe(this_cpu_ptr(&balance)->sd, this_cpu_ptr(&balance)->idle,
+				 this_cpu_ptr(&balance)->cpu != raw_smp_processor_id(), detail, sizeof(detail));
+	event("migrate %s cpu=%d to=%d by=%s%s", task_name(p), task_cpu(p), cpu, reason, detail);
+}
+
+static void on_fork(void *unused, struct task_struct *parent, struct task_struct *child)
+{
+	task_forked(parent, child);
+}
+
+/* Work that the kernel queues on a driven CPU disturbs the script. */
+static void on_queue_work(void *unused, int cpu, void *pool, struct work_struct *work)
+{
+	if (logging && raw_smp_processor_id() != 0)
+		event("work cpu=%d req=%d %ps", raw_smp_processor_id(), cpu, work->func);
+}
+
+static const struct {
+	const char *name;
+	void *probe;
+} probes[] = {
+	{ "workqueue_queue_work", on_queue_work },
+	{ "sched_wakeup", on_wakeup },
+	{ "sched_wakeup_new", on_wakeup_new },
+	{ "sched_switch", on_switch },
+	{ "sched_migrate_task", on_migrate },
+	{ "sched_process_fork", on_fork },
+};
+
+static void attach(struct tracepoint *tracepoint, void *unused)
+{
+	for (int i = 0; i < ARRAY_SIZE(probes); i++)
+		if (!strcmp(tracepoint->name, probes[i].name))
+			WARN_ON(tracepoint_probe_register(tracepoint, probes[i].probe, NULL));
+}
+
+void events_log(bool on)
+{
+	logging = on;
+}
+
+int events_init(void)
+{
+	for_each_kernel_tracepoint(attach, NULL);
+	return register_kprobe(&balance_probe);
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Keeps everything that is not part of a script on CPU 0. */
+#include <linux/kthread.h>
+#include <linux/sched/signal.h>
+
+#include "step.h"
+
+/* Calls a function that may sleep for every task. */
+static void for_each_task(void (*function)(struct task_struct *))
+{
+	struct task_struct *group, *task, **tasks;
+	int length = 0, limit = 4096;
+
+	tasks = kvmalloc_array(limit, sizeof(*tasks), GFP_KERNEL);
+	if (!tasks)
+		return;
+	rcu_read_lock();
+	for_each_process_thread(group, task)
+		if (length < limit)
+			tasks[length++] = get_task_struct(task);
+	rcu_read_unlock();
+	for (int i = 0; i < length; i++) {
+		function(tasks[i]);
+		put_task_struct(tasks[i]);
+	}
+	kvfree(tasks);
+}
+
+/*
+ * Confines a task to CPU 0, where its priority is higher than the pump's. Tasks that belong to a driven
+ * CPU, such as its migration thread, stay there.
+ */
+static void take_in(struct task_struct *task)
+{
+	if (!(task->flags & PF_NO_SETAFFINITY))
+		set_cpus_allowed_ptr(task, cpumask_of(0));
+	if (cpumask_equal(task->cpus_ptr, cpumask_of(0)) && !rt_or_dl_task(task))
+		sched_set_fifo(task);
+}
+
+/* Stops the periodic work that the kernel does on each CPU: the update of the memory statistics. */
+static void stop_work(void)
+{
+	int cpu;
+
+	cancel_delayed_work_sync(kernel.shepherd);
+	for_each_possible_cpu(cpu)
+		cancel_delayed_work_sync(per_cpu_ptr(kernel.vmstat_work, cpu));
+}
+
+/* Moves all tasks that exist to CPU 0. */
+void house_take_in(void)
+{
+	stop_work();
+	for_each_task(take_in);
+}
+
+/* Takes in one task that became runnable on CPU 0 and has no such priority yet. */
+void house_promote(void)
+{
+	struct task_struct *group, *task, *found = NULL;
+
+	if (!rq_has_normal_tasks(0))
+		return;
+	rcu_read_lock();
+	for_each_process_thread(group, task)
+		if (task_cpu(task) == 0 && READ_ONCE(task->on_rq) && !rt_or_dl_task(task)) {
+			found = get_task_struct(task);
+			break;
+		}
+	rcu_read_unlock();
+	if (!found)
+		return;
+	sched_set_fifo(found);
+	put_task_struct(found);
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Makes CPUs act one after the other. An interrupt that one CPU sends to another waits in a queue until
+ * the pump delivers it. The pump does so only when every CPU is at rest: halted, idle or with a task
+ * that has no command to execute.
+ */
+#include <linux/kprobes.h>
+#include <linux/llist.h>
+#include <linux/preempt.h>
+#include <asm/hardirq.h>
+#include <asm/irqflags.h>
+
+#include "step.h"
+
+static struct {
+	int parked;      /* the CPU has halted */
+	u64 seen;        /* number of interrupts that it had handled by then */
+} cpus[STEP_CPUS];
+
+/* Interrupts that wait for their delivery, in the order in which they were sent. */
+enum kind { RESCHEDULE, CALL_FUNCTION };
+static struct {
+	int cpu;
+	enum kind kind;
+} queue[256];
+static int queue_length;
+static DEFINE_RAW_SPINLOCK(queue_lock);
+
+static __always_inline u64 interrupts(int cpu)
+{
+	unsigned int *counts = per_cpu(irq_stat, cpu).counts;
+	u64 sum = 0;
+
+	for (int i = 0; i < IRQ_COUNT_MAX; i++)
+		sum += READ_ONCE(counts[i]);
+	return sum;
+}
+
+/* Halts this CPU until an interrupt has been handled. Interrupts are off before and after. */
+notrace void cpu_park(void)
+{
+	int cpu = raw_smp_processor_id();
+
+	cpus[cpu].seen = interrupts(cpu);
+	smp_store_release(&cpus[cpu].parked, 1);
+	asm volatile("sti; hlt; cli" ::: "memory");
+	WRITE_ONCE(cpus[cpu].parked, 0);
+}
+
+static notrace void step_idle(void)
+{
+	cpu_park();
+}
+
+/* Returns whether a CPU is halted and has no interrupt to handle. */
+bool cpu_resting(int cpu)
+{
+	return smp_load_acquire(&cpus[cpu].parked) && READ_ONCE(cpus[cpu].seen) == interrupts(cpu);
+}
+
+static void enqueue(int cpu, enum kind kind)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&queue_lock, flags);
+	for (int i = 0; i < queue_length; i++)
+		if (queue[i].cpu == cpu && queue[i].kind == kind)
+			goto out; /* the interrupt is pending already, as in a local APIC */
+	if (WARN_ON_ONCE(queue_length == ARRAY_SIZE(queue)))
+		goto out;
+	queue[queue_length].cpu = cpu;
+	queue[queue_length++].kind = kind;
+out:
+	raw_spin_unlock_irqrestore(&queue_lock, flags);
+}
+
+static bool holding;
+
+/*
+ * Returns whether an interrupt waits for the pump. While stop_machine() stops all CPUs, the pump cannot
+ * run.
+ */
+static bool held(int cpu)
+{
+	return holding && cpu && !rq_stopper_queued(0);
+}
+
+static void send_reschedule(int cpu)
+{
+	if (held(cpu))
+		enqueue(cpu, RESCHEDULE);
+	else
+		kernel.native_smp_send_reschedule(cpu);
+}
+
+/*
+ * The interrupt of smp_call_function_single() is sent at once: its caller waits until the function has
+ * run, or at the latest when it calls another function. The scheduler sends its interrupts
+ * asynchronously.
+ */
+static bool somebody_waits(int cpu)
+{
+	struct llist_node *node = READ_ONCE(per_cpu_ptr(kernel.call_single_queue, cpu)->first);
+
+	for (; node; node = READ_ONCE(node->next)) {
+		struct __call_single_node *entry = container_of(node, struct __call_single_node, llist);
+
+		if ((entry->u_flags & CSD_FLAG_TYPE_MASK) == CSD_TYPE_SYNC ||
+		    entry == &this_cpu_ptr(kernel.csd_data)->node)
+			return true;
+	}
+	return false;
+}
+
+static void send_call_function_single(int cpu)
+{
+	if (held(cpu) && !somebody_waits(cpu))
+		enqueue(cpu, CALL_FUNCTION);
+	else
+		kernel.native_send_call_func_single_ipi(cpu);
+}
+
+/* A CPU that is busy for so many cycles seems to wait for another CPU. */
+#define PATIENCE 500000000ull
+
+/*
+ * Waits until a CPU is at rest and has handled more than `before` interrupts. Returns early if the CPU
+ * seems to wait for another one that has an interrupt to handle.
+ */
+static void wait_for(int cpu, u64 before)
+{
+	u64 begun = rdtsc();
+	bool reported = false;
+
+	while (cpu_online(cpu) && !(READ_ONCE(cpus[cpu].seen) > before && cpu_resting(cpu))) {
+		if (rdtsc() - begun > PATIENCE) {
+			if (!reported)
+				pr_err("step: CPU %d does not come to rest\n", cpu);
+			reported = true;
+			if (queue_length)
+				return;
+		}
+		cpu_relax();
+	}
+}
+
+/* Waits until a CPU is at rest. Returns the number of interrupts that it has handled. */
+static u64 wait_before(int cpu)
+{
+	wait_for(cpu, 0);
+	return interrupts(cpu);
+}
+
+/* Sends all interrupts that wait. */
+void ipi_flush(void)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&queue_lock, flags);
+	while (queue_length) {
+		queue_length--;
+		if (queue[queue_length].kind == RESCHEDULE)
+			kernel.native_smp_send_reschedule(queue[queue_length].cpu);
+		else
+			kernel.native_send_call_func_single_ipi(queue[queue_length].cpu);
+	}
+	raw_spin_unlock_irqrestore(&queue_lock, flags);
+}
+
+/*
+ * Sends the interrupts of function calls that wait. The kernel is about to call a function on another CPU
+ * and to wait until it has run. It sends no interrupt of its own if one is on its way already.
+ */
+static int before_call(struct kprobe *probe, struct pt_regs *regs)
+{
+	unsigned long flags;
+	int kept = 0;
+
+	if (!queue_length)
+		return 0;
+	raw_spin_lock_irqsave(&queue_lock, flags);
+	for (int i = 0; i < queue_length; i++)
+		if (queue[i].kind == CALL_FUNCTION)
+			kernel.native_send_call_func_single_ipi(queue[i].cpu);
+		else
+			queue[kept++] = queue[i];
+	queue_length = kept;
+	raw_spin_unlock_irqrestore(&queue_lock, flags);
+	return 0;
+}
+
+static struct kprobe call_probes[] = {
+	{ .symbol_name = "__smp_call_function_single", .pre_handler = before_call },
+	{ .symbol_name = "smp_call_function_many_cond", .pre_handler = before_call },
+};
+
+/* Begins or ends to hold interrupts back. */
+void ipi_hold(bool on)
+{
+	holding = on;
+	if (!on)
+		ipi_flush();
+}
+
+/* Delivers the interrupt that was sent first, and waits for its effects. Returns whether there was one. */
+bool ipi_deliver_next(void)
+{
+	unsigned long flags;
+	enum kind kind;
+	u64 before;
+	int cpu;
+
+	raw_spin_lock_irqsave(&queue_lock, flags);
+	if (!queue_length) {
+		raw_spin_unlock_irqrestore(&queue_lock, flags);
+		return false;
+	}
+	cpu = queue[0].cpu;
+	kind = queue[0].kind;
+	memmove(queue, queue + 1, --queue_length * sizeof(queue[0]));
+	raw_spin_unlock_irqrestore(&queue_lock, flags);
+	before = wait_before(cpu);
+	if (kind == RESCHEDULE)
+		kernel.native_smp_send_reschedule(cpu);
+	else
+		kernel.native_send_call_func_single_ipi(cpu);
+	wait_for(cpu, before);
+	return true;
+}
+
+/* Lets a CPU's timer expire. On CPU 0, the caller is interrupted. */
+void ipi_timer(int cpu)
+{
+	u64 before;
+
+	if (cpu == 0) {
+		before = interrupts(0);
+		clock_fire(0);
+		while (interrupts(0) == before)
+			cpu_relax();
+		return;
+	}
+	before = wait_before(cpu);
+	clock_fire(cpu);
+	wait_for(cpu, before);
+}
+
+static DEFINE_PER_CPU(call_single_data_t, run_csd);
+
+/*
+ * Executes a function on a CPU in an interrupt, and waits for the effects of the interrupt. No other
+ * interrupt may be waiting for its delivery.
+ */
+void ipi_run_on(int cpu, void (*function)(void *), void *argument)
+{
+	call_single_data_t *csd = per_cpu_ptr(&run_csd, cpu);
+
+	u64 before = wait_before(cpu);
+
+	INIT_CSD(csd, function, argument);
+	smp_call_function_single_async(cpu, csd);
+	if (!ipi_deliver_next())
+		wait_for(cpu, before);
+}
+
+/* Ends the halt of a CPU, so that its task looks for a command. Waits for the effects. */
+void ipi_poke(int cpu)
+{
+	u64 before = wait_before(cpu);
+
+	kernel.native_smp_send_reschedule(cpu);
+	wait_for(cpu, before);
+}
+
+/* Returns the number of a driven CPU that is not at rest, or 0. */
+int ipi_restless(void)
+{
+	for (int cpu = 1; cpu < nr_cpu_ids; cpu++)
+		if (cpu_online(cpu) && !cpu_resting(cpu))
+			return cpu;
+	return 0;
+}
+
+int ipi_init(void)
+{
+	for (int i = 0; i < ARRAY_SIZE(call_probes); i++) {
+		int error = register_kprobe(&call_probes[i]);
+
+		if (error)
+			return error;
+	}
+	kernel.__static_call_update(symbol_find("__SCK__x86_idle"), symbol_find("__SCT__x86_idle"), step_idle);
+	smp_ops.smp_send_reschedule = send_reschedule;
+	smp_ops.send_call_func_single_ipi = send_call_function_single;
+	/* Ends the CPUs' present halts, so that they call step_idle(). */
+	for (int cpu = 1; cpu < nr_cpu_ids; cpu++)
+		if (cpu_online(cpu))
+			kernel.native_smp_send_reschedule(cpu);
+	return 0;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Steps the scheduler of the running kernel: the device through which the runner uses the module. */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/tick.h>
+#include <linux/uaccess.h>
+
+#include "step.h"
+
+/* The time at which the script began. */
+static u64 begin;
+
+unsigned long long script_begin(void)
+{
+	return begin;
+}
+
+long long clock_since_begin(unsigned long long time)
+{
+	return time - begin;
+}
+
+/* For loops over driven CPUs: -1 after the last CPU, 0 if it is offline. */
+int cpu_usable(int cpu)
+{
+	return cpu >= nr_cpu_ids ? -1 : cpu_online(cpu);
+}
+
+/* Times at which PELT, ticks and jiffies have the same phase as at time 0. */
+#define PHASE (16384ull * NSEC_PER_MSEC)
+
+/* Makes a CPU known as idle without a tick. A rebuilt domain counts all its CPUs as busy. */
+static void enter_idle(void *unused)
+{
+	kernel.nohz_balance_exit_idle(rq_of(smp_processor_id()));
+	kernel.nohz_balance_enter_idle(smp_processor_id());
+}
+
+static int script_start(const struct step_machine *machine)
+{
+	u64 next = roundup(clock_now() + 2 * NSEC_PER_SEC, PHASE);
+
+	clock_set(next - 2 * NSEC_PER_SEC);
+	pump_flow(false);
+	/* Timers of the last script expire, and the CPUs stop their ticks. */
+	pump_advance(next - NSEC_PER_SEC);
+	/* The capacities in the new domains must not depend on past load. */
+	for (int cpu = 1; cpu < nr_cpu_ids; cpu++)
+		rq_reset(cpu);
+	pump_flow(true);
+	machine_set(machine);
+	pump_flow(false);
+	pump_advance(next);
+	begin = next;
+	for (int cpu = 1; cpu < nr_cpu_ids; cpu++) {
+		if (!cpu_online(cpu) || !rq_idle_and_stopped(cpu))
+			pr_err("step: CPU %d is not idle\n", cpu);
+		pump_run_on(cpu, enter_idle, NULL);
+		rq_reset(cpu);
+		random_reset(cpu);
+	}
+	nohz_reset();
+	log_forget_rows();
+	events_log(true);
+	return clock_exact() ? 0 : -ETIME;
+}
+
+static int script_end(void)
+{
+	events_log(false);
+	pump_flow(true);
+	return 0;
+}
+
+static int log_line(const char __user *from, bool command)
+{
+	char text[STEP_LINE];
+	long length = strncpy_from_user(text, from, sizeof(text) - 1);
+
+	if (length < 0)
+		return length;
+	text[length] = 0;
+	if (command)
+		log_add("> %lld %s\n", clock_since_begin(clock_now()), text);
+	else
+		log_add("%s\n", text);
+	return 0;
+}
+
+static long step_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	void __user *from = (void __user *)argument;
+	union {
+		struct step_create create;
+		struct step_tell tell;
+		struct step_machine machine;
+		__u64 ns;
+	} request;
+	long result;
+
+	if (_IOC_DIR(command) & _IOC_WRITE && copy_from_user(&request, from, _IOC_SIZE(command)))
+		return -EFAULT;
+	switch (command) {
+	case STEP_RUN:
+		return task_run();
+	case STEP_CREATE:
+		result = task_create(&request.create);
+		if (result > 0 && copy_to_user(from, &request.create, sizeof(request.create)))
+			return -EFAULT;
+		return result;
+	case STEP_TELL:
+		return task_tell(&request.tell);
+	case STEP_WAKE_FROM:
+		return task_wake_from(&request.tell);
+	case STEP_ADVANCE:
+		return pump_advance(clock_now() + request.ns);
+	case STEP_TICK:
+		return pump_advance(roundup(clock_now() + 1, TICK_NSEC));
+	case STEP_SETTLE:
+		result = pump_settle();
+		state_log();
+		return result;
+	case STEP_LOG:
+		return log_line(from, false);
+	case STEP_COMMAND:
+		return log_line(from, true);
+	case STEP_IDLE:
+		pump_idle(argument);
+		return 0;
+	case STEP_BEGIN:
+		return script_start(&request.machine);
+	case STEP_END:
+		return script_end();
+	case STEP_NEW_GROUP:
+		groups_align();
+		return 0;
+	case STEP_FORGET:
+		return task_forget_all();
+	default:
+		return -ENOTTY;
+	}
+}
+
+static ssize_t step_read(struct file *file, char __user *to, size_t size, loff_t *offset)
+{
+	return log_read(to, size);
+}
+
+static const struct file_operations operations = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = step_ioctl,
+	.read = step_read,
+};
+
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "step",
+	.fops = &operations,
+};
+
+static int __init step_init(void)
+{
+	int error = symbols_init() ?: log_init() ?: machine_init() ?: events_init() ?: clock_init();
+
+	if (error)
+		return error;
+	house_take_in();
+	error = task_init() ?: pump_start() ?: misc_register(&device);
+	return error ?: ipi_init();
+}
+
+static void __exit step_exit(void)
+{
+}
+
+module_init(step_init);
+module_exit(step_exit);
+MODULE_DESCRIPTION("Steps the scheduler");
+MODULE_LICENSE("GPL");

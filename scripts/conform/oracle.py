@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Executes scripts (docs/scripts.md) in a real kernel, whose scheduler the module step.ko steps.
+
+oracle.py -o OUT SCRIPT... writes the log of SCRIPT to OUT/NAME.log. Scripts with the same number of
+CPUs share a guest. The guest's kernel and QEMU are those of scripts/live/fetch.sh.
+"""
+
+import argparse
+import mmap
+import os
+import pathlib
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+
+SHARED = 64 << 20
+WORDS = (
+    "console=ttyS0 quiet panic=-1 maxcpus=1 idle=halt irqaffinity=0 tsc=reliable nowatchdog mitigations=off "
+    "no_timer_check cryptomgr.notests noautogroup psi=0 cgroup_disable=perf_event numa_balancing=disable "
+    "rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 workqueue.watchdog_thresh=0"
+)
+NODES = 4
+
+
+class Crash(Exception):
+    """The guest has not answered."""
+
+
+class Guest:
+    """A booted guest with `cpus` driven CPUs."""
+
+    def __init__(self, directory, cpus, limit=120, accel="tcg,thread=single", extra=()):
+        self.limit = limit
+        self.shared_file = tempfile.NamedTemporaryFile(dir=directory, prefix="shared.")
+        self.shared_file.truncate(SHARED)
+        self.shared = mmap.mmap(self.shared_file.fileno(), SHARED)
+        self.console = pathlib.Path(directory) / f"conform{cpus}.log"
+        memory = 256
+        numa = ["-smp", str(cpus + 1), "-m", str(NODES * memory)]
+        for node in range(NODES):
+            numa += ["-object", f"memory-backend-ram,id=memory{node},size={memory}M"]
+            numa += ["-numa", f"node,nodeid={node},memdev=memory{node}" + (f",cpus=0-{cpus}" if node == 0 else "")]
+        for a in range(NODES):
+            for b in range(a + 1, NODES):
+                numa += ["-numa", f"dist,src={a},dst={b},val=20"]
+        self.process = subprocess.Popen(
+            ["nice", f"{directory}/qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot"]
+            + ["-display", "none", "-monitor", "none", "-machine", "q35", "-accel", accel, "-cpu", "Nehalem"]
+            + numa
+            + ["-object", f"memory-backend-file,id=shared,size={SHARED},mem-path={self.shared_file.name},share=on"]
+            + ["-device", "ivshmem-plain,memdev=shared"]
+            + ["-kernel", f"{directory}/vmlinux", "-initrd", f"{directory}/conform.cpio", "-append", WORDS]
+            + ["-serial", f"file:{self.console}", "-chardev", "stdio,id=requests,signal=off"]
+            + ["-serial", "chardev:requests"]
+            + list(extra),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.buffer = b""
+        self.read_line("ready")
+
+    def read_line(self, word):
+        """Returns the next line of the guest that begins with `word`."""
+        end = time.monotonic() + self.limit
+        while True:
+            while b"\n" in self.buffer:
+                line, self.buffer = self.buffer.split(b"\n", 1)
+                if line.strip().startswith(word.encode()):
+                    return line.decode().strip()
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                raise Crash(f"the guest does not answer for {self.limit} s; its console is {self.console}")
+            data = os.read(self.process.stdout.fileno(), 4096)
+            if not data:
+                raise Crash(f"the guest has ended; its console is {self.console}")
+            self.buffer += data
+
+    def run(self, script):
+        """Executes a script, and returns its log."""
+        data = script.encode()
+        self.shared[: len(data)] = data
+        self.process.stdin.write(f"run {len(data)}\n".encode())
+        self.process.stdin.flush()
+        length = int(self.read_line("done").split()[1])
+        return self.shared[SHARED // 2 : SHARED // 2 + length].decode()
+
+    def close(self):
+        """Ends the guest."""
+        self.process.kill()
+        self.process.wait()
+        self.shared.close()
+        self.shared_file.close()
+
+
+def cpus_of(script):
+    """Returns the number of CPUs of a script's machine."""
+    found = re.search(r"^\s*machine\b.*\bcpus=(\d+)", script, re.M)
+    if not found:
+        raise SystemExit("oracle: a script has no line `machine cpus=N`")
+    return int(found[1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dir", default="target/live", help="directory with the kernel, QEMU and the guest")
+    parser.add_argument("--accel", default="tcg,thread=single", help="QEMU's accelerator")
+    parser.add_argument("-o", "--out", default=".", help="directory for the logs")
+    parser.add_argument("scripts", nargs="+")
+    options = parser.parse_args()
+    groups = {}
+    for path in map(pathlib.Path, options.scripts):
+        text = path.read_text()
+        groups.setdefault(cpus_of(text), []).append((path, text))
+    out = pathlib.Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for cpus, scripts in sorted(groups.items()):
+        begun = time.monotonic()
+        guest = Guest(options.dir, cpus, accel=options.accel)
+        booted = time.monotonic()
+        for path, text in scripts:
+            try:
+                (out / f"{path.stem}.log").write_text(guest.run(text))
+            except Crash as crash:
+                print(f"oracle: {path}: {crash}", file=sys.stderr)
+                failed += 1
+                guest.close()
+                guest = Guest(options.dir, cpus, accel=options.accel)
+        end = time.monotonic()
+        guest.close()
+        print(
+            f"oracle: {cpus} CPUs: boot {booted - begun:.1f} s, {len(scripts)} scripts in {end - booted:.1f} s",
+            file=sys.stderr,
+        )
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

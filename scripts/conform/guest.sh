@@ -13,6 +13,16 @@ mkdir -p "$root"/{bin,dev,proc,sys,tmp,run}
 cp scripts/conform/guest/init "$root/init"
 cp "$dir/step.ko" "$root/"
 gcc -O1 -Wall -static -Iscripts/conform/module scripts/conform/guest/runner.c -o "$root/bin/runner"
+for binary in "${WINDTUNNEL_LIVE:-target/debug/windtunnel-live}"; do
+  strip -o "$root/bin/$(basename "$binary")" "$binary"
+  for library in $(ldd "$binary" | grep -oE '/[^ ]+'); do
+    mkdir -p "$root$(dirname "$library")"
+    [ -f "$root$library" ] || cp -L "$library" "$root$library"
+  done
+done
+mkdir -p "$root/target"
+cp -r target/policies "$root/target/"
+cp -r profiles policies "$root/"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$dir/conform.cpio.new"

@@ -446,42 +446,133 @@ static void clean_up(void)
 	nr_tasks = 0;
 }
 
-/* Executes one line of the script. */
-static void run_line(const char *line, int number)
+/* The process that keeps the policy loaded, or 0. */
+static pid_t loader;
+
+static bool policy_enabled(void)
+{
+	char state[16] = "";
+	int file = open("/sys/kernel/sched_ext/state", O_RDONLY);
+
+	if (file < 0 || read(file, state, sizeof(state) - 1) < 0)
+		state[0] = 0;
+	close(file);
+	return !strncmp(state, "enabled", 7);
+}
+
+/* Adds the output of the loader to the log. */
+static void note_loader_output(void)
+{
+	char line[STEP_LINE];
+	FILE *file = fopen("/tmp/loader", "r");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		fail("policy: %s", line);
+	}
+	if (file)
+		fclose(file);
+}
+
+/* policy NAME [KEY=VALUE...] */
+static void load_policy(char **words)
+{
+	char *arguments[2 * WORDS + 8] = { "windtunnel-live", "load", "-q", words[1] };
+	int count = 4;
+
+	for (char **word = words + 2; *word; word++) {
+		arguments[count++] = "--set";
+		arguments[count++] = *word;
+	}
+	loader = fork();
+	if (loader == 0) {
+		int file = open("/tmp/loader", O_CREAT | O_TRUNC | O_WRONLY, 0644);
+
+		signal(SIGCHLD, SIG_DFL);
+		dup2(file, 1);
+		dup2(file, 2);
+		execvp(arguments[0], arguments);
+		dprintf(2, "%s: %s\n", arguments[0], strerror(errno));
+		_exit(1);
+	}
+	for (int i = 0; !policy_enabled() && kill(loader, 0) == 0 && i < 1000; i++)
+		usleep(10000);
+	if (!policy_enabled())
+		note_loader_output();
+}
+
+static void unload_policy(void)
+{
+	if (!loader)
+		return;
+	kill(loader, SIGTERM);
+	while (kill(loader, 0) == 0 || policy_enabled())
+		usleep(10000);
+	loader = 0;
+}
+
+/* The lines before the first command, which describe the machine and the policy. */
+static char header[16][STEP_LINE];
+static int nr_header;
+
+static void begin(void)
+{
+	if (ioctl(device, STEP_BEGIN) < 0)
+		fail("the script could not begin: %s", strerror(errno));
+	for (int i = 0; i < nr_header; i++)
+		ioctl(device, STEP_COMMAND, header[i]);
+	ioctl(device, STEP_SETTLE);
+}
+
+/* Executes one line of the script. Returns whether it was a command. */
+static bool run_line(const char *line, int number, bool begun)
 {
 	char copy[STEP_LINE], text[STEP_LINE];
 	char *words[WORDS + 1];
 
 	snprintf(copy, sizeof(copy), "%s", line);
 	if (!split(copy, words))
-		return;
-	if (!strcmp(words[0], "machine")) {
+		return false;
+	snprintf(text, sizeof(text), "%d", number);
+	for (char **word = words; *word; word++) {
+		strncat(text, " ", sizeof(text) - strlen(text) - 1);
+		strncat(text, *word, sizeof(text) - strlen(text) - 1);
+	}
+	if (!strcmp(words[0], "machine") || !strcmp(words[0], "policy")) {
 		struct step_machine machine;
 
+		memcpy(header[nr_header++], text, STEP_LINE);
+		if (!strcmp(words[0], "policy")) {
+			load_policy(words);
+			return false;
+		}
 		parse_machine(words, &machine);
-		if (ioctl(device, STEP_BEGIN, &machine) < 0)
-			fail("the script could not begin: %s", strerror(errno));
+		ioctl(device, STEP_MACHINE, &machine);
+		return false;
 	}
-	snprintf(text, sizeof(text), "%d %.*s", number, (int)strcspn(line, "#"), line);
-	while (text[0] && text[strlen(text) - 1] == ' ')
-		text[strlen(text) - 1] = 0;
+	if (!begun)
+		begin();
 	ioctl(device, STEP_COMMAND, text);
-	if (strcmp(words[0], "machine"))
-		execute(words);
+	execute(words);
 	ioctl(device, STEP_SETTLE);
+	return true;
 }
 
 static void run_script(const char *script)
 {
+	bool begun = false;
+
+	nr_header = 0;
 	for (int number = 1; *script; number++) {
 		size_t length = strcspn(script, "\n");
 		char line[STEP_LINE];
 
 		snprintf(line, sizeof(line), "%.*s", (int)length, script);
-		run_line(line, number);
+		begun |= run_line(line, number, begun);
 		script += length + (script[length] == '\n');
 	}
 	clean_up();
+	unload_policy();
 }
 
 /* Maps the memory that guest and host share: the device ivshmem-plain. */

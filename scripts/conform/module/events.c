@@ -9,15 +9,26 @@
 
 static bool logging;
 
-static void event(const char *format, ...)
+/* Logs an event with its time. */
+void log_event(const char *format, ...)
 {
-	char text[200];
+	char text[256];
 	va_list arguments;
 
 	va_start(arguments, format);
 	vscnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
 	log_add("@%lld %s\n", clock_since_begin(clock_now()), text);
+}
+
+int events_logging(void)
+{
+	return logging;
+}
+
+int current_cpu(void)
+{
+	return raw_smp_processor_id();
 }
 
 /* Returns whether an event is none of the script's. */
@@ -32,13 +43,13 @@ static void on_wakeup(void *unused, struct task_struct *p)
 	if (task_cpu(p) == 0 && rq_stopper_queued(0))
 		ipi_flush();
 	if (!foreign(p, task_cpu(p)))
-		event("wakeup %s cpu=%d", task_name(p), task_cpu(p));
+		log_event("wakeup %s cpu=%d", task_name(p), task_cpu(p));
 }
 
 static void on_wakeup_new(void *unused, struct task_struct *p)
 {
 	if (!foreign(p, task_cpu(p)))
-		event("wakeup_new %s cpu=%d", task_name(p), task_cpu(p));
+		log_event("wakeup_new %s cpu=%d", task_name(p), task_cpu(p));
 }
 
 static void on_switch(void *unused, bool preempt, struct task_struct *prev, struct task_struct *next,
@@ -50,11 +61,11 @@ static void on_switch(void *unused, bool preempt, struct task_struct *prev, stru
 	if (!logging || cpu == 0)
 		return;
 	if (is_idle_task(prev)) {
-		event("switch cpu=%d prev=idle next=%s", cpu, task_name(next));
+		log_event("switch cpu=%d prev=idle next=%s", cpu, task_name(next));
 		return;
 	}
 	why = prev_state == TASK_RUNNING ? "runnable" : prev_state & (EXIT_DEAD | TASK_DEAD) ? "dead" : "blocked";
-	event("switch cpu=%d prev=%s state=%s next=%s", cpu, task_name(prev), why, task_name(next));
+	log_event("switch cpu=%d prev=%s state=%s next=%s", cpu, task_name(prev), why, task_name(next));
 }
 
 /* Functions that move tasks, and what a migration inside them is called. */
@@ -115,19 +126,20 @@ found:
 	if (!strcmp(reason, "balance"))
 		balance_describe(this_cpu_ptr(&balance)->sd, this_cpu_ptr(&balance)->idle,
 				 this_cpu_ptr(&balance)->cpu != raw_smp_processor_id(), detail, sizeof(detail));
-	event("migrate %s cpu=%d to=%d by=%s%s", task_name(p), task_cpu(p), cpu, reason, detail);
+	log_event("migrate %s cpu=%d to=%d by=%s%s", task_name(p), task_cpu(p), cpu, reason, detail);
 }
 
 static void on_fork(void *unused, struct task_struct *parent, struct task_struct *child)
 {
-	task_forked(parent, child);
+	if (task_of(parent) && !task_of(child))
+		task_adopt(child);
 }
 
 /* Work that the kernel queues on a driven CPU disturbs the script. */
 static void on_queue_work(void *unused, int cpu, void *pool, struct work_struct *work)
 {
 	if (logging && raw_smp_processor_id() != 0)
-		event("work cpu=%d req=%d %ps", raw_smp_processor_id(), cpu, work->func);
+		log_event("work cpu=%d req=%d %ps", raw_smp_processor_id(), cpu, work->func);
 }
 
 static const struct {

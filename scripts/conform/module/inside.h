@@ -16,7 +16,8 @@ struct task_struct;
 /* Addresses of kernel symbols, for the files that include vmlinux.h. */
 #define INSIDE_SYMBOLS(S)                                                                                          \
 	S(dl_sched_class) S(rt_sched_class) S(fair_sched_class) S(ext_sched_class) S(stop_sched_class)             \
-	S(task_groups) S(root_task_group) S(jiffies) S(nohz) S(sched_rnd_state) S(bpf_user_rnd_state)
+	S(task_groups) S(root_task_group) S(jiffies) S(nohz) S(sched_rnd_state) S(bpf_user_rnd_state)              \
+	S(scx_root)
 struct inside {
 #define S(name) void *name;
 	INSIDE_SYMBOLS(S)
@@ -33,6 +34,12 @@ const char *task_name(struct task_struct *p);
 struct task_struct *task_struct_number(int number);
 long long clock_since_begin(unsigned long long time);
 void log_row(const char *key, const char *text);
+void log_event(const char *format, ...);
+int events_logging(void);
+int script_task(struct task_struct *p);
+void task_adopt(struct task_struct *p);
+int current_cpu(void);
+int node_count(void);
 extern int scnprintf(char *buffer, unsigned long size, const char *format, ...);
 
 /* rq.c */
@@ -44,6 +51,10 @@ void nohz_reset(void);
 void random_reset(int cpu);
 int rq_idle_and_stopped(int cpu);
 void groups_align(void);
+
+/* ext.c */
+void ext_watch(int on);
+void ext_log(void);
 
 /* state.c */
 void state_log(void);

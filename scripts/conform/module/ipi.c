@@ -44,7 +44,8 @@ notrace void cpu_park(void)
 	cpus[cpu].seen = interrupts(cpu);
 	smp_store_release(&cpus[cpu].parked, 1);
 	asm volatile("sti; hlt; cli" ::: "memory");
-	WRITE_ONCE(cpus[cpu].parked, 0);
+	/* A task may be on another CPU now. */
+	WRITE_ONCE(cpus[raw_smp_processor_id()].parked, 0);
 }
 
 static notrace void step_idle(void)
@@ -135,7 +136,8 @@ static void wait_for(int cpu, u64 before)
 	while (cpu_online(cpu) && !(READ_ONCE(cpus[cpu].seen) > before && cpu_resting(cpu))) {
 		if (rdtsc() - begun > PATIENCE) {
 			if (!reported)
-				pr_err("step: CPU %d does not come to rest\n", cpu);
+				pr_emerg("step: CPU %d does not come to rest: parked %d, %llu of %llu interrupts seen, more than %llu expected\n", cpu,
+				       cpus[cpu].parked, cpus[cpu].seen, interrupts(cpu), before);
 			reported = true;
 			if (queue_length)
 				return;

@@ -21,6 +21,11 @@ long long clock_since_begin(unsigned long long time)
 	return time - begin;
 }
 
+int node_count(void)
+{
+	return nr_node_ids;
+}
+
 /* For loops over driven CPUs: -1 after the last CPU, 0 if it is offline. */
 int cpu_usable(int cpu)
 {
@@ -37,22 +42,28 @@ static void enter_idle(void *unused)
 	kernel.nohz_balance_enter_idle(smp_processor_id());
 }
 
-static int script_start(const struct step_machine *machine)
+/*
+ * Begins the preparation of a script: the machine. The runner then loads a policy, and begins the script.
+ * Loading takes time; the preparation starts a few seconds before a time at which a script may begin.
+ */
+static int script_prepare(const struct step_machine *machine)
 {
-	u64 next = roundup(clock_now() + 2 * NSEC_PER_SEC, PHASE);
-
-	clock_set(next - 2 * NSEC_PER_SEC);
-	pump_flow(false);
+	clock_set(roundup(clock_now() + 5 * NSEC_PER_SEC, PHASE) - 5 * NSEC_PER_SEC);
 	/* Timers of the last script expire, and the CPUs stop their ticks. */
-	pump_advance(next - NSEC_PER_SEC);
+	pump_advance(clock_now() + NSEC_PER_SEC);
 	/* The capacities in the new domains must not depend on past load. */
 	for (int cpu = 1; cpu < nr_cpu_ids; cpu++)
 		rq_reset(cpu);
-	pump_flow(true);
 	machine_set(machine);
+	return 0;
+}
+
+/* Lets time 0 of the script be now. */
+static int script_start(void)
+{
+	begin = roundup(clock_now() + 1, PHASE);
 	pump_flow(false);
-	pump_advance(next);
-	begin = next;
+	pump_advance(begin);
 	for (int cpu = 1; cpu < nr_cpu_ids; cpu++) {
 		if (!cpu_online(cpu) || !rq_idle_and_stopped(cpu))
 			pr_err("step: CPU %d is not idle\n", cpu);
@@ -62,6 +73,7 @@ static int script_start(const struct step_machine *machine)
 	}
 	nohz_reset();
 	log_forget_rows();
+	ext_watch(true);
 	events_log(true);
 	return clock_exact() ? 0 : -ETIME;
 }
@@ -69,6 +81,7 @@ static int script_start(const struct step_machine *machine)
 static int script_end(void)
 {
 	events_log(false);
+	ext_watch(false);
 	pump_flow(true);
 	return 0;
 }
@@ -128,8 +141,10 @@ static long step_ioctl(struct file *file, unsigned int command, unsigned long ar
 	case STEP_IDLE:
 		pump_idle(argument);
 		return 0;
+	case STEP_MACHINE:
+		return script_prepare(&request.machine);
 	case STEP_BEGIN:
-		return script_start(&request.machine);
+		return script_start();
 	case STEP_END:
 		return script_end();
 	case STEP_NEW_GROUP:

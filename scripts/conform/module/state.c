@@ -2,20 +2,12 @@
 /* Prints the state of CPUs, queues and tasks (docs/scripts.md describes the rows). */
 #include "vmlinux.h"
 #include "inside.h"
-
-#define container_of(pointer, type, member) ((type *)((char *)(pointer) - __builtin_offsetof(type, member)))
-#define UTIL_AVG_UNCHANGED 0x80000000u
+#include "row.h"
 
 extern struct rb_node *rb_next(const struct rb_node *node);
 extern int kernfs_path_from_node(struct kernfs_node *to, struct kernfs_node *from, char *buffer, unsigned long size);
-extern int bitmap_print_to_pagebuf(bool list, char *buffer, const unsigned long *mask, int bits);
 
-struct row {
-	char text[STEP_ROW];
-	int length;
-};
-
-#define add(row, ...) ((row)->length += scnprintf((row)->text + (row)->length, STEP_ROW - (row)->length, __VA_ARGS__))
+#define UTIL_AVG_UNCHANGED 0x80000000u
 
 static const char *class_name(struct task_struct *p)
 {
@@ -41,14 +33,22 @@ static const char *state_name(struct task_struct *p)
 	return p->__state == 0x200 ? "waking" : "blocked";
 }
 
-static void add_group_name(struct row *row, struct task_group *tg)
+void add_path(struct row *row, struct cgroup *cgroup)
 {
 	char path[128];
 
-	if (!tg->css.cgroup || kernfs_path_from_node(tg->css.cgroup->kn, (void *)0, path, sizeof(path)) < 0)
+	if (kernfs_path_from_node(cgroup->kn, NULL, path, sizeof(path)) < 0)
 		add(row, "?");
 	else
 		add(row, "%s", path);
+}
+
+static void add_group_name(struct row *row, struct task_group *tg)
+{
+	if (tg->css.cgroup)
+		add_path(row, tg->css.cgroup);
+	else
+		add(row, "?");
 }
 
 static void add_average(struct row *row, const struct sched_avg *avg)
@@ -71,16 +71,23 @@ static void add_entity(struct row *row, const struct sched_entity *se, bool queu
 	add(row, " slice=%llu", se->slice);
 }
 
-static void add_cpus(struct row *row, const cpumask_t *cpus)
+/* Prints a set of CPUs as 1-3,5. */
+void add_cpus(struct row *row, const cpumask_t *cpus)
 {
-	char separator = '=';
+	unsigned long set = cpus->bits[0];
+	const char *separator = "";
 
-	add(row, " cpus");
-	for (int cpu = 0; cpu < 64; cpu++)
-		if (cpus->bits[0] >> cpu & 1) {
-			add(row, "%c%d", separator, cpu);
-			separator = ',';
-		}
+	for (int first = 0; first < 64; first++) {
+		int last = first;
+
+		if (!(set >> first & 1))
+			continue;
+		while (last < 63 && set >> (last + 1) & 1)
+			last++;
+		add(row, first == last ? "%s%d" : "%s%d-%d", separator, first, last);
+		separator = ",";
+		first = last;
+	}
 }
 
 static void log_task(struct task_struct *p)
@@ -95,6 +102,7 @@ static void log_task(struct task_struct *p)
 		return;
 	}
 	add(&row, " prio=%d", p->prio - 100);
+	add(&row, " cpus=");
 	add_cpus(&row, p->cpus_ptr);
 	if (p->migration_disabled)
 		add(&row, " migration_disabled=%d", p->migration_disabled);
@@ -106,6 +114,8 @@ static void log_task(struct task_struct *p)
 		add_entity(&row, &p->se, p->se.on_rq);
 		add_average(&row, &p->se.avg);
 		add(&row, " util_est=%u", p->se.avg.util_est & ~UTIL_AVG_UNCHANGED);
+	} else if (p->sched_class == inside.ext_sched_class) {
+		ext_add_task(&row, p);
 	} else if (p->policy == 2) {
 		add(&row, " time_slice=%u", p->rt.time_slice);
 	}
@@ -202,6 +212,7 @@ void state_log(void)
 			if (cpu_usable(cpu))
 				log_cfs_rq(cpu, tg, percpu_of(tg->cfs_rq, cpu));
 	}
+	ext_log();
 	for (int i = 0; (p = task_struct_number(i)); i++)
 		log_task(p);
 }

@@ -135,7 +135,6 @@ int task_run(void);
 int task_tell(const struct step_tell *request);
 int task_wake_from(const struct step_tell *request);
 void task_wake_here(struct script_task *task, bool sync);
-void task_forked(struct task_struct *parent, struct task_struct *child);
 int task_forget_all(void);
 
 /* machine.c: the topology */

@@ -35,6 +35,11 @@ struct task_struct *task_struct_number(int number)
 	return number < nr_tasks ? tasks[number].p : NULL;
 }
 
+int script_task(struct task_struct *p)
+{
+	return task_of(p) != NULL;
+}
+
 /* The name of a task in the log. */
 const char *task_name(struct task_struct *p)
 {
@@ -213,6 +218,9 @@ static void fill_inherited(struct inherited *to, const struct step_create *reque
 	to->slice = request->slice ?: *kernel.sysctl_sched_base_slice;
 }
 
+/* The task that CREATE creates, until it is known. */
+static struct script_task *creating;
+
 /*
  * Creates a task that has never run. The child is what a parent with the requested attributes would have
  * forked.
@@ -229,14 +237,17 @@ static int create(struct step_create *request, struct kernel_clone_args *args)
 	get_inherited(&own);
 	fill_inherited(&requested, request);
 	set_inherited(&requested);
+	creating = task;
 	p = kernel.copy_process(NULL, 0, NUMA_NO_NODE, args);
 	set_inherited(&own);
-	if (IS_ERR(p))
+	if (IS_ERR(p)) {
+		creating = NULL;
 		return PTR_ERR(p);
+	}
 	p->wakee_flips = 0;
 	p->wakee_flip_decay_ts = 0;
 	p->last_wakee = NULL;
-	attach(task, p);
+	task_adopt(p);
 	request->pid = task_pid_nr(p);
 	return 0;
 }
@@ -290,17 +301,20 @@ int task_create(struct step_create *request)
 	return error ?: 1;
 }
 
-/* A task of the script has forked. */
-void task_forked(struct task_struct *parent, struct task_struct *child)
+/* Enters a task that the current task is creating. */
+void task_adopt(struct task_struct *p)
 {
-	struct script_task *from = task_of(parent), *task;
+	struct script_task *parent = task_of(current), *task;
 
-	if (!from || !from->child[0])
-		return;
-	task = add(from->child);
-	from->child[0] = 0;
-	if (!IS_ERR(task))
-		attach(task, child);
+	if (creating) {
+		attach(creating, p);
+		creating = NULL;
+	} else if (parent && parent->child[0]) {
+		task = add(parent->child);
+		parent->child[0] = 0;
+		if (!IS_ERR(task))
+			attach(task, p);
+	}
 }
 
 /* Wakes a task on this CPU. The first time, it is woken as fork() wakes a child. */

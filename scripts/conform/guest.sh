@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # guest.sh DIR: builds the module for the kernel in DIR, and packs the guest's file system:
-# DIR/conform.cpio.
+# DIR/conform.cpio. The guest loads policies with the windtunnel-live of the build BUILD (build.sh).
 set -eu
 cd "$(dirname "$0")/../.."
 dir=$1
@@ -13,12 +13,12 @@ mkdir -p "$root"/{bin,dev,proc,sys,tmp,run}
 cp scripts/conform/guest/init "$root/init"
 cp "$dir/step.ko" "$root/"
 gcc -O1 -Wall -static -Iscripts/conform/module scripts/conform/guest/runner.c -o "$root/bin/runner"
-for binary in "${WINDTUNNEL_LIVE:-target/debug/windtunnel-live}"; do
-  strip -o "$root/bin/$(basename "$binary")" "$binary"
-  for library in $(ldd "$binary" | grep -oE '/[^ ]+'); do
-    mkdir -p "$root$(dirname "$library")"
-    [ -f "$root$library" ] || cp -L "$library" "$root$library"
-  done
+. scripts/build.sh
+binary=$build/windtunnel-live
+strip -o "$root/bin/windtunnel-live" "$binary"
+for library in $(ldd "$binary" | grep -oE '/[^ ]+'); do
+  mkdir -p "$root$(dirname "$library")"
+  [ -f "$root$library" ] || cp -L "$library" "$root$library"
 done
 mkdir -p "$root/target"
 cp -r target/policies "$root/target/"

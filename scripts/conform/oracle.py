@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Executes scripts (docs/scripts.md) in a real kernel, whose scheduler the module step.ko steps.
 
-oracle.py -o OUT SCRIPT... writes the log of SCRIPT to OUT/NAME.log. Scripts with the same number of
-CPUs share a guest. The guest's kernel and QEMU are those of scripts/live/fetch.sh.
+Scripts with the same number of CPUs share a guest. The kernel and QEMU are those of
+scripts/live/fetch.sh.
 """
 
 import argparse
+import concurrent.futures
+import itertools
 import mmap
 import os
 import pathlib
@@ -21,7 +23,7 @@ SHARED = 64 << 20
 WORDS = (
     "console=ttyS0 quiet nokaslr panic=-1 maxcpus=1 idle=halt irqaffinity=0 tsc=reliable nowatchdog mitigations=off "
     "no_timer_check cryptomgr.notests noautogroup psi=0 cgroup_disable=perf_event numa_balancing=disable "
-    "rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 workqueue.watchdog_thresh=0"
+    "rcu_nocbs=all rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 workqueue.watchdog_thresh=0"
 )
 NODES = 4
 
@@ -38,7 +40,7 @@ class Guest:
         self.shared_file = tempfile.NamedTemporaryFile(dir=directory, prefix="shared.")
         self.shared_file.truncate(SHARED)
         self.shared = mmap.mmap(self.shared_file.fileno(), SHARED)
-        self.console = pathlib.Path(directory) / f"conform{cpus}.log"
+        self.console = pathlib.Path(f"{self.shared_file.name.replace('shared.', 'console.')}")
         memory = 256
         numa = ["-smp", str(cpus + 1), "-m", str(NODES * memory)]
         for node in range(NODES):
@@ -88,55 +90,102 @@ class Guest:
         length = int(self.read_line("done").split()[1])
         return self.shared[SHARED // 2 : SHARED // 2 + length].decode()
 
-    def close(self):
+    def close(self, keep_console=False):
         """Ends the guest."""
         self.process.kill()
         self.process.wait()
+        if not keep_console:
+            self.console.unlink(missing_ok=True)
         self.shared.close()
         self.shared_file.close()
 
 
-def cpus_of(script):
+def cpus_of(path, script):
     """Returns the number of CPUs of a script's machine."""
     found = re.search(r"^\s*machine\b.*\bcpus=(\d+)", script, re.M)
-    if not found:
-        raise SystemExit("oracle: a script has no line `machine cpus=N`")
+    if not found or not 1 <= int(found[1]) <= 16:
+        raise SystemExit(f"oracle: {path}: expected a line `machine cpus=N` with N from 1 to 16")
     return int(found[1])
+
+
+def run_all(options, cpus, scripts, done):
+    """Executes scripts in one guest, and calls done(path, log). After a crash, boots another guest."""
+    begun = time.monotonic()
+    guest = Guest(options.dir, cpus, accel=options.accel)
+    booted = time.monotonic()
+    for path, text in scripts:
+        try:
+            done(path, guest.run(text))
+        except Crash as crash:
+            done(path, crash)
+            guest.close(keep_console=True)
+            guest = Guest(options.dir, cpus, accel=options.accel)
+    guest.close()
+    end = time.monotonic()
+    print(f"oracle: {cpus} CPUs: boot {booted - begun:.1f} s, {len(scripts)} scripts {end - booted:.1f} s", file=sys.stderr)
+
+
+def compare(path, log):
+    """Compares a log with the file beside the script. Returns the first difference, or None."""
+    expected = path.with_suffix(".log")
+    if not expected.exists():
+        return f"{expected} is missing"
+    command = "?"
+    for old, new in itertools.zip_longest(expected.read_text().splitlines(), log.splitlines()):
+        if new and new.startswith("> "):
+            command = new
+        if old != new:
+            return f"after `{command}`:\n  committed: {old}\n  now:       {new}"
+    return None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dir", default="target/live", help="directory with the kernel, QEMU and the guest")
     parser.add_argument("--accel", default="tcg,thread=single", help="QEMU's accelerator")
-    parser.add_argument("-o", "--out", default=".", help="directory for the logs")
-    parser.add_argument("scripts", nargs="+")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="number of guests that run at the same time")
+    parser.add_argument("-o", "--out", type=pathlib.Path, help="write the logs into this directory")
+    parser.add_argument("--update", action="store_true", help="write each log beside its script")
+    parser.add_argument("--check", action="store_true", help="compare each log with the one beside its script")
+    parser.add_argument("scripts", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
+    if not (options.out or options.update or options.check):
+        parser.error("expected -o DIR, --update or --check")
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
     groups = {}
-    for path in map(pathlib.Path, options.scripts):
+    for path in options.scripts:
         text = path.read_text()
-        groups.setdefault(cpus_of(text), []).append((path, text))
-    out = pathlib.Path(options.out)
-    out.mkdir(parents=True, exist_ok=True)
-    failed = 0
-    for cpus, scripts in sorted(groups.items()):
-        begun = time.monotonic()
-        guest = Guest(options.dir, cpus, accel=options.accel)
-        booted = time.monotonic()
-        for path, text in scripts:
+        groups.setdefault(cpus_of(path, text), []).append((path, text))
+    failed = []
+
+    def done(path, log):
+        if isinstance(log, Crash):
+            failed.append(f"{path}: {log}")
+            return
+        if options.out:
+            (options.out / f"{path.stem}.log").write_text(log)
+        if options.update:
+            path.with_suffix(".log").write_text(log)
+        if options.check and (difference := compare(path, log)):
+            failed.append(f"{path}: {difference}")
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        size = max(1, -(-len(options.scripts) // options.jobs))
+        runs = [
+            pool.submit(run_all, options, cpus, scripts[at : at + size], done)
+            for cpus, scripts in sorted(groups.items())
+            for at in range(0, len(scripts), size)
+        ]
+        for run in runs:
             try:
-                (out / f"{path.stem}.log").write_text(guest.run(text))
+                run.result()
             except Crash as crash:
-                print(f"oracle: {path}: {crash}", file=sys.stderr)
-                failed += 1
-                guest.close()
-                guest = Guest(options.dir, cpus, accel=options.accel)
-        end = time.monotonic()
-        guest.close()
-        print(
-            f"oracle: {cpus} CPUs: boot {booted - begun:.1f} s, {len(scripts)} scripts in {end - booted:.1f} s",
-            file=sys.stderr,
-        )
-    sys.exit(failed > 0)
+                failed.append(str(crash))
+    for failure in failed:
+        print(f"oracle: {failure}", file=sys.stderr)
+    print(f"oracle: {len(options.scripts)} scripts, {len(failed)} failed", file=sys.stderr)
+    sys.exit(len(failed) > 0)
 
 
 if __name__ == "__main__":

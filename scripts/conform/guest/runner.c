@@ -34,25 +34,54 @@
 
 static int device;
 
-/* The loop of a user task. The kernel returns from RUN after each interrupt. */
-static void task_loop(void)
+/* A system call that does not touch errno, which the threads of a process share here. */
+static long call(long number, long a, long b, long c, long d)
 {
+	register long r10 asm("r10") = d;
+	long result;
+
+	asm volatile("syscall"
+		     : "=a"(result)
+		     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+		     : "rcx", "r11", "memory");
+	return result;
+}
+
+static int task_loop(void *unused);
+
+static void start_thread(void)
+{
+	size_t size = 16 << 10;
+	char *stack = (char *)mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	clone(task_loop, stack + size, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+	      NULL);
+}
+
+/* The loop of a user task. The kernel returns from RUN after each interrupt. */
+static int task_loop(void *unused)
+{
+	static char *arguments[] = { "task", NULL };
+
 	for (;;) {
-		switch (ioctl(device, STEP_RUN)) {
+		switch (call(SYS_ioctl, device, STEP_RUN, 0, 0)) {
 		case STEP_FORK:
-			if (fork() < 0)
-				_exit(1);
+			call(SYS_fork, 0, 0, 0, 0);
+			break;
+		case STEP_THREAD:
+			start_thread();
 			break;
 		case STEP_EXEC:
-			execl("/proc/self/exe", "task", NULL);
-			_exit(1);
-		case STEP_EXIT:
-			_exit(0);
-		case -1:
-			if (errno != EINTR)
-				_exit(1);
+			call(SYS_execve, (long)"/bin/runner", (long)arguments, 0, 0);
+			break;
+		case STEP_NONE:
+		case -EINTR:
+			break;
+		default:
+			call(SYS_exit, 0, 0, 0, 0);
 		}
 	}
+	return 0;
 }
 
 /* The script */
@@ -163,8 +192,8 @@ static int write_file(const char *path, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
 	if (file < 0)
-		return fail("%s: %s", path, strerror(errno));
-	result = write(file, text, strlen(text)) < 0 ? fail("%s: %s", path, strerror(errno)) : 0;
+		return fail("refused: %s", strerror(errno));
+	result = write(file, text, strlen(text)) < 0 ? fail("refused: %s", strerror(errno)) : 0;
 	close(file);
 	return result;
 }
@@ -203,7 +232,7 @@ static int set_attr(pid_t pid, char **words)
 		   *slice = option(words, "slice");
 
 	if (syscall(SYS_sched_getattr, pid, &attr, sizeof(attr), 0) < 0)
-		return fail("sched_getattr: %s", strerror(errno));
+		return fail("refused: %s", strerror(errno));
 	attr.sched_flags = 0;
 	for (size_t i = 0; class && i < sizeof(policies) / sizeof(*policies); i++)
 		if (!strcmp(policies[i].name, class))
@@ -213,7 +242,7 @@ static int set_attr(pid_t pid, char **words)
 		attr.sched_nice = atoi(nice);
 	attr.sched_runtime = slice ? duration(slice) : 0;
 	if (syscall(SYS_sched_setattr, pid, &attr, 0) < 0)
-		return fail("sched_setattr: %s", strerror(errno));
+		return fail("refused: %s", strerror(errno));
 	return 0;
 }
 
@@ -222,7 +251,7 @@ static int set_affinity(pid_t pid, const char *list)
 	uint64_t mask = cpu_list(list);
 
 	if (syscall(SYS_sched_setaffinity, pid, sizeof(mask), &mask) < 0)
-		return fail("sched_setaffinity: %s", strerror(errno));
+		return fail("refused: %s", strerror(errno));
 	return 0;
 }
 
@@ -256,10 +285,10 @@ static int create(char **words)
 	request.cgroup = open(path, O_RDONLY | O_DIRECTORY);
 	result = ioctl(device, STEP_CREATE, &request);
 	if (result == 0)
-		task_loop();
+		task_loop(NULL);
 	close(request.cgroup);
 	if (result < 0)
-		return fail("create: %s", strerror(errno));
+		return fail("refused: %s", strerror(errno));
 	memcpy(tasks[nr_tasks].name, request.name, STEP_NAME);
 	tasks[nr_tasks++].pid = request.pid;
 	return 0;
@@ -336,7 +365,7 @@ static int tell(const char *task, enum step_command command, const char *other, 
 		return 0;
 	if (errno == EAGAIN)
 		return fail("%s is not running", task);
-	return fail("%s: %s", task, strerror(errno));
+	return fail("refused: %s", strerror(errno));
 }
 
 static int wake(char **words)
@@ -349,8 +378,27 @@ static int wake(char **words)
 	snprintf(request.task, sizeof(request.task), "%s", words[1]);
 	request.cpu = from ? atoi(from) : 1;
 	if (ioctl(device, STEP_WAKE_FROM, &request) < 0)
-		return fail("wake: %s", strerror(errno));
+		return fail("refused: %s", strerror(errno));
 	return 0;
+}
+
+static int create_group(const char *name)
+{
+	const char *last = strrchr(name, '/');
+	char path[160];
+
+	if (!last || nr_groups == sizeof(groups) / sizeof(*groups))
+		return fail("group %s: expected a path such as /a, and at most 16 groups", name);
+	if (last != name) {
+		snprintf(path, sizeof(path), CGROUPS "%.*s/cgroup.subtree_control", (int)(last - name), name);
+		if (write_file(path, "+cpu") < 0)
+			return -1;
+	}
+	snprintf(path, sizeof(path), CGROUPS "%s", name);
+	if (mkdir(path, 0755) < 0)
+		return fail("refused: %s", strerror(errno));
+	snprintf(groups[nr_groups++], sizeof(groups[0]), "%s", name);
+	return ioctl(device, STEP_NEW_GROUP);
 }
 
 static int execute(char **words)
@@ -371,6 +419,8 @@ static int execute(char **words)
 		return tell(name, STEP_YIELD, NULL, 0, false);
 	if (!strcmp(command, "fork"))
 		return tell(name, STEP_FORK, value, 0, false);
+	if (!strcmp(command, "thread"))
+		return tell(name, STEP_THREAD, value, 0, false);
 	if (!strcmp(command, "exec"))
 		return tell(name, STEP_EXEC, NULL, 0, false);
 	if (!strcmp(command, "exit"))
@@ -387,19 +437,18 @@ static int execute(char **words)
 		return ioctl(device, STEP_TICK);
 	if (!strcmp(command, "set"))
 		return set_attr(pid_of(name), words + 2);
-	if (!strcmp(command, "affinity"))
-		return set_affinity(pid_of(name), value);
-	if (!strcmp(command, "group")) {
-		char path[160];
-
-		snprintf(path, sizeof(path), CGROUPS "%s", name);
-		if (mkdir(path, 0755) < 0)
-			return fail("%s: %s", path, strerror(errno));
-		snprintf(groups[nr_groups++], sizeof(groups[0]), "%s", name);
-		return ioctl(device, STEP_NEW_GROUP);
+	if (!strcmp(command, "affinity")) {
+		/* The call waits while the task must not migrate, so a child makes it. */
+		if (fork() == 0)
+			_exit(set_affinity(pid_of(name), value));
+		return 0;
 	}
+	if (!strcmp(command, "group"))
+		return create_group(name);
 	if (!strcmp(command, "weight"))
 		return group_file(name, "cpu.weight", value);
+	if (!strcmp(command, "cpu.idle"))
+		return group_file(name, "cpu.idle", value);
 	if (!strcmp(command, "cpu.max")) {
 		char text[64];
 
@@ -648,7 +697,7 @@ int main(int count, char **arguments)
 		return 1;
 	}
 	if (count && !strcmp(arguments[0], "task"))
-		task_loop();
+		task_loop(NULL);
 	/* Tasks are reaped when they exit. */
 	signal(SIGCHLD, SIG_IGN);
 	nr_cpus = sysconf(_SC_NPROCESSORS_ONLN) - 1;

@@ -31,10 +31,13 @@ int current_cpu(void)
 	return raw_smp_processor_id();
 }
 
-/* Returns whether an event is none of the script's. */
-static bool foreign(struct task_struct *p, int cpu)
+/*
+ * Returns whether an event is not part of the script. Kernel threads of the driven CPUs, such as the
+ * stopper, take no time, so the log leaves them out.
+ */
+static bool foreign(struct task_struct *p)
 {
-	return !logging || (cpu == 0 && !task_of(p));
+	return !logging || !task_of(p);
 }
 
 static void on_wakeup(void *unused, struct task_struct *p)
@@ -42,30 +45,44 @@ static void on_wakeup(void *unused, struct task_struct *p)
 	/* stop_machine() begins. */
 	if (task_cpu(p) == 0 && rq_stopper_queued(0))
 		ipi_flush();
-	if (!foreign(p, task_cpu(p)))
+	if (!foreign(p))
 		log_event("wakeup %s cpu=%d", task_name(p), task_cpu(p));
 }
 
 static void on_wakeup_new(void *unused, struct task_struct *p)
 {
-	if (!foreign(p, task_cpu(p)))
+	if (!foreign(p))
 		log_event("wakeup_new %s cpu=%d", task_name(p), task_cpu(p));
 }
+
+/* The last switch away from a task of the script or from idle to a kernel thread. */
+static DEFINE_PER_CPU(struct last_switch {
+	struct task_struct *prev;
+	const char *state;
+}, last_switch);
 
 static void on_switch(void *unused, bool preempt, struct task_struct *prev, struct task_struct *next,
 		      unsigned int prev_state)
 {
-	int cpu = raw_smp_processor_id();
-	const char *why;
+	struct last_switch *last = this_cpu_ptr(&last_switch);
+	const char *state = prev_state == TASK_RUNNING ? "runnable" :
+			    prev_state & (EXIT_DEAD | TASK_DEAD) ? "dead" : "blocked";
 
-	if (!logging || cpu == 0)
+	if (!logging || raw_smp_processor_id() == 0)
 		return;
-	if (is_idle_task(prev)) {
-		log_event("switch cpu=%d prev=idle next=%s", cpu, task_name(next));
-		return;
+	if (is_idle_task(prev) || task_of(prev)) {
+		last->prev = prev;
+		last->state = state;
 	}
-	why = prev_state == TASK_RUNNING ? "runnable" : prev_state & (EXIT_DEAD | TASK_DEAD) ? "dead" : "blocked";
-	log_event("switch cpu=%d prev=%s state=%s next=%s", cpu, task_name(prev), why, task_name(next));
+	if (!is_idle_task(next) && !task_of(next))
+		return;
+	if (last->prev == next && !strcmp(last->state, "runnable"))
+		return;
+	if (is_idle_task(last->prev))
+		log_event("switch cpu=%d prev=idle next=%s", raw_smp_processor_id(), task_name(next));
+	else
+		log_event("switch cpu=%d prev=%s state=%s next=%s", raw_smp_processor_id(), task_name(last->prev),
+			  last->state, task_name(next));
 }
 
 /* Functions that move tasks, and what a migration inside them is called. */
@@ -81,7 +98,9 @@ static const struct {
 	{ "push_cpu_stop", "rt_push" },
 	{ "move_remote_task_to_local_dsq", "dispatch" },
 	{ "try_to_wake_up", "wake" },
+	{ "affine_move_task", "affinity" },
 	{ "__set_cpus_allowed_ptr_locked", "affinity" },
+	{ "__set_cpus_allowed_ptr", "affinity" },
 };
 
 struct balance_context {
@@ -109,7 +128,7 @@ static void on_migrate(void *unused, struct task_struct *p, int cpu)
 	char detail[80] = "";
 	int depth;
 
-	if (foreign(p, cpu) && foreign(p, task_cpu(p)))
+	if (foreign(p))
 		return;
 	depth = stack_trace_save(stack, ARRAY_SIZE(stack), 1);
 	for (int i = 0; i < depth; i++) {
@@ -135,18 +154,10 @@ static void on_fork(void *unused, struct task_struct *parent, struct task_struct
 		task_adopt(child);
 }
 
-/* Work that the kernel queues on a driven CPU disturbs the script. */
-static void on_queue_work(void *unused, int cpu, void *pool, struct work_struct *work)
-{
-	if (logging && raw_smp_processor_id() != 0)
-		log_event("work cpu=%d req=%d %ps", raw_smp_processor_id(), cpu, work->func);
-}
-
 static const struct {
 	const char *name;
 	void *probe;
 } probes[] = {
-	{ "workqueue_queue_work", on_queue_work },
 	{ "sched_wakeup", on_wakeup },
 	{ "sched_wakeup_new", on_wakeup_new },
 	{ "sched_switch", on_switch },

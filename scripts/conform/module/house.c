@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Keeps everything that is not part of a script on CPU 0. */
+#include <linux/kprobes.h>
 #include <linux/kthread.h>
 #include <linux/sched/signal.h>
 
@@ -53,6 +54,43 @@ void house_take_in(void)
 {
 	stop_work();
 	for_each_task(take_in);
+}
+
+/*
+ * When the last CPU of a task's affinity goes offline, Linux lets the task run on all CPUs. The tasks of a
+ * script may run on all driven CPUs then.
+ */
+static int widen_affinity(struct kprobe *probe, struct pt_regs *regs)
+{
+	struct task_struct *task = (struct task_struct *)regs->di;
+	static struct cpumask driven;
+
+	if (!task_of(task))
+		return 0;
+	cpumask_copy(&driven, cpu_possible_mask);
+	cpumask_clear_cpu(0, &driven);
+	kernel.set_cpus_allowed_force(task, &driven);
+	/* Returns true from cpuset_cpus_allowed_fallback(). */
+	regs_set_return_value(regs, 1);
+	instruction_pointer_set(regs, (unsigned long)kernel.__x86_return_thunk);
+	return 1;
+}
+
+static struct kprobe fallback_probe = { .symbol_name = "cpuset_cpus_allowed_fallback", .pre_handler = widen_affinity };
+
+/* Lets CPU 0 do work that may be done anywhere. Linux would do it on the CPU that asks for it. */
+static int take_work(struct kprobe *probe, struct pt_regs *regs)
+{
+	if ((int)regs->di == WORK_CPU_UNBOUND && raw_smp_processor_id() != 0)
+		regs->di = 0;
+	return 0;
+}
+
+static struct kprobe work_probe = { .symbol_name = "__queue_work", .pre_handler = take_work };
+
+int house_init(void)
+{
+	return register_kprobe(&fallback_probe) ?: register_kprobe(&work_probe);
 }
 
 /* Takes in one task that became runnable on CPU 0 and has no such priority yet. */

@@ -47,9 +47,10 @@ int rq_has_normal_tasks(int cpu);
 int rq_stopper_queued(int cpu);
 void rq_place_new_task(struct task_struct *p, int cpu);
 void rq_reset(int cpu);
+void domains_reset(int cpu);
 void nohz_reset(void);
 void random_reset(int cpu);
-int rq_idle_and_stopped(int cpu);
+int rq_idle(int cpu);
 void groups_align(void);
 
 /* ext.c */

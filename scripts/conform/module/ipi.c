@@ -15,7 +15,7 @@
 static struct {
 	int parked;      /* the CPU has halted */
 	u64 seen;        /* number of interrupts that it had handled by then */
-} cpus[STEP_CPUS];
+} cpus[STEP_MAX_CPUS];
 
 /* Interrupts that wait for their delivery, in the order in which they were sent. */
 enum kind { RESCHEDULE, CALL_FUNCTION };

@@ -65,10 +65,11 @@ static int script_start(void)
 	pump_flow(false);
 	pump_advance(begin);
 	for (int cpu = 1; cpu < nr_cpu_ids; cpu++) {
-		if (!cpu_online(cpu) || !rq_idle_and_stopped(cpu))
+		if (!cpu_online(cpu) || !rq_idle(cpu))
 			pr_err("step: CPU %d is not idle\n", cpu);
 		pump_run_on(cpu, enter_idle, NULL);
 		rq_reset(cpu);
+		domains_reset(cpu);
 		random_reset(cpu);
 	}
 	nohz_reset();
@@ -176,7 +177,7 @@ static struct miscdevice device = {
 
 static int __init step_init(void)
 {
-	int error = symbols_init() ?: log_init() ?: machine_init() ?: events_init() ?: clock_init();
+	int error = symbols_init() ?: log_init() ?: machine_init() ?: house_init() ?: events_init() ?: clock_init();
 
 	if (error)
 		return error;

@@ -88,7 +88,7 @@ static void work(void)
 	}
 	if (idle) {
 		local_irq_disable();
-		if (need_resched())
+		if (need_resched() || rq_has_normal_tasks(0))
 			local_irq_enable();
 		else
 			safe_halt();

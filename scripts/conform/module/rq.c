@@ -70,6 +70,28 @@ void rq_reset(int cpu)
 	rq->fair_server.deadline = rq->ext_server.deadline = 0;
 }
 
+/* Makes the scheduling domains of a CPU as new as time 0. They were built earlier. */
+void domains_reset(int cpu)
+{
+	unsigned long jiffies = *(volatile unsigned long *)inside.jiffies;
+
+	for (struct sched_domain *sd = rq_of(cpu)->sd; sd; sd = sd->parent) {
+		struct sched_group *group = sd->groups;
+		unsigned long age = jiffies - sd->last_balance;
+
+		sd->last_balance = sd->last_decay_max_lb_cost = jiffies;
+		sd->newidle_stamp = clock_now();
+		if (sd->shared)
+			sd->shared->has_idle_cores = 0;
+		do {
+			/* CPUs share the capacities of groups. */
+			if ((long)(jiffies - group->sgc->next_update) > 0)
+				group->sgc->next_update += age;
+			group = group->next;
+		} while (group != sd->groups);
+	}
+}
+
 /* The state of balancing for idle CPUs, in kernel/sched/fair.c. */
 struct nohz {
 	struct cpumask *idle_cpus_mask;
@@ -107,11 +129,9 @@ void random_reset(int cpu)
 	seed(percpu_of(inside.bpf_user_rnd_state, cpu), cpu);
 }
 
-int rq_idle_and_stopped(int cpu)
+int rq_idle(int cpu)
 {
-	struct rq *rq = rq_of(cpu);
-
-	return rq->nr_running == 0 && rq->nohz_tick_stopped;
+	return rq_of(cpu)->nr_running == 0;
 }
 
 /*

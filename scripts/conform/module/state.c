@@ -53,7 +53,7 @@ static void add_group_name(struct row *row, struct task_group *tg)
 
 static void add_average(struct row *row, const struct sched_avg *avg)
 {
-	add(row, " load=%lu runnable=%lu util=%lu", avg->load_avg, avg->runnable_avg, avg->util_avg);
+	add(row, " load_avg=%lu runnable_avg=%lu util_avg=%lu", avg->load_avg, avg->runnable_avg, avg->util_avg);
 }
 
 /* Prints the part of a fair entity that means something in its state. */
@@ -119,7 +119,7 @@ static void log_task(struct task_struct *p)
 	} else if (p->policy == 2) {
 		add(&row, " time_slice=%u", p->rt.time_slice);
 	}
-	add(&row, " exec=%llu", p->se.sum_exec_runtime);
+	add(&row, " sum_exec=%llu", p->se.sum_exec_runtime);
 	log_row(key, row.text);
 }
 
@@ -138,16 +138,16 @@ static void log_cfs_rq(int cpu, struct task_group *tg, struct cfs_rq *cfs_rq)
 
 	add(&key, "cfs %d ", cpu);
 	add_group_name(&key, tg);
-	add(&row, " nr=%u h_nr=%u runnable=%u idle=%u weight=%lu zero=%lld", cfs_rq->nr_queued, cfs_rq->h_nr_queued,
+	add(&row, " nr_queued=%u h_nr_queued=%u h_nr_runnable=%u h_nr_idle=%u weight=%lu zero_vruntime=%lld", cfs_rq->nr_queued, cfs_rq->h_nr_queued,
 	    cfs_rq->h_nr_runnable, cfs_rq->h_nr_idle, cfs_rq->load.weight, cfs_rq->zero_vruntime);
 	add_average(&row, &cfs_rq->avg);
 	if (tg != inside.root_task_group) {
 		struct sched_entity *se = &((struct cfs_tg_state *)cfs_rq)->se;
 
-		add(&row, " shares=%lu contrib=%lu", se->load.weight, cfs_rq->tg_load_avg_contrib);
+		add(&row, " shares=%lu tg_load_avg_contrib=%lu", se->load.weight, cfs_rq->tg_load_avg_contrib);
 		add_entity(&row, se, se->on_rq);
 		if (cfs_rq->runtime_enabled)
-			add(&row, " throttled=%d count=%d remaining=%lld", cfs_rq->throttled, cfs_rq->throttle_count,
+			add(&row, " throttled=%d throttle_count=%d runtime_remaining=%lld", cfs_rq->throttled, cfs_rq->throttle_count,
 			    cfs_rq->runtime_remaining);
 	}
 	if (cfs_rq->curr) {
@@ -171,7 +171,7 @@ static void log_cpu(int cpu)
 	char key[16];
 
 	scnprintf(key, sizeof(key), "cpu %d", cpu);
-	add(&row, " curr=%s nr=%u capacity=%lu", task_name(rq->curr), rq->nr_running, rq->cpu_capacity);
+	add(&row, " curr=%s nr_running=%u capacity=%lu", task_name(rq->curr), rq->nr_running, rq->cpu_capacity);
 	if (rq->misfit_task_load)
 		add(&row, " misfit=%lu", rq->misfit_task_load);
 	log_row(key, row.text);

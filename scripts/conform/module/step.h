@@ -20,8 +20,6 @@
 #include "abi.h"
 #include "inside.h"
 
-#define STEP_CPUS 16 /* upper bound of nr_cpu_ids */
-
 /* symbols.c: functions and variables of the kernel that are not exported */
 #define KERNEL_FUNCTIONS(F)                                                                                        \
 	F(void, paravirt_set_sched_clock, u64 (*)(void))                                                           \
@@ -31,6 +29,8 @@
 	F(void, native_send_call_func_single_ipi, int)                                                             \
 	F(struct task_struct *, copy_process, struct pid *, int, int, struct kernel_clone_args *)                  \
 	F(void, wake_up_new_task, struct task_struct *)                                                            \
+	F(void, set_cpus_allowed_force, struct task_struct *, const struct cpumask *)                              \
+	F(void, __x86_return_thunk, void)                                                                          \
 	F(void, numa_set_node, int, int)                                                                           \
 	F(void, sched_update_numa, int, bool)                                                                      \
 	F(void, sched_domains_numa_masks_set, unsigned int)                                                        \
@@ -101,6 +101,7 @@ void ipi_poke(int cpu);
 int ipi_restless(void);
 
 /* house.c: CPU 0 */
+int house_init(void);
 void house_take_in(void);
 void house_promote(void);
 

@@ -118,8 +118,12 @@ static enum step_command run(struct script_task *task)
 	enum step_command command = STEP_NONE;
 
 	local_irq_disable();
-	if (task->doomed)
+	if (task->doomed) {
+		if (task->pinned)
+			migrate_enable();
+		task->pinned = false;
 		task->command = STEP_EXIT;
+	}
 	if (!task->command) {
 		task->in_run = true;
 		cpu_park();

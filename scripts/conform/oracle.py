@@ -23,7 +23,7 @@ SHARED = 64 << 20
 WORDS = (
     "console=ttyS0 quiet nokaslr panic=-1 maxcpus=1 idle=halt irqaffinity=0 tsc=reliable nowatchdog mitigations=off "
     "no_timer_check cryptomgr.notests noautogroup psi=0 cgroup_disable=perf_event numa_balancing=disable "
-    "rcu_nocbs=all rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 workqueue.watchdog_thresh=0"
+    "rcu_nocbs=all rcutree.enable_rcu_lazy=0 rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 workqueue.watchdog_thresh=0"
 )
 NODES = 4
 

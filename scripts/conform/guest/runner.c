@@ -490,8 +490,12 @@ static void clean_up(void)
 		char path[160];
 
 		snprintf(path, sizeof(path), CGROUPS "%s", groups[--nr_groups]);
-		rmdir(path);
+		while (rmdir(path) < 0 && errno == EBUSY)
+			usleep(1000);
 	}
+	/* The scheduler forgets a group some time after the directory has gone. */
+	for (int i = 0; ioctl(device, STEP_GROUPS) > 0 && i < 10000; i++)
+		usleep(1000);
 	nr_tasks = 0;
 }
 

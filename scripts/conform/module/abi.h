@@ -72,5 +72,6 @@ struct step_tell {
 #define STEP_NEW_GROUP _IO(STEP_IOC, 12) /* a cgroup has been created */
 #define STEP_COMMAND _IO(STEP_IOC, 13)   /* begins the block of a line in the log */
 #define STEP_IDLE _IO(STEP_IOC, 14)      /* 1: the guest waits for the host */
-#define STEP_FORGET _IO(STEP_IOC, 11) /* the script's tasks are gone */
+#define STEP_FORGET _IO(STEP_IOC, 11)    /* ends the tasks; returns how many still live */
+#define STEP_GROUPS _IO(STEP_IOC, 16)    /* returns the number of cgroups that the scheduler knows */
 #endif

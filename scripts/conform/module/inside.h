@@ -52,6 +52,7 @@ void nohz_reset(void);
 void random_reset(int cpu);
 int rq_idle(int cpu);
 void groups_align(void);
+int groups_count(void);
 
 /* ext.c */
 void ext_watch(int on);

@@ -151,6 +151,8 @@ static long step_ioctl(struct file *file, unsigned int command, unsigned long ar
 	case STEP_NEW_GROUP:
 		groups_align();
 		return 0;
+	case STEP_GROUPS:
+		return groups_count();
 	case STEP_FORGET:
 		return task_forget_all();
 	default:

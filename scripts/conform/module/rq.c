@@ -134,6 +134,17 @@ int rq_idle(int cpu)
 	return rq_of(cpu)->nr_running == 0;
 }
 
+/* Returns the number of groups, without the root. */
+int groups_count(void)
+{
+	struct list_head *groups = inside.task_groups;
+	int count = -1;
+
+	for (struct list_head *node = groups->next; node != groups; node = node->next)
+		count++;
+	return count;
+}
+
 /*
  * Lets the periods of cpu.max of a new group begin at multiples of the period after time 0. Linux adds a
  * random offset.

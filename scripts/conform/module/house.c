@@ -33,7 +33,7 @@ static void for_each_task(void (*function)(struct task_struct *))
  */
 static void take_in(struct task_struct *task)
 {
-	if (!(task->flags & PF_NO_SETAFFINITY))
+	if (!(task->flags & PF_NO_SETAFFINITY) && !cpumask_equal(task->cpus_ptr, cpumask_of(0)))
 		set_cpus_allowed_ptr(task, cpumask_of(0));
 	if (cpumask_equal(task->cpus_ptr, cpumask_of(0)) && !rt_or_dl_task(task))
 		sched_set_fifo(task);

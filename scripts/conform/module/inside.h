@@ -17,7 +17,7 @@ struct task_struct;
 #define INSIDE_SYMBOLS(S)                                                                                          \
 	S(dl_sched_class) S(rt_sched_class) S(fair_sched_class) S(ext_sched_class) S(stop_sched_class)             \
 	S(task_groups) S(root_task_group) S(jiffies) S(nohz) S(sched_rnd_state) S(bpf_user_rnd_state)              \
-	S(scx_root)
+	S(scx_root) S(distribute_cpu_mask_prev)
 struct inside {
 #define S(name) void *name;
 	INSIDE_SYMBOLS(S)

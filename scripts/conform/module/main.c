@@ -48,6 +48,8 @@ static void enter_idle(void *unused)
  */
 static int script_prepare(const struct step_machine *machine)
 {
+	/* The kernel may have created threads, for example when the CPUs came online. */
+	house_take_in();
 	clock_set(roundup(clock_now() + 5 * NSEC_PER_SEC, PHASE) - 5 * NSEC_PER_SEC);
 	/* Timers of the last script expire, and the CPUs stop their ticks. */
 	pump_advance(clock_now() + NSEC_PER_SEC);
@@ -72,6 +74,7 @@ static int script_start(void)
 		domains_reset(cpu);
 		random_reset(cpu);
 	}
+	random_reset(0);
 	nohz_reset();
 	log_forget_rows();
 	ext_watch(true);

@@ -66,6 +66,11 @@ void rq_reset(int cpu)
 	cfs_rq->h_load = 0;
 	cfs_rq->last_h_load_update = 0;
 
+	/* An idle task is the waker if an interrupt wakes a task on an idle CPU. */
+	rq->idle->wakee_flips = 0;
+	rq->idle->wakee_flip_decay_ts = jiffies;
+	rq->idle->last_wakee = (void *)0;
+
 	rq->fair_server.runtime = rq->ext_server.runtime = 0;
 	rq->fair_server.deadline = rq->ext_server.deadline = 0;
 }
@@ -76,19 +81,20 @@ void domains_reset(int cpu)
 	unsigned long jiffies = *(volatile unsigned long *)inside.jiffies;
 
 	for (struct sched_domain *sd = rq_of(cpu)->sd; sd; sd = sd->parent) {
-		struct sched_group *group = sd->groups;
-		unsigned long age = jiffies - sd->last_balance;
+		/* update_group_capacity(): at most HZ / 10, and a jiffy is 4 ms. */
+		unsigned long interval = (sd->span_weight + 3) / 4;
 
+		sd->balance_interval = sd->span_weight;
+		sd->nr_balance_failed = 0;
+		sd->newidle_call = sd->newidle_ratio = 512;
+		sd->newidle_success = 256;
+		sd->max_newidle_lb_cost = 0;
+		sd->groups->sgc->imbalance = 0;
+		sd->groups->sgc->next_update = jiffies + (interval > 25 ? 25 : interval);
 		sd->last_balance = sd->last_decay_max_lb_cost = jiffies;
 		sd->newidle_stamp = clock_now();
 		if (sd->shared)
 			sd->shared->has_idle_cores = 0;
-		do {
-			/* CPUs share the capacities of groups. */
-			if ((long)(jiffies - group->sgc->next_update) > 0)
-				group->sgc->next_update += age;
-			group = group->next;
-		} while (group != sd->groups);
 	}
 }
 
@@ -123,8 +129,10 @@ static void seed(struct rnd_state *state, unsigned int seed)
 	state->s4 = i < 128 ? i + 128 : i;
 }
 
+/* Resets random numbers, and the CPU at which cpumask_any_and_distribute() goes on. */
 void random_reset(int cpu)
 {
+	*(int *)percpu_of(inside.distribute_cpu_mask_prev, cpu) = 0;
 	seed(percpu_of(inside.sched_rnd_state, cpu), cpu);
 	seed(percpu_of(inside.bpf_user_rnd_state, cpu), cpu);
 }

@@ -249,7 +249,7 @@ static int create(struct step_create *request, struct kernel_clone_args *args)
 		return PTR_ERR(p);
 	}
 	p->wakee_flips = 0;
-	p->wakee_flip_decay_ts = 0;
+	p->wakee_flip_decay_ts = jiffies;
 	p->last_wakee = NULL;
 	task_adopt(p);
 	request->pid = task_pid_nr(p);

@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help run build check read test wheel docs fast deb image bench compat compat-long perfetto live-test soak attack fuzz setup
+.PHONY: help conform run build check read test wheel docs fast deb image bench compat compat-long perfetto live-test soak attack fuzz setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -76,6 +76,10 @@ perfetto: build
 ## Load the policies into a real kernel booted in QEMU (PARTS="policies numa commands speed fidelity fidelity-host verifier")
 live-test:
 	@scripts/live-test.sh $(PARTS)
+
+## Compare the simulator with a stepped kernel: example scripts, then random ones (SECONDS=60 SEED=1)
+conform:
+	@scripts/conform.sh compare --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
 
 ## Load each policy for minutes on a slow emulated machine (POLICIES="pmqs o1" SECONDS_EACH=120)
 soak:

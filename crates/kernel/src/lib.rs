@@ -35,6 +35,7 @@ mod programs;
 mod run;
 mod sched;
 mod simulation;
+pub mod stepping;
 #[cfg(test)]
 mod testbed;
 mod watch;

@@ -31,6 +31,7 @@ use crate::simulation::table::Table;
 use crate::simulation::timeline::{LockId, LockStat, Locks};
 use crate::watch::state::check::Checks;
 use crate::watch::state::decision::Decisions;
+use crate::watch::state::stepped::{Mover, Stepped};
 use crate::watch::state::violation::Invariants;
 use crate::watch::state::waiting::{BlockedTask, WaitingTask};
 use bpf::memory::{DEFAULT_LIMIT, Region};
@@ -123,6 +124,10 @@ pub struct Machine {
     pub(crate) texts: bool,
     /// Number of bytes that were charged to the memory limit for the strings in `records`.
     pub(crate) texts_bytes: u64,
+    /// Log of a script that is executed step by step (`stepping`).
+    pub(crate) stepped: Option<Box<Stepped>>,
+    /// Part of the scheduler that is moving tasks.
+    pub(crate) mover: Mover,
     /// Number of handled events. Counted only in builds with debug assertions.
     pub(crate) nr_events: u64,
 }
@@ -144,6 +149,8 @@ pub struct Options {
     /// between two ticks; a longer time is reduced by whole intervals. With 0, as by default, the
     /// run starts at a tick.
     pub first_tick_ns: u64,
+    /// CPUs that are in no scheduling domain, so that load balancing ignores them (`isolcpus`).
+    pub isolated: Vec<u32>,
     /// Maximum amount of memory of the host that the run may use, in bytes. A policy that needs
     /// more ends with an error. A task that needs more is not created.
     pub memory_limit: u64,
@@ -157,6 +164,7 @@ impl Default for Options {
             sanitizer: false,
             stop_with_policy: false,
             first_tick_ns: 0,
+            isolated: Vec::new(),
             memory_limit: DEFAULT_LIMIT,
         }
     }
@@ -228,7 +236,7 @@ impl Machine {
             schedutil: Schedutil::new(&spec),
             cpuidle: CpuIdle::new(&spec),
             nohz_full: NohzFull::new(&spec),
-            domains: Domains::new(&spec.topology, &spec.priorities),
+            domains: Domains::new(&spec.topology, &spec.priorities, &options.isolated),
             task_groups: task_groups(&layout, &workload, nr_cpus),
             root_domain: RootDomain::new(nr_cpus),
             online_cpus: CpuSet::all(nr_cpus),
@@ -270,6 +278,8 @@ impl Machine {
             records: Vec::with_capacity(2 * BATCH),
             texts: false,
             texts_bytes: 0,
+            stepped: None,
+            mover: Mover::None,
             nr_events: 0,
         };
         for (index, task) in machine.workload.tasks.iter().enumerate() {

@@ -91,7 +91,7 @@ impl Machine {
             self.now = until.min(MAX_TIME);
         }
         for cpu in self.cpus() {
-            self.account(cpu);
+            self.update_curr(cpu);
             self.record_overhead(cpu);
         }
         self.finish_idle();
@@ -138,7 +138,16 @@ impl Machine {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: Event) {
+        if self.dispatch(event) {
+            self.leave();
+        }
+    }
+
+    /// Calls the handler of an event. Returns whether the kernel code that it began has to end with
+    /// [`Machine::leave`].
+    #[inline(always)]
+    pub(crate) fn dispatch(&mut self, event: Event) -> bool {
         self.domains.begin_event(matches!(event, Event::Spawn { .. }));
         match event {
             Event::Step { cpu } => {
@@ -161,23 +170,33 @@ impl Machine {
             Event::BpfTimer { timer, generation } => bpf_world::timer_fired(self, timer, generation),
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
-            Event::Disturb { index } => return self.disturb(index),
-            Event::Frequency { domain } => return self.frequency_changes(domain),
-            Event::Noise { source } => return self.noise_interrupt(source),
+            Event::Disturb { index } => {
+                self.disturb(index);
+                return false;
+            }
+            Event::Frequency { domain } => {
+                self.frequency_changes(domain);
+                return false;
+            }
+            Event::Noise { source } => {
+                self.noise_interrupt(source);
+                return false;
+            }
             Event::TickKick { cpu } => self.tick_kick(cpu),
             Event::RemoteTick { cpu } => self.remote_tick(cpu),
             Event::Hrtick { cpu } => fair::hrtick(self, cpu),
+            Event::HrtickStart { cpu } => fair::hrtick_start_ipi(self, cpu),
             Event::CfsPeriod { group, generation } => fair::period_timer(self, group, generation),
             Event::CfsSlack { group, generation } => fair::slack_timer(self, group, generation),
             Event::DlServer { cpu, server } => {
                 if !deadline::timer(self, cpu, server) {
-                    return;
+                    return false;
                 }
             }
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
         }
-        self.leave();
+        true
     }
 
     /// Begins the execution of kernel code on `cpu`.

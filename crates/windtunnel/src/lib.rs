@@ -37,6 +37,7 @@ pub mod quote;
 pub mod running;
 pub mod scenario;
 pub mod score;
+pub mod scripts;
 pub mod search;
 pub mod suite;
 pub mod sweep;

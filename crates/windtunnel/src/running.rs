@@ -73,6 +73,7 @@ impl Scenario {
             sanitizer: self.sanitizer,
             stop_with_policy: !self.after_failure,
             memory_limit: self.memory,
+            isolated: Vec::new(),
         };
         let mut machine = Machine::new(self.machine.clone(), workload, options).map_err(Error::new)?;
         for &(at, cpu, online) in &self.hotplug {

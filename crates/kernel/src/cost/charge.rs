@@ -55,7 +55,19 @@ impl Machine {
             let speed = rq.speed;
             self.tasks[curr].program.consume(rest.saturating_sub(progressed), speed);
         }
-        self.charge_curr(cpu, elapsed - uncharged);
+        self.rqs[cpu].uncharged += elapsed - uncharged;
+    }
+
+    /// Charges the running task for the time that it has run (update_curr). The scheduler does this
+    /// only before it uses or changes the state of the task's queue, so an interrupt alone does not
+    /// change the task's runtime.
+    #[inline]
+    pub(crate) fn update_curr(&mut self, cpu: CpuId) {
+        self.account(cpu);
+        let ns = std::mem::take(&mut self.rqs[cpu].uncharged);
+        if ns > 0 {
+            self.charge_curr(cpu, ns);
+        }
     }
 
     /// Charges the running task for the kernel work that is part of the CPU's debt and that the
@@ -65,11 +77,11 @@ impl Machine {
     pub(crate) fn update_rq_clock(&mut self, cpu: CpuId) {
         self.account(cpu);
         let rq = &mut self.rqs[cpu];
-        let ns = rq.debt() - rq.charged;
+        let debt = rq.debt() - rq.charged;
         rq.charged = rq.debt();
-        if rq.curr != IDLE {
-            self.charge_curr(cpu, ns);
-        }
+        let ns = std::mem::take(&mut rq.uncharged);
+        let ns = if rq.curr == IDLE { ns } else { ns + debt };
+        self.charge_curr(cpu, ns);
     }
 
     /// Begins the execution of an interrupt handler on `cpu`. Entry and exit of the interrupt cost

@@ -131,6 +131,11 @@ impl Op {
         ROWS[self as usize].by_cpu
     }
 
+    /// Returns the name in struct sched_ext_ops_cid, if the callback has one.
+    pub(crate) fn cid_name(self) -> &'static str {
+        ROWS[self as usize].by_cid.unwrap_or(self.name())
+    }
+
     /// Returns the sets of restricted kfuncs that the callback may call (scx_kf_allow_flags).
     #[inline(always)]
     pub(crate) fn contexts(self) -> u32 {

@@ -17,6 +17,7 @@ use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Id;
 use crate::simulation::timeline::LockId;
+use crate::watch::state::stepped::Mover;
 use bpf::errno::EAGAIN;
 use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
@@ -79,7 +80,7 @@ impl Machine {
     ///
     /// Returns `None` if the task limit or the run's memory limit is reached, or if the BPF
     /// scheduler's ops.init_task() fails.
-    fn new_task(
+    pub(crate) fn new_task(
         &mut self,
         index: u32,
         parent: TaskId,
@@ -263,7 +264,7 @@ impl Machine {
 
     /// Chooses a CPU for a new task and queues the task there. If `forced` is set, the task is
     /// queued on the CPU in its field `cpu` instead.
-    fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
+    pub(crate) fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
         tracepoint::wake_up_new_task(self, task);
         let prev_cpu = self.tasks[task].cpu();
         let cpu = if forced {
@@ -313,14 +314,26 @@ impl Machine {
     /// Moves the running task to another CPU. In Linux, the stopper thread does this.
     pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let cpu = self.tasks[task].cpu();
+        let mover = self.mover;
+        if mover == Mover::None {
+            self.mover = Mover::Stopper;
+        }
         self.update_rq_clock(cpu);
+        // The stopper runs now, so a fair task is no longer the current task of its class.
+        let fair = self.tasks[task].class == Class::Fair;
+        if fair {
+            self.class_put_prev_task(cpu, task, IDLE);
+        }
         let queued = self.tasks[task].on_rq();
         if queued {
             self.deactivate_task(cpu, task, flags::NOCLOCK);
         }
-        let here = std::mem::replace(&mut self.this_cpu, cpu);
-        self.stop_curr(cpu);
-        self.this_cpu = here;
+        let here = self.this_cpu;
+        if !fair {
+            self.this_cpu = cpu;
+            self.schedule(cpu);
+            self.this_cpu = here;
+        }
         self.set_task_cpu(task, to, reason);
         if queued {
             self.lock(LockId::Rq(to));
@@ -328,11 +341,12 @@ impl Machine {
             self.wakeup_preempt(to, task, 0);
             self.unlock(LockId::Rq(to));
         }
-    }
-
-    /// Switches from the running task to the next one on `cpu`.
-    fn stop_curr(&mut self, cpu: CpuId) {
-        self.schedule(cpu);
+        if fair {
+            self.this_cpu = cpu;
+            self.schedule(cpu);
+            self.this_cpu = here;
+        }
+        self.mover = mover;
     }
 
     /// Makes the running task exit (do_exit). schedule() then switches to another task and frees
@@ -347,6 +361,7 @@ impl Machine {
     /// Removes a dead task (finish_task_switch). The task's slot is reused when the policy holds no
     /// reference to the task.
     pub(crate) fn release_task(&mut self, task: TaskId) {
+        fair::task_dead(self, task);
         ext::task_dead(self, task);
         fair::sched_cache::release_task(self, task);
         let t = &self.tasks[task];

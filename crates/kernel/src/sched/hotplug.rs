@@ -6,6 +6,7 @@ use crate::sched::class::state::Class;
 use crate::sched::{deadline, ext, fair, mirror};
 use crate::simulation::id::{CpuId, IDLE, Server};
 use crate::watch::state::observed::Transition;
+use crate::watch::state::stepped::Mover;
 use trace::MigrateReason;
 
 impl Machine {
@@ -28,6 +29,7 @@ impl Machine {
             self.observe(Transition::Online { cpu });
             mirror::mirror_online(self);
             fair::rebuild_domains(self);
+            fair::nohz_enter_idle(self, cpu);
             ext::cpu_online(self, cpu);
             return;
         }
@@ -38,6 +40,7 @@ impl Machine {
         fair::rebuild_domains(self);
         ext::cpu_offline(self, cpu);
         let curr = self.rqs[cpu].curr;
+        self.mover = Mover::Hotplug;
         for task in self.tasks.ids() {
             let t = &self.tasks[task];
             if !t.on_rq() || t.cpu() != cpu || task == curr {
@@ -50,6 +53,7 @@ impl Machine {
             let to = self.select_fallback_rq(curr, cpu);
             self.migrate_running(curr, to, MigrateReason::Affinity);
         }
+        self.mover = Mover::None;
         assert_eq!(
             self.rqs[cpu].curr, IDLE,
             "CPU {cpu} must be idle before it goes offline"
@@ -74,8 +78,9 @@ impl Machine {
         rq.set_debt(0);
         rq.charged = 0;
         self.idle_cpus.remove(cpu);
+        self.domains.nohz.idle.remove(cpu);
         self.observe(Transition::Offline { cpu });
         self.this_cpu = self.online_cpus.first().expect("one CPU always stays online");
-        self.account(self.this_cpu);
+        self.update_curr(self.this_cpu);
     }
 }

@@ -42,6 +42,6 @@ pub(crate) fn task_tick(_m: &mut Machine, _cpu: CpuId) {}
 pub(crate) fn task_fork(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn switched_from(_m: &mut Machine, _cpu: CpuId, _task: TaskId) {}
 pub(crate) fn switched_to(_m: &mut Machine, _cpu: CpuId, _task: TaskId) {}
-pub(crate) fn prio_changed(_m: &mut Machine, _cpu: CpuId, _task: TaskId) {}
+pub(crate) fn prio_changed(_m: &mut Machine, _cpu: CpuId, _task: TaskId, _old_prio: i32) {}
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: CpuId) {}

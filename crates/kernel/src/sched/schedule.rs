@@ -152,6 +152,7 @@ impl Machine {
         self.arm_tick(cpu);
         if next == IDLE {
             self.events.disarm_step(cpu);
+            fair::nohz_enter_idle(self, cpu);
             self.enter_idle(cpu);
         } else {
             execute::prepare(self, next);
@@ -172,7 +173,9 @@ impl Machine {
             .or_else(|| idle::pick_task(self, cpu))
             .expect("the idle class always returns a task");
         if next != prev {
-            self.class_put_prev_task(cpu, prev, next);
+            if prev == IDLE || self.tasks[prev].cpu() == cpu {
+                self.class_put_prev_task(cpu, prev, next);
+            }
             self.class_set_next_task(cpu, next);
         }
         next
@@ -335,6 +338,7 @@ impl Machine {
         if lazy {
             self.resched_curr(cpu);
         }
+        self.update_curr(cpu);
         self.class_task_tick(cpu);
         ext::tick(self, cpu);
         self.unlock(LockId::Rq(cpu));

@@ -23,8 +23,11 @@ impl Machine {
             return;
         }
         self.finish_wakeup(task);
-        self.set_cpus_mask(task, cpus);
         let cpu = self.tasks[task].cpu();
+        if self.tasks[task].migration_disabled() > 0 {
+            self.migrate_disable_switch(cpu, task);
+        }
+        self.set_cpus_mask(task, cpus);
         // A task with migration disabled moves when it enables migration again.
         if self.is_cpu_allowed(task, cpu) {
             return;
@@ -35,9 +38,10 @@ impl Machine {
             self.migrate_running(task, to, MigrateReason::Affinity);
         } else if t.on_rq() {
             self.move_queued_task(task, to, MigrateReason::Affinity);
-        } else {
-            self.set_task_cpu(task, to, MigrateReason::Affinity);
+        } else if t.fair.delayed {
+            fair::move_delayed(self, task, to);
         }
+        // A sleeping task moves when it wakes up.
     }
 
     /// Keeps the running task on its CPU (migrate_disable). The calls nest.
@@ -127,7 +131,7 @@ impl Machine {
             fair::reweight(m, task);
         });
         if self.tasks[task].class == old_class {
-            self.class_prio_changed(cpu, task);
+            self.class_prio_changed(cpu, task, old_prio);
         } else {
             self.class_changed(task, old_class);
         }
@@ -172,9 +176,7 @@ impl Machine {
     /// before the change and started again after it.
     pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu();
-        if cpu != self.this_cpu {
-            self.account(cpu);
-        }
+        self.update_curr(cpu);
         let (queued, running) = (self.tasks[task].on_rq(), self.tasks[task].on_cpu());
         if queued {
             self.class_dequeue_task(cpu, task, flags::SAVE | flags::MOVE | flags::NOCLOCK);
@@ -187,7 +189,7 @@ impl Machine {
             self.class_enqueue_task(cpu, task, flags::RESTORE | flags::MOVE | flags::NOCLOCK);
         }
         if running {
-            self.class_set_next_task(cpu, task);
+            self.class_set_curr_task(cpu, task);
         }
     }
 }

@@ -62,7 +62,7 @@ impl Machine {
 
     /// Handles the interrupt that announces tasks on the wake list of `cpu`.
     pub(crate) fn wakeups(&mut self, cpu: CpuId) {
-        self.account(cpu);
+        self.update_curr(cpu);
         if self.rqs[cpu].debt() > 0 {
             // The CPU still executes kernel code. It handles the interrupt when it has finished.
             self.enter(cpu);

@@ -22,7 +22,7 @@ impl Machine {
     }
 
     /// Wakes a task. `waker` is the pid of the waking task, or 0 if an interrupt handler wakes it.
-    fn wake(&mut self, task: TaskId, waker: u32, wake_flags: u32) -> bool {
+    pub(crate) fn wake(&mut self, task: TaskId, waker: u32, wake_flags: u32) -> bool {
         let t = &self.tasks[task];
         if !matches!(t.state(), State::Interruptible | State::Uninterruptible) {
             return false;
@@ -149,14 +149,13 @@ impl Machine {
     /// Makes a task runnable on `cpu`. The task's field `cpu` has already been set.
     pub(crate) fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         debug_assert_eq!(self.tasks[task].cpu(), cpu);
-        if cpu != self.this_cpu {
-            self.account(cpu);
-        }
+        self.update_curr(cpu);
         let now = self.now;
         let t = &mut self.tasks[task];
         debug_assert!(!t.on_rq() && matches!(t.state(), State::Running | State::Waking));
         t.waiting_since = now;
-        self.rqs[cpu].nr_running += 1;
+        // A delayed sleeper is still counted.
+        self.rqs[cpu].nr_running += u32::from(!t.fair.delayed);
         self.domains.note_change(cpu);
         self.observe(Transition::Queued { task });
         self.class_enqueue_task(cpu, task, flags);
@@ -166,14 +165,12 @@ impl Machine {
 
     /// Removes a task from its queue on `cpu`. The task may be running.
     pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
-        if cpu != self.this_cpu {
-            self.account(cpu);
-        }
+        self.update_curr(cpu);
         debug_assert!(self.tasks[task].on_rq());
         self.class_dequeue_task(cpu, task, flags);
-        self.rqs[cpu].nr_running -= 1;
         self.domains.note_change(cpu);
         let t = &mut self.tasks[task];
+        self.rqs[cpu].nr_running -= u32::from(!t.fair.delayed);
         t.set_dequeued(flags & flags::SLEEP != 0);
         if !t.on_cpu() {
             self.observe(Transition::Dequeued { task });
@@ -202,6 +199,9 @@ impl Machine {
             return;
         }
         self.class_migrate_task_rq(task, cpu);
+        if self.stepped.is_some() {
+            self.note_migration(task, reason);
+        }
         let t = &mut self.tasks[task];
         debug_assert!(t.cpus.contains(cpu) || self.online_cpus.weight() < self.rqs.len() as u32);
         t.set_cpu(cpu);

@@ -31,6 +31,8 @@ pub enum Event {
     Tick { cpu: CpuId, generation: u32 },
     /// The high-resolution tick of the CPU is due, because the slice of the running fair task ends.
     Hrtick { cpu: CpuId },
+    /// An IPI arrives that makes the CPU start its high-resolution tick.
+    HrtickStart { cpu: CpuId },
     /// A period of a cgroup's limit (cpu.max) ends.
     CfsPeriod { group: u32, generation: u32 },
     /// Runtime that CPUs returned to the pool of a cgroup (cpu.max) is distributed to its throttled

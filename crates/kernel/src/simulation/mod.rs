@@ -5,6 +5,7 @@ pub mod chance;
 pub mod cpuset;
 pub mod event;
 pub mod id;
+pub mod prandom;
 pub mod rng;
 pub mod step;
 pub mod table;

@@ -8,4 +8,5 @@ pub mod invariant;
 pub mod left_waiting;
 pub mod observe;
 pub mod state;
+pub mod step_log;
 pub mod verify;

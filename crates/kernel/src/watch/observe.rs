@@ -72,7 +72,9 @@ impl Machine {
 
     #[inline]
     fn observe_switch(&mut self, cpu: CpuId, prev: TaskId, prev_state: TaskState, next: TaskId) {
-        let prev_waits = (prev != IDLE && self.is_waiting(prev)).then(|| self.note_wait(prev));
+        // A task that the stopper has moved already waits on its new CPU.
+        let here = prev != IDLE && self.tasks[prev].cpu() == cpu;
+        let prev_waits = (here && self.is_waiting(prev)).then(|| self.note_wait(prev));
         let next_group = (next != IDLE).then(|| self.tasks[next].waiting_group);
         self.checks.switched(self.now, cpu, prev_waits, next_group);
         if prev_waits.is_some() {

@@ -36,6 +36,7 @@ impl Machine {
                     waiting += u64::from(!task.on_cpu());
                 }
             }
+            running[task.cpu().index()] += u32::from(task.fair.delayed);
             waking += usize::from(task.state() == State::Waking);
             let curr = self.rqs[task.cpu()].curr == id;
             assert_eq!(

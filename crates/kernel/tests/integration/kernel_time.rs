@@ -261,7 +261,7 @@ fn remote_waker() -> Tasks {
 }
 
 #[test]
-fn a_lazy_request_of_another_cpu_waits_for_an_interrupt() {
+fn a_lazy_request_of_another_cpu_takes_effect_at_the_ipi_for_the_hrtick() {
     for preempt_full in [false, true] {
         let mut spec = free(2);
         spec.kernel.preempt_full = preempt_full;
@@ -271,13 +271,9 @@ fn a_lazy_request_of_another_cpu_waits_for_an_interrupt() {
         let waits = waits(&records, 2);
         assert!(waits.len() > 40, "{waits:?}");
         let slow = waits.iter().filter(|&&ns| ns > 0).count();
-        if preempt_full {
-            assert_eq!(slow, 0);
-            continue;
-        }
-        // The interrupt is the high-resolution tick, which comes after at least 10 us.
-        assert!(waits.iter().skip(1).all(|&ns| ns >= 10 * US), "{waits:?}");
-        assert!(waits.iter().all(|&ns| ns < MS), "{waits:?}");
+        // The request itself sends no IPI. The waker sends one that starts the high-resolution
+        // tick, because a second task is now queued, and that interrupts the hog in user space.
+        assert_eq!(slow, 0);
     }
 }
 

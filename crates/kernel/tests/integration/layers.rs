@@ -71,7 +71,7 @@ fn visit(src: &Path, dir: &Path, wrong: &mut Vec<String>) -> usize {
         }
         let name = path.strip_prefix(src).unwrap().to_str().unwrap();
         let parts: Vec<&str> = name.trim_end_matches(".rs").split('/').collect();
-        let outside = ["lib", "run", "testbed"].contains(&parts[0]);
+        let outside = ["lib", "run", "stepping", "testbed"].contains(&parts[0]);
         if outside || parts.contains(&"tests") || !name.ends_with(".rs") {
             continue;
         }

@@ -157,7 +157,7 @@ fn background_work_repairs_a_lost_kick() {
         let hog = run.machine.tasks().iter().find(|task| task.comm() == "hog");
         hog.expect("the task exists").sum_exec_runtime()
     };
-    // The slice is 1 ms.
-    assert!(worked(None) <= 2 * MS, "{}", worked(None));
+    // The slice is 1 ms, and the next tick notices that it has ended.
+    assert!(worked(None) <= 4 * MS, "{}", worked(None));
     assert!(worked(Some(Noise::Server)) > 10 * MS, "{}", worked(Some(Noise::Server)));
 }

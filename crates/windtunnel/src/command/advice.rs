@@ -43,6 +43,7 @@ const SUBCOMMANDS: &[(&[&str], &str)] = &[
     ),
     (&["validate", "verify", "verifier", "lint", "sanitize"], "check"),
     (&["test", "tests", "cases"], "suite"),
+    (&["step", "scenario"], "script"),
     (&["optimize", "optimise", "search", "autotune"], "tune"),
     (&["grid", "matrix", "batch"], "sweep"),
     (&["new", "create", "template", "starter", "scaffold"], "init"),

@@ -110,6 +110,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "script",
+        &[
+            (
+                "What does the scheduler do in this situation?",
+                "windtunnel script situation.script",
+            ),
+            (
+                "The logs of many scripts",
+                "windtunnel script scripts/*.script --output logs",
+            ),
+        ],
+    ),
+    (
         "check",
         &[
             (

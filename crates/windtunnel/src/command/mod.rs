@@ -29,6 +29,7 @@ mod python;
 mod report;
 mod run;
 mod score;
+mod script;
 mod suite;
 mod sweep;
 mod top;
@@ -80,6 +81,9 @@ enum Action {
     Sweep(sweep::Args),
     /// Compare a policy with eevdf on several machines and workloads, and print one number
     Score(score::Args),
+    /// Execute scripts, in which the kernel's work takes no time, and print what the scheduler
+    /// decides
+    Script(script::Args),
     /// List the built policies, or describe one
     #[command(subcommand)]
     Policy(list::Policy),
@@ -167,6 +171,7 @@ impl Command {
             Action::Suite(args) => args.run(),
             Action::Sweep(args) => args.run(),
             Action::Score(args) => args.run(),
+            Action::Script(args) => args.run(),
             Action::Policy(list) => list.run(),
             Action::Machine(list) => list.run(),
             Action::Workload(list) => list.run(),

@@ -52,7 +52,7 @@ impl Machine {
             }
             Event::Wake { task, generation } if self.tasks[task].wake_generation == generation => self.wake_cpu(task),
             Event::RemoteTick { cpu } => self.timer_target(cpu),
-            Event::BpfTimer { timer, generation } => self.timer_cpu(timer, generation)?,
+            Event::BpfTimer { timer, generation } => self.bpf_timer_cpu(timer, generation)?,
             Event::Disturb { index } => self.interrupted_cpu(index)?,
             Event::Noise { source } => self.noise_cpu(source),
             _ => return None,

@@ -39,13 +39,13 @@ impl Machine {
     fn is_armed(&self, event: Event) -> bool {
         match event {
             Event::Wake { task, generation } => self.tasks[task].wake_generation == generation,
-            Event::BpfTimer { timer, generation } => self.timer_cpu(timer, generation).is_some(),
+            Event::BpfTimer { timer, generation } => self.bpf_timer_cpu(timer, generation).is_some(),
             _ => true,
         }
     }
 
     /// Returns the CPU of a BPF timer, or `None` if the timer was cancelled or started again.
-    pub(super) fn timer_cpu(&self, timer: u32, generation: u32) -> Option<CpuId> {
+    pub(crate) fn bpf_timer_cpu(&self, timer: u32, generation: u32) -> Option<CpuId> {
         let timers = &self.ext.policy.as_ref()?.timers;
         let timer = timers.slots.get(timer as usize)?;
         (timer.pending == Some(generation)).then_some(timer.cpu)

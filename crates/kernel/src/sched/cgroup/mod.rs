@@ -40,7 +40,7 @@ impl Machine {
     }
 
     /// Performs the operation. Returns a positive errno if the operation would fail in Linux.
-    fn try_change(&mut self, action: &Action) -> Result<(), i32> {
+    pub(crate) fn try_change(&mut self, action: &Action) -> Result<(), i32> {
         let Some(cgroup) = action.cgroup() else { return Ok(()) };
         let online = self.cgroups.get(cgroup).online;
         match *action {

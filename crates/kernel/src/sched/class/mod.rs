@@ -95,6 +95,15 @@ impl Machine {
         by_class!(self.class_of(next), set_next_task(self, cpu, next))
     }
 
+    /// Prepares the class for the current task of `cpu` after a change of the task (set_next_task
+    /// with `first` unset).
+    pub(crate) fn class_set_curr_task(&mut self, cpu: CpuId, curr: TaskId) {
+        match self.class_of(curr) {
+            Class::Fair => fair::set_curr_task(self, cpu, curr),
+            _ => self.class_set_next_task(cpu, curr),
+        }
+    }
+
     /// Charges the current task with `ns` of CPU time, which it has used since the last call
     /// (update_curr). `class` is the task's class.
     #[inline]
@@ -125,8 +134,11 @@ impl Machine {
 
     /// Handles a change of a task's nice value or rt_priority that does not change its class. The
     /// task was not queued during the change.
-    pub(crate) fn class_prio_changed(&mut self, cpu: CpuId, task: TaskId) {
-        by_class!(self.class_of(task), prio_changed(self, cpu, task))
+    pub(crate) fn class_prio_changed(&mut self, cpu: CpuId, task: TaskId, old_prio: i32) {
+        if self.tasks[task].prio() == old_prio {
+            return;
+        }
+        by_class!(self.class_of(task), prio_changed(self, cpu, task, old_prio))
     }
 
     /// Handles a change of the task's affinity. The new affinity is already in `task.cpus`.

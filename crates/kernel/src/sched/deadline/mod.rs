@@ -34,7 +34,7 @@ pub(crate) fn start(m: &mut Machine, cpu: CpuId, server: Server) {
 
 fn activate(m: &mut Machine, cpu: CpuId, server: Server) {
     // Accounts the time until now, so that it is not charged to the server later.
-    m.account(cpu);
+    m.update_curr(cpu);
     let now = m.now;
     let dl = &mut m.rqs[cpu].servers[server];
     dl.active = true;
@@ -85,7 +85,7 @@ pub(crate) fn attach(m: &mut Machine, server: Server) {
 /// Stops the server of each CPU and takes back its reservation (dl_server_detach_bw).
 pub(crate) fn detach(m: &mut Machine, server: Server) {
     for cpu in m.cpus() {
-        m.account(cpu);
+        m.update_curr(cpu);
         stop(m, cpu, server);
         m.rqs[cpu].servers[server].attached = false;
     }

@@ -109,6 +109,7 @@ pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
 
 fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     m.ext.begin();
+    m.ext.uses_cids = cid;
     cid::enable(m, cid);
     if let Err(errno) = run_enable_steps(m) {
         exit::error(m, format!("scx_root_enable() failed ({errno})"));

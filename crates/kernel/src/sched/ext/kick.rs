@@ -161,7 +161,7 @@ fn kick_one(m: &mut Machine, cpu: CpuId, kick: &Kick) -> bool {
     let mut wait = false;
     if m.online_cpus.contains(target) && class >= Class::Ext {
         if class == Class::Ext && flags & SCX_KICK_PREEMPT != 0 {
-            m.account(target);
+            m.update_curr(target);
             let curr = m.rqs[target].curr;
             m.scx_entity_mut(curr).slice = 0;
         }
@@ -254,7 +254,7 @@ fn begin_wait(m: &mut Machine, cpu: CpuId) {
         return;
     }
     kick_sync(m, cpu);
-    m.account(cpu);
+    m.update_curr(cpu);
     let rq = &mut m.rqs[cpu];
     rq.spinning = true;
     // The current task makes no progress while the CPU spins.
@@ -274,7 +274,7 @@ fn release_waiters(m: &mut Machine, cpu: CpuId) {
 
 #[cold]
 fn end_wait(m: &mut Machine, cpu: CpuId) {
-    m.account(cpu);
+    m.update_curr(cpu);
     let rq = &mut m.rqs[cpu];
     rq.spinning = false;
     rq.ext.kicks.sync.clear();

@@ -31,6 +31,7 @@ pub mod kick;
 mod lifecycle;
 pub mod ops;
 pub mod state;
+mod step_log;
 pub mod task_state;
 pub mod watchdog;
 
@@ -241,7 +242,7 @@ pub(crate) fn switched_from(m: &mut Machine, _cpu: CpuId, task: TaskId) {
 /// Does nothing: `switching_class` has handled the task.
 pub(crate) fn switched_to(_m: &mut Machine, _cpu: CpuId, _task: TaskId) {}
 
-pub(crate) fn prio_changed(_m: &mut Machine, _cpu: CpuId, _task: TaskId) {}
+pub(crate) fn prio_changed(_m: &mut Machine, _cpu: CpuId, _task: TaskId, _old_prio: i32) {}
 
 pub(crate) fn set_cpus_allowed(m: &mut Machine, task: TaskId) {
     lifecycle::set_cpumask(m, task);

@@ -121,8 +121,14 @@ fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64
 /// used if the trace contains details.
 #[inline(never)]
 fn invoke_recorded<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
+    if m.stepped.is_some() {
+        m.note_step(|m| super::step_log::call(m, op, args));
+    }
     let began = m.local_time(m.this_cpu);
     let (result, insns, own) = execute(m, op, function, args);
+    if m.stepped.is_some() {
+        super::step_log::note_result(m, op, result.unwrap_or(0));
+    }
     record_call(m, op, own, began);
     (result, insns)
 }

@@ -8,6 +8,7 @@ use super::lb_env::{Env, IdleType, Migrate, Preference};
 use super::sched_cache;
 use crate::machine::Machine;
 use crate::simulation::id::CpuId;
+use crate::watch::state::stepped::Mover;
 
 /// Limit of the balancing interval while no task can be moved because of the tasks' affinities, ms.
 const MAX_PINNED_INTERVAL_MS: u64 = 512;
@@ -36,6 +37,13 @@ pub(super) fn balance_rq(
         preference: Preference::All,
         excluded: Vec::new(),
     };
+    let outer = m.mover;
+    let idle = match idle {
+        IdleType::Busy => "busy",
+        IdleType::Idle => "idle",
+        IdleType::NewlyIdle => "newidle",
+    };
+    m.mover = Mover::Balance { cpu, level, idle };
     let mut moved = 0;
     let mut state = Detach::default();
     loop {
@@ -92,6 +100,7 @@ pub(super) fn balance_rq(
         finish(m, &env, moved, &state);
         break;
     }
+    m.mover = outer;
     if moved > 0 {
         m.trace(m.this_cpu, trace::Event::Balance { moved });
     }

@@ -181,7 +181,7 @@ impl Machine {
         self.runtime(id).throttled = false;
         self.bandwidth(id).throttled.retain(|&other| other != id);
         let (cpu, group) = (self.queue_cpu(id), self.task_groups.group_number(id));
-        self.account(cpu);
+        self.update_curr(cpu);
         self.lock(LockId::Rq(cpu));
         for at in 0..self.task_groups.bottom_up.len() {
             let below = self.task_groups.bottom_up[at];
@@ -295,7 +295,7 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
         return;
     }
     for cpu in m.cpus() {
-        m.account(cpu);
+        m.update_curr(cpu);
     }
     let pool = &mut m.task_groups.groups[cgroup as usize].bandwidth;
     pool.quota = (quota_us != u64::MAX).then(|| quota_us.saturating_mul(1000));

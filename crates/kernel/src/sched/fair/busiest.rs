@@ -2,7 +2,6 @@
 //! Finds the busiest group of a scheduling domain and the busiest CPU of that group, and calculates
 //! how much load to move from there.
 
-use super::detach;
 use super::idle_scan::is_core_idle;
 use super::lb_env::{Env, IdleType, Migrate, Preference};
 use super::load::capacity_greater;
@@ -336,7 +335,7 @@ pub(super) fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<Cp
             continue;
         }
         if env.preference < Preference::All {
-            let preference = numa::classify(detach::nr_queued(m, cpu), numa::count_preferences(m, cpu));
+            let preference = numa::classify(m.rqs[cpu].nr_running, numa::count_preferences(m, cpu));
             if preference > env.preference {
                 continue;
             }

@@ -10,6 +10,7 @@ use crate::sched::fair::state::entity::MIGRATION_COST;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
+use crate::watch::state::stepped::Mover;
 use std::cmp::Ordering;
 use trace::MigrateReason;
 
@@ -38,7 +39,7 @@ pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
 /// Moves tasks from the source CPU to the destination CPU until `env.imbalance` is removed. Returns
 /// the number of moved tasks.
 pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> u32 {
-    if nr_queued(m, env.src_cpu) <= 1 {
+    if m.rqs[env.src_cpu].nr_running <= 1 {
         state.all_pinned = false;
         return 0;
     }
@@ -46,7 +47,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     // The tasks, and whether each of them is a delayed sleeper.
     let mut detached: Vec<(TaskId, bool)> = Vec::new();
     while env.imbalance > 0 && state.left > 0 {
-        if env.idle != IdleType::Busy && nr_queued(m, env.src_cpu) <= 1 {
+        if env.idle != IdleType::Busy && m.rqs[env.src_cpu].nr_running <= 1 {
             break;
         }
         let task = m.rqs[env.src_cpu].fair.oldest;
@@ -84,12 +85,6 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     detached.len() as u32
 }
 
-/// Returns the number of tasks on a CPU, including delayed sleepers (rq.nr_running in Linux).
-pub(super) fn nr_queued(m: &Machine, cpu: CpuId) -> u32 {
-    let rq = &m.rqs[cpu];
-    rq.nr_running + rq.fair.cfs.h_nr_queued - rq.fair.cfs.h_nr_runnable
-}
-
 /// Removes a task from its queue and assigns it to the CPU `to`. Returns whether the task is a
 /// delayed sleeper (a sleeping task that is still queued).
 fn detach_task(m: &mut Machine, task: TaskId, to: CpuId) -> bool {
@@ -111,6 +106,15 @@ fn attach_task(m: &mut Machine, task: TaskId, cpu: CpuId, delayed: bool) {
     } else {
         m.activate_task(cpu, task, flags::MIGRATED);
     }
+}
+
+/// Moves a delayed sleeper to a different CPU.
+pub(crate) fn move_delayed(m: &mut Machine, task: TaskId, to: CpuId) {
+    detach_task(m, task, to);
+    m.lock(LockId::Rq(to));
+    attach_task(m, task, to, true);
+    m.wakeup_preempt(to, task, 0);
+    m.unlock(LockId::Rq(to));
 }
 
 /// Returns whether a task is small enough to be moved, and if so subtracts it from the imbalance.
@@ -165,7 +169,7 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     }
     let locality = match m.numa.active() {
         false => Ordering::Equal,
-        true => numa::degrades_locality(m, env, task, nr_queued(m, env.src_cpu)),
+        true => numa::degrades_locality(m, env, task, m.rqs[env.src_cpu].nr_running),
     };
     if locality == Ordering::Equal && sched_cache::degrades_llc(m, env, task) {
         state.llc_pinned |= env.kind != Migrate::LlcTask;
@@ -221,17 +225,15 @@ pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     if task == IDLE {
         return;
     }
+    m.mover = Mover::ActiveBalance;
     if m.tasks[task].on_cpu() {
         m.migrate_running(task, dst, MigrateReason::Balance);
     } else if m.tasks[task].fair.delayed {
-        detach_task(m, task, dst);
-        m.lock(LockId::Rq(dst));
-        attach_task(m, task, dst, true);
-        m.wakeup_preempt(dst, task, 0);
-        m.unlock(LockId::Rq(dst));
+        move_delayed(m, task, dst);
     } else {
         m.move_queued_task(task, dst, MigrateReason::Balance);
     }
+    m.mover = Mover::None;
     m.trace(cpu, trace::Event::Balance { moved: 1 });
     let levels = &mut m.domains.levels[dst.index()];
     if let Some(level) = levels

@@ -47,6 +47,22 @@ impl CfsRq {
         self.zero_vruntime
     }
 
+    /// Returns V of all entities except the current one, rounded down.
+    pub(super) fn avg_without_curr(&self) -> i64 {
+        match self.sum_weight {
+            0 => self.zero_vruntime,
+            weight => self.zero_vruntime + self.sum_w_vruntime.div_euclid(weight),
+        }
+    }
+
+    /// Forgets that `id` should be picked next (clear_buddies).
+    #[inline]
+    pub(super) fn clear_buddy(&mut self, id: EntityId) {
+        if self.next == id {
+            self.next = NONE;
+        }
+    }
+
     /// Returns a function that tests whether a vruntime is at most V (vruntime_eligible). It
     /// compares with the exact V, which is not rounded.
     pub(super) fn eligibility(&self, entities: &Entities) -> impl Fn(i64) -> bool + use<> {
@@ -213,6 +229,9 @@ impl Machine {
             return curr.or_else(|| cfs.timeline.any());
         }
         let eligible = cfs.eligibility(&entities);
+        if protect && cfs.next != NONE && eligible(entities[cfs.next].vruntime) {
+            return Some(cfs.next);
+        }
         let curr = curr.filter(|&curr| eligible(entities[curr].vruntime));
         if let Some(curr) = curr
             && protect

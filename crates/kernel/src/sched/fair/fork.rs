@@ -221,7 +221,7 @@ fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: CpuId, level: usi
         }
         if available_idle_cpu(m, cpu) {
             let since = m.rqs[cpu].idle_since;
-            if latest.is_none_or(|(best, _)| since > best) {
+            if since > latest.map_or(0, |(best, _)| best) {
                 latest = Some((since, cpu));
             }
         } else if latest.is_none() {

@@ -14,7 +14,7 @@ impl Machine {
     }
 
     #[inline]
-    pub(super) fn cfs(&self, id: CfsRqId) -> &CfsRq {
+    pub(crate) fn cfs(&self, id: CfsRqId) -> &CfsRq {
         if id < GROUP {
             &self.rqs[CpuId::from_root_queue(id)].fair.cfs
         } else {
@@ -32,7 +32,7 @@ impl Machine {
     }
 
     #[inline]
-    pub(super) fn se(&self, id: impl Into<EntityId>) -> &Entity {
+    pub(crate) fn se(&self, id: impl Into<EntityId>) -> &Entity {
         let id = id.into();
         if id < GROUP {
             &self.tasks[TaskId::from_entity(id)].fair
@@ -54,7 +54,7 @@ impl Machine {
     /// Returns the queue of `cpu` to which an entity belongs. A group's queue
     /// and the group's entity on the same CPU have the same number.
     #[inline]
-    pub(super) fn cfs_rq_of(&self, cpu: CpuId, id: impl Into<EntityId>) -> CfsRqId {
+    pub(crate) fn cfs_rq_of(&self, cpu: CpuId, id: impl Into<EntityId>) -> CfsRqId {
         match self.se(id).group {
             0 => cpu.nr(),
             group => self.task_groups.id(group, cpu),

@@ -3,8 +3,8 @@
 //! `pelt.rs`.
 //!
 //! The averages of a queue include the contributions of all entities that last ran there, even
-//! while they sleep. A contribution leaves the queue when its entity migrates. The averages are
-//! updated whenever they are read, so the load of an idle CPU also decays.
+//! while they sleep. A contribution leaves the queue when its entity migrates. The averages of an
+//! idle CPU are updated by other CPUs from time to time (`nohz`).
 
 use crate::machine::Machine;
 use crate::sched::fair::state::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load_down};
@@ -35,7 +35,19 @@ impl CfsRq {
             runnable: u64::from(self.h_nr_runnable),
             running: self.curr != NONE,
         };
-        self.avg.update(now, state, 1)
+        let removed = self.removed.nr > 0 && self.subtract_removed() != 0;
+        self.avg.update(now, state, 1) | removed
+    }
+
+    /// Subtracts the load of entities that have left the queue (update_cfs_rq_load_avg). Returns the
+    /// unweighted load sum that has left, or 1 if it is 0.
+    #[cold]
+    fn subtract_removed(&mut self) -> i64 {
+        let removed = std::mem::take(&mut self.removed);
+        match self.avg.subtract_removed(removed) {
+            0 => 1,
+            sum => sum,
+        }
     }
 }
 
@@ -66,7 +78,15 @@ impl Machine {
     /// Updates a queue's averages to the current time. Returns whether they were recalculated.
     pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) -> bool {
         let now = self.clock_pelt(self.queue_cpu(cfs_rq));
-        self.cfs_mut(cfs_rq).update_avg(now)
+        let mut decayed = false;
+        if self.cfs(cfs_rq).removed.nr > 0 {
+            let sum = self.cfs_mut(cfs_rq).subtract_removed();
+            if cfs_rq >= GROUP && sum < 0 {
+                self.add_tg_cfs_propagate(cfs_rq, sum);
+            }
+            decayed = true;
+        }
+        self.cfs_mut(cfs_rq).update_avg(now) | decayed
     }
 
     /// Updates the averages of a queue and of one of its entities to the current time
@@ -111,12 +131,10 @@ impl Machine {
     /// Adds an entity's load to its queue (attach_entity_load_avg).
     pub(super) fn attach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         self.update_cfs_avg(cfs_rq);
-        let now = self.clock_pelt(self.queue_cpu(cfs_rq));
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[id];
         let (load, util, runnable) = (e.avg.load_avg, e.avg.util_avg, e.avg.runnable_avg);
         e.avg.set(load, util, runnable, e.weight(), &cfs.avg);
-        e.avg.attach(now);
         cfs.avg.add(&e.avg, e.weight());
         if cfs_rq >= GROUP {
             let load = e.avg.load_sum();
@@ -145,14 +163,37 @@ impl Machine {
         }
     }
 
+    /// Removes the load of a sleeping or dead task from its queue (remove_entity_load_avg). The
+    /// averages of the queue include the task's until their next update, because the queue is not
+    /// locked. If the task leaves an idle CPU, its own averages are updated to the current time
+    /// (migrate_se_pelt_lag).
+    pub(super) fn remove_load_avg(&mut self, cfs_rq: CfsRqId, task: TaskId) {
+        let cpu = self.queue_cpu(cfs_rq);
+        let idle_now = self.rqs[cpu].idle().then(|| self.clock_pelt(cpu));
+        let last = self.cfs(cfs_rq).avg.last_update();
+        let e = &mut self.tasks[task].fair;
+        if e.avg.detached() {
+            return;
+        }
+        e.update_avg(last, false, None);
+        let avg = e.avg;
+        if let Some(now) = idle_now {
+            e.update_avg(now, false, None);
+        }
+        e.avg.detach();
+        let removed = &mut self.cfs_mut(cfs_rq).removed;
+        removed.nr += 1;
+        removed.load += avg.load_avg;
+        removed.util += avg.util_avg;
+        removed.runnable += avg.runnable_avg;
+    }
+
     /// Sets the averages of a new task: full load, and a utilization of half of the CPU's unused
     /// capacity (post_init_entity_util_avg).
     pub(super) fn init_load_avg(&mut self, cfs_rq: CfsRqId, task: TaskId) {
-        self.update_cfs_avg(cfs_rq);
         let capacity = self.arch_capacity(self.queue_cpu(cfs_rq));
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[EntityId::from(task)];
-        e.avg.load_avg = e.weight();
         let cap = capacity.saturating_sub(cfs.avg.util_avg) / 2;
         if cap > 0 {
             let share = cfs.avg.util_avg * e.weight() / (cfs.avg.load_avg + 1);
@@ -190,15 +231,13 @@ impl Machine {
         }
     }
 
-    /// Returns the load of a CPU (cpu_load).
-    pub(super) fn cpu_load(&mut self, cpu: CpuId) -> u64 {
-        self.update_cfs_avg(cpu.nr());
+    /// Returns the load of a CPU at the last update (cpu_load).
+    pub(super) fn cpu_load(&self, cpu: CpuId) -> u64 {
         self.rqs[cpu].fair.cfs.avg.load_avg
     }
 
     /// Returns the utilization of a CPU (cpu_util_cfs). This is the utilization at the last update,
-    /// or the smoothed utilization of the CPU's queued tasks if that is greater. Call `cpu_load`
-    /// first to update the utilization.
+    /// or the smoothed utilization of the CPU's queued tasks if that is greater.
     pub(super) fn cpu_util(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu].fair;
         rq.cfs.avg.util_avg.max(rq.util_est).min(self.arch_capacity(cpu))
@@ -223,8 +262,7 @@ impl Machine {
         util.max(util_est).min(self.arch_capacity(cpu))
     }
 
-    /// Returns the runnable average of a CPU at the time of the last update (cpu_runnable). Call
-    /// `cpu_load` first to update the average.
+    /// Returns the runnable average of a CPU at the time of the last update (cpu_runnable).
     pub(super) fn cpu_runnable(&self, cpu: CpuId) -> u64 {
         self.rqs[cpu].fair.cfs.avg.runnable_avg
     }
@@ -233,6 +271,11 @@ impl Machine {
     pub(super) fn capacity_of(&self, cpu: CpuId) -> u64 {
         let used = self.rqs[cpu].rt.util_avg(self.clock_pelt(cpu));
         self.arch_capacity(cpu).saturating_sub(used).max(1)
+    }
+
+    /// Returns the capacity that a CPU has for fair tasks (rq->cpu_capacity).
+    pub(crate) fn cpu_capacity(&self, cpu: CpuId) -> u64 {
+        self.capacity_of(cpu)
     }
 
     /// Returns whether a CPU is fast enough for a task (task_fits_cpu).

@@ -49,9 +49,10 @@ mod wake;
 mod tests;
 
 pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
+pub(crate) use detach::move_delayed;
 pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
-pub(crate) use nohz::{nohz_balance, trigger_load_balance};
+pub(crate) use nohz::{nohz_balance, nohz_enter_idle, trigger_load_balance};
 pub(crate) use queue::{dequeue_task, enqueue_task};
 pub(crate) use shares::{set_idle, set_weight};
 pub(crate) use wake::select_task_rq;
@@ -63,13 +64,15 @@ use crate::sched::fair::state::domains::Domains;
 use crate::sched::fair::state::entity::FairRq;
 use crate::sched::fair::state::entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE};
 use crate::sched::state::task::Task;
-use crate::simulation::event::NEVER;
+use crate::simulation::event::{Event, NEVER};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
 use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
 
 /// Minimum delay of a high-resolution tick, ns (hrtick_start).
 const HRTICK_MIN_NS: u64 = 10_000;
+/// The high-resolution tick is not moved by less than this time, ns (hrtick_needs_rearm).
+const HRTICK_MARGIN_NS: u64 = 5_000;
 
 fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].policy() == SCHED_IDLE
@@ -153,56 +156,73 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Reschedules if the woken `task` should run before the current task.
+/// Reschedules if the woken `task` should run before the current task (wakeup_preempt_fair).
 ///
 /// SCHED_BATCH and SCHED_IDLE tasks do not preempt other tasks. A current task with SCHED_IDLE is
-/// preempted immediately. If the two tasks are in different groups, the entities of the groups are
-/// compared.
+/// preempted immediately. A task with a shorter slice than the current task preempts it if it is
+/// eligible (PREEMPT_SHORT). If the two tasks are in different groups, the entities of the groups
+/// are compared.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_flags: u32) {
     let curr = m.rqs[cpu].curr;
-    if curr == task || m.rqs[cpu].resched_pending() || m.class_of(curr) != Class::Fair {
+    if curr == task || m.class_of(curr) != Class::Fair {
         return;
     }
     let (se, pse, cfs_rq) = m.find_matching_se(cpu, curr, task);
     let (idle, woken_idle) = (se_is_idle(m, se), se_is_idle(m, pse));
     if idle && !woken_idle {
-        let e = m.se_mut(se);
-        e.vprot = e.vprot.min(e.vruntime);
-        m.resched_curr_lazy(cpu);
-        return;
-    }
-    let normal = matches!(m.tasks[task].policy(), SCHED_NORMAL | SCHED_EXT);
-    if idle != woken_idle || !normal {
-        return;
+        return preempt(m, cpu, se);
     }
     let base_slice = m.domains.base_slice;
-    // A shorter slice of the woken task overrides the protection of the current task
-    // (PREEMPT_SHORT).
     let short = m.task_groups.custom_slices && m.se(pse).slice(base_slice) < m.se(se).slice(base_slice);
-    if !short && (wake_flags & flags::WF_FORK != 0 || m.se(pse).delayed) {
-        return;
-    }
-    loop {
-        match pick_next_entity(m, cpu, cfs_rq, !short) {
-            Some(next) if next == pse => {
-                if short {
-                    let e = m.se_mut(se);
-                    e.vprot = e.vprot.min(e.vruntime);
-                }
-                return m.resched_curr_lazy(cpu);
+    let normal = matches!(m.tasks[task].policy(), SCHED_NORMAL | SCHED_EXT);
+    let competes = idle == woken_idle && normal && !m.se(pse).delayed;
+    if competes && (short || wake_flags & flags::WF_FORK == 0) {
+        let next = loop {
+            if m.cfs(cfs_rq).nr_queued == 0 {
+                break None;
             }
-            Some(_) => break,
-            // A delayed sleeper has been dequeued. If it was not `pse`, `pse` is still queued.
-            None if m.cfs(cfs_rq).nr_queued == 0 => break,
-            None => {}
+            // If a delayed sleeper was dequeued instead, `pse` is still queued.
+            if let Some(next) = pick_next_entity(m, cpu, cfs_rq, !short) {
+                break Some(next);
+            }
+        };
+        if next == Some(pse) || short && m.eligible(cfs_rq, pse) {
+            if short {
+                set_short_buddy(m, cfs_rq, pse);
+            }
+            return preempt(m, cpu, se);
         }
     }
+    update_protect_slice(m, cfs_rq, se);
+}
+
+/// Ends the protection of the running entity and reschedules.
+fn preempt(m: &mut Machine, cpu: CpuId, se: EntityId) {
+    let e = m.se_mut(se);
+    e.vprot = e.vprot.min(e.vruntime);
+    m.resched_curr_lazy(cpu);
+}
+
+/// Makes an entity with a short slice the one that is picked next while it is eligible.
+fn set_short_buddy(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
+    let base_slice = m.domains.base_slice;
+    let next = m.cfs(cfs_rq).next;
+    if next == NONE || m.se(next).slice(base_slice) >= m.se(id).slice(base_slice) {
+        m.cfs_mut(cfs_rq).next = id;
+    }
+}
+
+/// Shortens the protection of the running entity to the shortest slice of the entities on its queue
+/// (update_protect_slice).
+fn update_protect_slice(m: &mut Machine, cfs_rq: CfsRqId, se: EntityId) {
+    let base_slice = m.domains.base_slice;
     let slice = match m.task_groups.custom_slices {
         true => m.shortest_slice(cfs_rq).unwrap_or(base_slice),
         false => base_slice,
     };
+    let avg = m.avg_vruntime(cfs_rq);
     let e = m.se_mut(se);
-    e.vprot = e.vprot.min(e.vruntime + e.delta_fair(slice));
+    e.vprot = e.vprot.min(e.vruntime.min(avg) + e.delta_fair(slice));
 }
 
 /// Handles a task `prev` that stops running because `next` runs now. Groups that contain both tasks
@@ -245,6 +265,19 @@ fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
 /// (set_next_task_fair).
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     exit_idle(m, cpu);
+    set_task(m, cpu, next, true);
+    hrtick_start(m, cpu);
+    m.update_misfit_status(cpu, next);
+}
+
+/// Makes the current task the running task of its queue again, after a change of the task. Its
+/// protection from preemption and the high-resolution tick remain as they were.
+pub(crate) fn set_curr_task(m: &mut Machine, cpu: CpuId, curr: TaskId) {
+    set_task(m, cpu, curr, false);
+}
+
+/// Makes a task and the groups above it the running entities of their queues.
+fn set_task(m: &mut Machine, cpu: CpuId, next: TaskId, first: bool) {
     if m.tasks[next].fair.on_rq {
         let rq = &mut m.rqs[cpu].fair;
         rq.unlink(&mut m.tasks, next);
@@ -253,7 +286,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     let mut id = EntityId::from(next);
     let mut cfs_rq = m.task_cfs_rq(cpu, next);
     loop {
-        set_next_entity(m, cfs_rq, id);
+        set_next_entity(m, cfs_rq, id, first);
         // If the previous task is in the same group, this group is already the running entity of
         // its queue, and so are all groups that contain it.
         if cfs_rq < GROUP || m.cfs(m.cfs_rq_of(cpu, cfs_rq)).curr == cfs_rq {
@@ -265,8 +298,6 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     if m.task_groups.limited {
         account_groups(m, cpu, next);
     }
-    hrtick_start(m, cpu);
-    m.update_misfit_status(cpu, next);
 }
 
 /// Visits the groups that contain `task`, which starts to run. If a group has a cpu.max limit and
@@ -281,32 +312,35 @@ fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
 
 /// Makes an entity the running entity of its queue, which removes it from the timeline, the list of
 /// queued entities (set_next_entity).
-fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
+fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, first: bool) {
     let now = m.now;
     if m.se(id).on_rq {
         let (cfs, entities) = m.queue(cfs_rq);
+        cfs.clear_buddy(id);
         cfs.remove(&entities, id);
         m.update_load_avg(cfs_rq, id);
-        set_protect_slice(m, cfs_rq, id);
+        if first {
+            set_protect_slice(m, cfs_rq, id);
+        }
     }
     m.se_mut(id).exec_start = now;
     m.cfs_mut(cfs_rq).curr = id;
 }
 
 /// Protects an entity that starts to run from preemption (set_protect_slice). The protection lasts
-/// until the end of its slice, or for the shortest slice of the entities that wait.
+/// until the end of its slice. If an entity with a shorter slice waits, it lasts only until the
+/// running entity is no longer eligible.
 #[inline]
 fn set_protect_slice(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     let e = m.se_mut(id);
     e.vprot = e.deadline;
     if m.task_groups.custom_slices
         && let Some(shortest) = m.shortest_slice(cfs_rq)
+        && shortest < m.se(id).slice(m.domains.base_slice)
     {
-        let base_slice = m.domains.base_slice;
+        let limit = m.cfs(cfs_rq).avg_without_curr() + 1;
         let e = m.se_mut(id);
-        if shortest < e.slice(base_slice) {
-            e.vprot = e.vprot.min(e.vruntime + e.delta_fair(shortest));
-        }
+        e.vprot = e.vprot.min(limit);
     }
 }
 
@@ -365,23 +399,28 @@ fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, n
     }
 }
 
-/// Updates the load of the current task and of the groups that contain it (task_tick_fair).
+/// Handles the tick of a CPU that runs a fair task (task_tick_fair).
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let Some(curr) = m.fair_curr(cpu) else { return };
+    entity_ticks(m, cpu, curr);
+    m.update_misfit_status(cpu, curr);
+    sched_cache::tick(m, cpu, curr);
+}
+
+/// Updates the load of the current task and of the groups that contain it (entity_tick).
+fn entity_ticks(m: &mut Machine, cpu: CpuId, curr: TaskId) {
     let mut at = m.cfs_rq_of(cpu, curr);
     m.update_load_avg(at, curr.into());
     while at >= GROUP {
         m.update_group_entity(cpu, at);
         at = m.cfs_rq_of(cpu, at);
     }
-    m.update_misfit_status(cpu, curr);
-    sched_cache::tick(m, cpu, curr);
 }
 
 /// Schedules the high-resolution tick for the end of the current slice, if other tasks are queued
-/// (hrtick_start_fair).
+/// (hrtick_start_fair). If `cpu` is a different CPU, it gets an IPI, because it has to start the
+/// timer itself. If no other task is queued, a tick that is already scheduled remains.
 fn hrtick_start(m: &mut Machine, cpu: CpuId) {
-    m.rqs[cpu].fair.hrtick_at = NEVER;
     let Some(curr) = m.fair_curr(cpu).filter(|_| m.rqs[cpu].fair.cfs.h_nr_queued > 1) else {
         return;
     };
@@ -395,21 +434,52 @@ fn hrtick_start(m: &mut Machine, cpu: CpuId) {
     }
     let left = vleft as u64 * u64::from(e.load) / u64::from(NICE_0_LOAD);
     let at = m.local_time(cpu) + left.max(HRTICK_MIN_NS);
-    let rq = &mut m.rqs[cpu].fair;
-    rq.hrtick_at = at;
-    if at < rq.hrtick_event {
-        rq.hrtick_event = at;
-        m.events.push(at, crate::simulation::event::Event::Hrtick { cpu });
+    m.rqs[cpu].fair.hrtick_time = at;
+    if cpu == m.this_cpu {
+        hrtick_cond_restart(m, cpu);
+    } else if needs_rearm(&m.rqs[cpu].fair) && !m.rqs[cpu].fair.hrtick_ipi {
+        m.rqs[cpu].fair.hrtick_ipi = true;
+        m.interrupt_cpu(cpu, Event::HrtickStart { cpu });
     }
+}
+
+/// Returns whether the high-resolution tick has to be moved to a different time
+/// (hrtick_needs_rearm).
+fn needs_rearm(rq: &FairRq) -> bool {
+    rq.hrtick_at == NEVER || rq.hrtick_at.abs_diff(rq.hrtick_time) > HRTICK_MARGIN_NS
+}
+
+/// Starts the timer of the high-resolution tick on its CPU.
+fn hrtick_cond_restart(m: &mut Machine, cpu: CpuId) {
+    let now = m.now;
+    let rq = &mut m.rqs[cpu].fair;
+    if !needs_rearm(rq) {
+        return;
+    }
+    // An IPI may arrive after the time.
+    rq.hrtick_at = rq.hrtick_time.max(now);
+    if rq.hrtick_at < rq.hrtick_event {
+        rq.hrtick_event = rq.hrtick_at;
+        m.events.push(rq.hrtick_at, Event::Hrtick { cpu });
+    }
+}
+
+/// Handles the IPI that asks a CPU to start its high-resolution tick (__hrtick_start).
+pub(crate) fn hrtick_start_ipi(m: &mut Machine, cpu: CpuId) {
+    m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
+    m.rqs[cpu].fair.hrtick_ipi = false;
+    hrtick_cond_restart(m, cpu);
+}
+
+/// Cancels the high-resolution tick of a CPU that becomes idle (hrtick_schedule_exit).
+pub(crate) fn hrtick_cancel(m: &mut Machine, cpu: CpuId) {
+    m.rqs[cpu].fair.hrtick_at = NEVER;
 }
 
 /// Starts the high-resolution tick when a task has been queued, so that the current task is
 /// rescheduled at the end of its slice.
 fn hrtick_update(m: &mut Machine, cpu: CpuId) {
-    if m.rqs[cpu].fair.hrtick_at == NEVER
-        && let Some(curr) = m.fair_curr(cpu)
-        && m.tasks[curr].fair.on_rq
-    {
+    if m.rqs[cpu].fair.hrtick_at == NEVER && m.class_of(m.rqs[cpu].curr) == Class::Fair {
         hrtick_start(m, cpu);
     }
 }
@@ -423,25 +493,29 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
         return;
     }
     rq.hrtick_event = NEVER;
-    if rq.cfs.curr == NONE || rq.hrtick_at == NEVER {
-        rq.hrtick_at = NEVER;
+    if rq.hrtick_at == NEVER {
         return;
     }
     if rq.hrtick_at > now {
         rq.hrtick_event = rq.hrtick_at;
-        m.events
-            .push(rq.hrtick_at, crate::simulation::event::Event::Hrtick { cpu });
+        m.events.push(rq.hrtick_at, Event::Hrtick { cpu });
         return;
     }
     rq.hrtick_at = NEVER;
     m.enter_timer_irq(cpu);
     m.run_soft_timers(cpu);
-    m.resched_curr(cpu);
+    m.update_curr(cpu);
+    if let Some(curr) = m.fair_curr(cpu) {
+        entity_ticks(m, cpu, curr);
+        m.resched_curr(cpu);
+    }
 }
 
 pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     let t = &mut m.tasks[task];
     t.fair.load = t.task_struct.se.load.weight as u32;
+    // init_entity_runnable_average()
+    t.fair.avg.load_avg = t.fair.weight();
 }
 
 /// Updates a task's load after a change of its weight. The task is not queued.
@@ -464,13 +538,16 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
+/// Reschedules if necessary after a change of a task's nice value (prio_changed_fair).
+pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId, old_prio: i32) {
     let t = &m.tasks[task];
     if m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
         return;
     }
     if t.on_cpu() {
-        m.resched_curr(cpu);
+        if t.prio() > old_prio {
+            m.resched_curr(cpu);
+        }
     } else if t.on_rq() {
         m.wakeup_preempt(cpu, task, 0);
     }
@@ -485,7 +562,20 @@ pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, new_cpu: CpuId) {
     finish_delayed(m, task);
     let cpu = m.tasks[task].cpu();
     numa::task_moves(m, task, cpu, new_cpu);
-    m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
+    let cfs_rq = m.cfs_rq_of(cpu, task);
+    if m.tasks[task].is_migrating() {
+        m.detach_load_avg(cfs_rq, task.into());
+    } else {
+        m.remove_load_avg(cfs_rq, task);
+    }
+}
+
+/// Removes the load of a dead task from its queue (task_dead_fair).
+pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
+    if m.tasks[task].class == Class::Fair {
+        let cpu = m.tasks[task].cpu();
+        m.remove_load_avg(m.cfs_rq_of(cpu, task), task);
+    }
 }
 
 /// Moves a task that is not queued to another cgroup (task_change_group_fair).
@@ -510,7 +600,7 @@ pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
         let id = m.task_groups.id(cgroup, cpu);
         let above = m.cfs_rq_of(cpu, id);
         if m.se(id).delayed {
-            m.account(cpu);
+            m.update_curr(cpu);
             dequeue_delayed(m, cpu, above, id);
         }
         m.detach_load_avg(above, id);
@@ -523,7 +613,12 @@ pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
 pub(crate) fn rebuild_domains(m: &mut Machine) {
     let old = std::mem::replace(
         &mut m.domains,
-        Domains::for_online(&m.spec.topology, &m.spec.priorities, &m.online_cpus),
+        Domains::for_online(
+            &m.spec.topology,
+            &m.spec.priorities,
+            &m.online_cpus,
+            &m.options.isolated,
+        ),
     );
     let (now, jiffies) = (m.now, m.jiffies());
     for level in m.domains.levels.iter_mut().flatten() {
@@ -534,8 +629,7 @@ pub(crate) fn rebuild_domains(m: &mut Machine) {
     m.domains.idle_policy_cpus = old.idle_policy_cpus;
     m.domains.nr_queued = old.nr_queued;
     m.domains.overloaded = old.overloaded;
-    m.domains.nohz_next_balance = old.nohz_next_balance;
-    m.domains.nohz_kicked = old.nohz_kicked;
+    m.domains.nohz = old.nohz;
     m.domains.rng = old.rng;
 }
 

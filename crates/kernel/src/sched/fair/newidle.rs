@@ -7,6 +7,7 @@
 
 use super::balance::balance_rq;
 use super::lb_env::IdleType;
+use super::nohz;
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
 use crate::sched::fair::state::domains::Level;
@@ -53,6 +54,8 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     let found = pulled > 0 || rq.cfs.nr_queued > 0;
     if found {
         rq.idle_stamp = 0;
+    } else {
+        nohz::newidle_stats(m, cpu);
     }
     found
 }
@@ -74,7 +77,7 @@ fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &
         let mut weight = 1;
         if domain.newidle_ratio < 1024 {
             weight = 1 + domain.newidle_ratio;
-            if m.domains.rng.below(1024) as u32 > weight {
+            if m.domains.rng[cpu].next() % 1024 > weight {
                 let now = m.now;
                 m.domains.levels[cpu.index()][level].count_newidle(now, 0);
                 continue;

@@ -220,9 +220,6 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
         }
     }
     dequeue_entities(m, cpu, task, sleep, true);
-    if exits {
-        m.detach_load_avg(cfs_rq, task.into());
-    }
 }
 
 /// Keeps an entity with negative lag queued until it is eligible (DELAY_DEQUEUE). Returns whether
@@ -232,6 +229,7 @@ fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
         return false;
     }
     m.update_entity_lag(cfs_rq, id);
+    m.cfs_mut(cfs_rq).clear_buddy(id);
     m.se_mut(id).delayed = true;
     true
 }
@@ -267,6 +265,7 @@ fn dequeue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, sleep: bool) {
     m.update_load_avg(cfs_rq, id);
     m.update_entity_lag(cfs_rq, id);
     let (cfs, mut entities) = m.queue(cfs_rq);
+    cfs.clear_buddy(id);
     if cfs.curr != id {
         cfs.remove(&entities, id);
     }
@@ -314,6 +313,7 @@ fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Coun
 pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: EntityId) {
     if id < GROUP {
         dequeue_entities(m, cpu, TaskId::from_entity(id), true, true);
+        m.rqs[cpu].nr_running -= 1;
         return;
     }
     dequeue_entity(m, cfs_rq, id, true);
@@ -327,25 +327,24 @@ pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
     if m.tasks[task].fair.delayed {
         let cpu = m.tasks[task].cpu();
         dequeue_entities(m, cpu, task, true, true);
+        m.rqs[cpu].nr_running -= 1;
     }
 }
 
 /// Removes a delayed sleeper from its queue because load balancing moves it to another CPU. The
 /// task keeps its negative lag. Until [`attach_delayed`], it counts as an ordinary sleeper.
 pub(super) fn detach_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    if cpu != m.this_cpu {
-        m.account(cpu);
-    }
+    m.update_curr(cpu);
     dequeue_entities(m, cpu, task, false, true);
+    m.rqs[cpu].nr_running -= 1;
 }
 
 /// Queues a delayed sleeper on the CPU to which load balancing has moved it. There, it competes
 /// until its lag is no longer negative.
 pub(super) fn attach_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    if cpu != m.this_cpu {
-        m.account(cpu);
-    }
+    m.update_curr(cpu);
     m.tasks[task].fair.delayed = true;
+    m.rqs[cpu].nr_running += 1;
     enqueue_entities(m, cpu, task, flags::MIGRATED, false);
 }
 

@@ -21,8 +21,6 @@ use crate::simulation::id::{CpuId, TaskId};
 const MIN_SHARES: u64 = 2;
 /// Minimum time between updates of a queue's contribution to its group's load, ns.
 const UPDATE_TG_NS: u64 = 1_000_000;
-/// Interval at which the load of idle CPUs is updated so that it decays, ns (LOAD_AVG_PERIOD).
-const BLOCKED_NS: u64 = 32_000_000;
 
 impl Machine {
     /// Returns the part of the group's shares that the CPU of the group's queue `id` gets
@@ -111,6 +109,7 @@ impl Machine {
     /// Updates the load of the groups on a CPU. The load of a group decays even if none of its
     /// tasks runs there (sched_balance_update_blocked_averages).
     pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
+        let jiffies = self.jiffies();
         for at in 0..self.task_groups.bottom_up.len() {
             let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
             let rq = self.task_groups.rq(id);
@@ -121,23 +120,14 @@ impl Machine {
                 self.update_load_avg(above, id);
             }
         }
-        if self.schedutil.is_some() && self.update_cfs_avg(cpu.nr()) {
+        if self.update_cfs_avg(cpu.nr()) {
             self.cpufreq_update_util(cpu, false);
         }
-    }
-
-    /// Updates the load of groups on idle CPUs, because idle CPUs have no tick in which they could
-    /// do this themselves (nohz.next_blocked).
-    pub(super) fn update_blocked_on_idle_cpus(&mut self) {
-        if self.task_groups.is_empty() || self.now < self.task_groups.next_blocked {
-            return;
-        }
-        self.task_groups.next_blocked = self.now + BLOCKED_NS;
-        let mut idle = self.idle_cpus.first();
-        while let Some(cpu) = idle {
-            self.update_blocked_averages(cpu);
-            idle = self.idle_cpus.next(cpu.nr() + 1);
-        }
+        let avg = &self.rqs[cpu].fair.cfs.avg;
+        let blocked = avg.load_avg > 0 || avg.util_avg > 0 || self.rqs[cpu].rt.util_avg(self.clock_pelt(cpu)) > 0;
+        let rq = &mut self.rqs[cpu].fair;
+        rq.last_blocked_update = jiffies;
+        rq.has_blocked_load &= blocked;
     }
 
     /// Returns the part that a queue contributes to its CPU's load (update_cfs_rq_h_load).
@@ -165,7 +155,7 @@ impl Machine {
     fn set_shares(&mut self, group: u32, shares: u32) {
         self.task_groups.groups[group as usize].shares = shares;
         for cpu in self.cpus() {
-            self.account(cpu);
+            self.update_curr(cpu);
             let mut se = self.task_groups.id(group, cpu);
             while se >= GROUP {
                 self.update_group_entity(cpu, se);

@@ -178,7 +178,7 @@ pub(super) fn find_group_cpu(m: &Machine, span: u32, group: usize, normal: bool)
     let mut next = group.set.next_and(idle, 0);
     while let Some(cpu) = next {
         let since = m.rqs[cpu].idle_since;
-        if latest.is_none_or(|(best, _)| since > best) {
+        if since > latest.map_or(0, |(best, _)| best) {
             latest = Some((since, cpu));
             if since == snapshot.newest_idle {
                 break;

@@ -98,7 +98,7 @@ impl Machine {
             return;
         }
         self.charge(here, u64::from(self.spec.costs.tick_ns));
-        self.account(cpu);
+        self.update_curr(cpu);
         self.lock(LockId::Rq(cpu));
         self.class_task_tick(cpu);
         self.unlock(LockId::Rq(cpu));

@@ -7,6 +7,7 @@ use crate::sched::class::state::flags;
 use crate::sched::rt::state::queue::NO_RT;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
+use crate::watch::state::stepped::Mover;
 use trace::MigrateReason;
 
 /// Returns the priority index of a real-time task: 0 for SCHED_DEADLINE, 1 to 99 from the highest
@@ -99,7 +100,9 @@ pub(super) fn push_tasks(m: &mut Machine, cpu: CpuId) {
         if m.rqs[to].rt.highest() <= prio(m, task) {
             return;
         }
+        m.mover = Mover::RtPush;
         m.move_queued_task(task, to, MigrateReason::Balance);
+        m.mover = Mover::None;
         m.trace(m.this_cpu, trace::Event::Balance { moved: 1 });
     }
 }
@@ -129,7 +132,9 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) -> bool {
         }
         m.lock(LockId::Rq(src));
         m.deactivate_task(src, task, flags::NOCLOCK);
+        m.mover = Mover::RtPull;
         m.set_task_cpu(task, cpu, MigrateReason::Balance);
+        m.mover = Mover::None;
         m.unlock(LockId::Rq(src));
         m.activate_task(cpu, task, flags::MIGRATED);
         pulled += 1;

@@ -235,7 +235,7 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
 
 /// Reschedules, or pulls tasks from other CPUs, after a change of a task's priority
 /// (prio_changed_rt).
-pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
+pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId, _old_prio: i32) {
     let t = &m.tasks[task];
     if t.on_cpu() {
         balance::pull_tasks(m, cpu);

@@ -28,6 +28,8 @@ pub struct Rq {
     /// if the kernel accounts their time separately. The CPU spends time on `charged` before the
     /// other debt.
     pub charged: u64,
+    /// Time that the running task has run and that is not part of its runtime yet, ns.
+    pub uncharged: u64,
     /// BPF execution time, less than 1 ns, that has not been added to the debt yet, ps.
     pub carry_ps: u64,
     /// Work that a task does on this CPU per ns. It is `capacity`, reduced if other busy CPUs slow
@@ -42,7 +44,7 @@ pub struct Rq {
     pub next_class: Class,
     /// Generation number of the pending Tick event. Events of older generations are ignored.
     pub tick_generation: u32,
-    /// Number of queued tasks of all classes, including the running task.
+    /// Number of queued tasks of all classes, including the running task and delayed sleepers.
     pub nr_running: u32,
     pub cpu: CpuId,
     pub online: bool,
@@ -73,7 +75,7 @@ pub struct Rq {
     pub wake_list: Vec<Waking>,
     pub time: CpuTime,
     pub nr_switches: u64,
-    /// Time at which the CPU last became idle.
+    /// Time at which the CPU last became idle; 0 if it has been idle since the kernel started.
     pub idle_since: u64,
     /// Overhead that has already been reported in `Overhead` trace records, ns.
     pub recorded_overhead_ns: u64,
@@ -151,13 +153,14 @@ impl Rq {
             clock: 0,
             free_at: 0,
             charged: 0,
+            uncharged: 0,
             carry_ps: 0,
             tick_generation: 0,
             tick_armed: false,
             irqs_off_until: 0,
             timer_irq_at: NEVER,
             wake_list: Vec::new(),
-            idle_since: 0,
+            idle_since: 1,
             time: CpuTime::default(),
             recorded_overhead_ns: 0,
             nr_switches: 0,

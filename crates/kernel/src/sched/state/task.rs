@@ -334,6 +334,12 @@ impl Task {
         self.task_struct.on_rq == ON_RQ_QUEUED
     }
 
+    /// Returns whether the task was removed from a queue and will be queued on a different CPU
+    /// (task_on_rq_migrating).
+    pub(crate) fn is_migrating(&self) -> bool {
+        self.task_struct.on_rq == ON_RQ_MIGRATING
+    }
+
     #[inline]
     pub(crate) fn set_queued(&mut self) {
         self.task_struct.on_rq = ON_RQ_QUEUED;

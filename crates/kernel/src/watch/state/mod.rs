@@ -4,5 +4,6 @@
 pub mod check;
 pub mod decision;
 pub mod observed;
+pub mod stepped;
 pub mod violation;
 pub mod waiting;

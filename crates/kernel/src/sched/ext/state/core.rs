@@ -123,6 +123,8 @@ pub struct Core {
     /// Whether the policy reads `p->scx.dsq`, so that this field is kept.
     pub shows_dsqs: bool,
     pub(crate) cids: Cids,
+    /// Whether the policy is a struct sched_ext_ops_cid.
+    pub(crate) uses_cids: bool,
     /// Number of tasks that the policy has moved from one DSQ to another with scx_bpf_dsq_move().
     pub nr_moved: u32,
     /// Number of times that a task became runnable.
@@ -184,6 +186,7 @@ impl Core {
             kicks: KickCounts::default(),
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
             shows_dsqs: false,
+            uses_cids: false,
             cids: crate::sched::ext::state::cids::Cids::new(topology, &CpuSet::all(topology.nr_cpus())),
             nr_moved: 0,
             nr_became_runnable: 0,

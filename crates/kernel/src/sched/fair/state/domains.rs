@@ -21,7 +21,7 @@ use crate::sched::fair::state::entity::CfsRq;
 use crate::sched::fair::state::snapshot::Snapshot;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
-use crate::simulation::rng::Rng;
+use crate::simulation::prandom::Prandom;
 use crate::simulation::table::Table;
 use machine::Topology;
 use std::collections::BTreeMap;
@@ -72,6 +72,8 @@ pub(crate) enum Unit {
 /// A scheduling domain: a set of CPUs between which load is balanced. This is the part of struct
 /// sched_domain that its CPUs share.
 pub(crate) struct Span {
+    /// Name of the domain's level in the kernel (sched_domain_topology_level).
+    pub name: &'static str,
     pub set: CpuSet,
     pub weight: u32,
     pub groups: Vec<Group>,
@@ -131,6 +133,33 @@ pub(crate) struct Level {
     pub newidle_stamp_ns: u64,
 }
 
+/// State of the balancing on behalf of idle CPUs (the kernel's variable `nohz`). Times are in
+/// jiffies.
+pub(crate) struct Nohz {
+    /// CPUs whose tick is stopped, or that have had no tick since they became busy
+    /// (idle_cpus_mask).
+    pub idle: CpuSet,
+    pub next_balance: u64,
+    /// Time until which the load of idle CPUs need not be updated.
+    pub next_blocked: u64,
+    /// Whether the load of an idle CPU is not 0, so that it decays.
+    pub has_blocked_load: bool,
+    /// Whether a CPU has become idle since `next_balance` was calculated.
+    pub needs_update: bool,
+}
+
+impl Nohz {
+    fn new(idle: &CpuSet) -> Nohz {
+        Nohz {
+            idle: idle.clone(),
+            next_balance: 0,
+            next_blocked: 0,
+            has_blocked_load: false,
+            needs_update: false,
+        }
+    }
+}
+
 /// State that the CPUs of an LLC share (struct sched_domain_shared).
 pub(crate) struct Llc {
     pub set: CpuSet,
@@ -167,13 +196,10 @@ pub struct Domains {
     /// Whether a CPU was found that has several tasks, or a task that needs a faster CPU
     /// (rd->overloaded). It is reset whenever a balancing run examines a topmost domain.
     pub(crate) overloaded: bool,
-    /// Jiffy of the next nohz idle balancing.
-    pub(crate) nohz_next_balance: u64,
-    /// Whether a CPU has been kicked for nohz idle balancing.
-    pub(crate) nohz_kicked: bool,
-    /// Random generator for new-idle balancing. The random numbers of the workload come from
+    pub(crate) nohz: Nohz,
+    /// Random generators of the CPUs for new-idle balancing (sched_rnd_state). The random numbers of the workload come from
     /// another generator, so they do not depend on load balancing.
-    pub(crate) rng: Rng,
+    pub(crate) rng: Table<CpuId, Prandom>,
     pub(crate) snapshot: Snapshot,
 }
 
@@ -186,12 +212,18 @@ const NUMA: u32 = 3;
 
 impl Domains {
     /// Returns the domains of a machine whose CPUs are all online.
-    pub fn new(topology: &Topology, priorities: &[u32]) -> Domains {
-        Domains::for_online(topology, priorities, &CpuSet::all(topology.nr_cpus()))
+    pub fn new(topology: &Topology, priorities: &[u32], isolated: &[u32]) -> Domains {
+        Domains::for_online(topology, priorities, &CpuSet::all(topology.nr_cpus()), isolated)
     }
 
     /// Returns the domains of the online CPUs. Offline CPUs have no domains and are in no span.
-    pub(crate) fn for_online(topology: &Topology, priorities: &[u32], online: &CpuSet) -> Domains {
+    /// The same is true of isolated CPUs.
+    pub(crate) fn for_online(topology: &Topology, priorities: &[u32], online: &CpuSet, isolated: &[u32]) -> Domains {
+        let nr_online = online.weight();
+        let mut balanced = online.clone();
+        let isolated = CpuSet::from_cpus(topology.nr_cpus(), isolated);
+        isolated.iter().for_each(|cpu| balanced.remove(cpu));
+        let online = &balanced;
         let topology = &online_topology(topology, online);
         let nr_cpus = topology.nr_cpus();
         let mut distances: Vec<u32> = topology
@@ -213,12 +245,11 @@ impl Domains {
             asym: false,
             capacities: capacities(topology, online),
             idle_policy_cpus: CpuSet::empty(nr_cpus),
-            base_slice: base_slice(online.weight()),
+            base_slice: base_slice(nr_online),
             nr_queued: 0,
             overloaded: false,
-            nohz_next_balance: 0,
-            nohz_kicked: false,
-            rng: Rng::new(0),
+            nohz: Nohz::new(&online),
+            rng: (0..u64::from(nr_cpus)).map(Prandom::new).collect(),
             snapshot: Snapshot::default(),
         };
         domains.asym = domains.capacities.len() > 1;
@@ -347,6 +378,12 @@ impl Domains {
         }
         let is_numa = |unit: &Unit| matches!(unit, Unit::Span(span) if self.spans[*span as usize].numa);
         Span {
+            name: match kind {
+                SMT => "SMT",
+                MC => "MC",
+                PKG => "PKG",
+                _ => "NUMA",
+            },
             weight: cpus.len() as u32,
             set,
             largest_group: groups.iter().map(|group| group.cpus.len() as u32).max().unwrap_or(0),

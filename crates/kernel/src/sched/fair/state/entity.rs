@@ -3,7 +3,7 @@
 //! cfs_rq), and the state of the class on one CPU. An entity is a task, or a task group on one CPU.
 
 use crate::sched::fair::state::clock::PeltClock;
-use crate::sched::fair::state::pelt::Avg;
+use crate::sched::fair::state::pelt::{Avg, Removed};
 use crate::sched::fair::state::slices::Slices;
 use crate::sched::fair::state::timeline::{Position, Timeline};
 use crate::simulation::event::NEVER;
@@ -145,6 +145,9 @@ impl Entity {
     }
 }
 
+/// Virtual time at which a queue begins (init_cfs_rq).
+const FIRST_VRUNTIME: i64 = -(1 << 20);
+
 /// A queue of the entities on one CPU that belong to the root or to the same cgroup (struct
 /// cfs_rq).
 pub struct CfsRq {
@@ -153,6 +156,8 @@ pub struct CfsRq {
     /// Custom slices of the entities in `timeline`.
     pub(crate) slices: Slices,
     pub curr: EntityId,
+    /// Entity that is picked next if it is eligible (PICK_BUDDY).
+    pub(crate) next: EntityId,
     /// Number of queued entities, including the running entity and delayed ones.
     pub nr_queued: u32,
     /// Number of queued tasks in this queue and in the groups whose entities are on it, directly or
@@ -173,6 +178,7 @@ pub struct CfsRq {
     /// so that the sum stays small.
     pub(crate) zero_vruntime: i64,
     pub avg: Avg,
+    pub(crate) removed: Removed,
 }
 
 impl Default for CfsRq {
@@ -181,6 +187,7 @@ impl Default for CfsRq {
             timeline: Timeline::default(),
             slices: Slices::default(),
             curr: NONE,
+            next: NONE,
             nr_queued: 0,
             h_nr_queued: 0,
             h_nr_runnable: 0,
@@ -188,8 +195,9 @@ impl Default for CfsRq {
             load: 0,
             sum_weight: 0,
             sum_w_vruntime: 0,
-            zero_vruntime: 0,
-            avg: Avg::default(),
+            zero_vruntime: FIRST_VRUNTIME,
+            avg: Avg::of_queue(),
+            removed: Removed::default(),
         }
     }
 }
@@ -204,6 +212,10 @@ pub struct FairRq {
     pub(crate) oldest: TaskId,
     /// Time at which the high-resolution tick ends the current slice, ns; NEVER if it is not set.
     pub(crate) hrtick_at: u64,
+    /// Time for which the high-resolution tick was requested last, ns.
+    pub(crate) hrtick_time: u64,
+    /// Whether an IPI that starts the high-resolution tick is on its way.
+    pub(crate) hrtick_ipi: bool,
     /// Time of the pending event for the high-resolution tick, ns; NEVER if there is none.
     pub(crate) hrtick_event: u64,
     /// Time at which the CPU became idle, for new-idle balancing, ns; 0 while the CPU is busy.
@@ -219,8 +231,12 @@ pub struct FairRq {
     /// CPU to which the stopper will move a task. `None` unless the stopper has been started
     /// (active_balance, push_cpu).
     pub(crate) push_cpu: Option<CpuId>,
-    /// Whether an IPI for nohz idle balancing has been sent and not handled yet.
-    pub(crate) nohz_kicked: bool,
+    /// Work that other CPUs or the CPU itself have requested (nohz_flags): `nohz::STATS` and others.
+    pub(crate) nohz_flags: u8,
+    /// Whether the CPU's load is not 0, so that it decays while the CPU is idle.
+    pub(crate) has_blocked_load: bool,
+    /// Jiffy of the last update of the load of an idle CPU (last_blocked_load_update_tick).
+    pub(crate) last_blocked_update: u64,
     /// Sum of the `util_est` of the tasks that are queued on the CPU and not delayed, in all groups
     /// (cfs.avg.util_est).
     pub(crate) util_est: u64,
@@ -251,6 +267,8 @@ impl Default for FairRq {
             newest: IDLE,
             oldest: IDLE,
             hrtick_at: NEVER,
+            hrtick_time: 0,
+            hrtick_ipi: false,
             hrtick_event: NEVER,
             idle_stamp: 0,
             avg_idle: 2 * MIGRATION_COST,
@@ -258,7 +276,9 @@ impl Default for FairRq {
             next_balance: 0,
             misfit_task_load: 0,
             push_cpu: None,
-            nohz_kicked: false,
+            nohz_flags: 0,
+            has_blocked_load: false,
+            last_blocked_update: 0,
             util_est: 0,
             idle_wakes: WakeHistory::default(),
             clock: PeltClock::default(),

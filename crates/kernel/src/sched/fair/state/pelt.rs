@@ -74,6 +74,19 @@ impl Default for Avg {
     }
 }
 
+/// Smallest value of [`Avg::divider`] (PELT_MIN_DIVIDER).
+const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
+
+/// Sum of the averages of entities that have left a queue, and that the queue's averages still
+/// include (cfs_rq->removed).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Removed {
+    pub nr: u32,
+    pub load: u64,
+    pub util: u64,
+    pub runnable: u64,
+}
+
 /// Activity of an entity or a queue since the last update.
 #[derive(Clone, Copy)]
 pub struct State {
@@ -92,6 +105,33 @@ fn add_positive(value: &mut u64, delta: i64) {
 }
 
 impl Avg {
+    /// Returns the averages of a queue. Their first period begins at the time 0.
+    pub(crate) fn of_queue() -> Avg {
+        Avg {
+            last_update: 0,
+            ..Avg::default()
+        }
+    }
+
+    /// Returns the time of the last update.
+    pub(crate) fn last_update(&self) -> u64 {
+        self.last_update
+    }
+
+    /// Subtracts the averages of entities that have left the queue while it was not locked. Their
+    /// sums are estimated. Returns the unweighted load sum that has left.
+    pub(crate) fn subtract_removed(&mut self, removed: Removed) -> i64 {
+        let divider = self.divider();
+        let sub = |avg: &mut u64, sum: &mut u64, removed: u64| {
+            *avg = avg.saturating_sub(removed);
+            *sum = sum.saturating_sub(removed * divider).max(*avg * MIN_DIVIDER);
+        };
+        sub(&mut self.load_avg, &mut self.load_sum, removed.load);
+        sub(&mut self.util_avg, &mut self.util_sum, removed.util);
+        sub(&mut self.runnable_avg, &mut self.runnable_sum, removed.runnable);
+        -((removed.runnable * divider) as i64) >> 10
+    }
+
     /// Returns whether no queue's averages include these averages (last_update_time == 0).
     pub fn detached(&self) -> bool {
         self.last_update == NEVER
@@ -100,12 +140,6 @@ impl Avg {
     /// Records that no queue's averages include these averages any more.
     pub fn detach(&mut self) {
         self.last_update = NEVER;
-    }
-
-    /// Records that the averages of a queue include these averages. `now` is the time at which the
-    /// averages are up to date.
-    pub fn attach(&mut self, now: u64) {
-        self.last_update = now;
     }
 
     /// Returns the greatest value that a sum can reach at this point of the current period.
@@ -128,7 +162,13 @@ impl Avg {
         }
         self.last_update += delta << 10;
         if state.load == 0 && self.load_sum | self.runnable_sum | self.util_sum == 0 {
-            return false;
+            // Periods begin and end even if nothing is runnable.
+            let total = delta + self.contrib;
+            self.contrib = total % 1024;
+            if total >= 1024 {
+                (self.load_avg, self.runnable_avg, self.util_avg) = (0, 0, 0);
+            }
+            return total >= 1024;
         }
         let total = delta + self.contrib;
         let periods = total / 1024;
@@ -163,6 +203,7 @@ impl Avg {
     /// (attach_entity_load_avg). `like` contains the averages of the entity's new queue. The
     /// entity's current period begins when the queue's current period begins.
     pub fn set(&mut self, load: u64, util: u64, runnable: u64, weight: u64, like: &Avg) {
+        self.last_update = like.last_update;
         self.contrib = like.contrib;
         let divider = self.divider();
         self.util_avg = util;
@@ -183,15 +224,22 @@ impl Avg {
         self.util_sum += entity.util_sum;
     }
 
-    /// Subtracts an entity's averages from the averages of its queue. The results are limited to at
-    /// least 0, because rounding may have made the queue's sum smaller than the entity's.
+    /// Subtracts an entity's averages from the averages of its queue. The results are at least
+    /// 0, and each sum is at least the smallest sum that belongs to its average (__update_sa).
     pub fn sub(&mut self, entity: &Avg, weight: u64) {
-        self.load_avg = self.load_avg.saturating_sub(entity.load_avg);
-        self.load_sum = self.load_sum.saturating_sub(weight * entity.load_sum);
-        self.runnable_avg = self.runnable_avg.saturating_sub(entity.runnable_avg);
-        self.runnable_sum = self.runnable_sum.saturating_sub(entity.runnable_sum);
-        self.util_avg = self.util_avg.saturating_sub(entity.util_avg);
-        self.util_sum = self.util_sum.saturating_sub(entity.util_sum);
+        let sub = |avg: &mut u64, sum: &mut u64, entity_avg: u64, entity_sum: u64| {
+            *avg = avg.saturating_sub(entity_avg);
+            *sum = sum.saturating_sub(entity_sum).max(*avg * MIN_DIVIDER);
+        };
+        let load_sum = weight * entity.load_sum;
+        sub(&mut self.load_avg, &mut self.load_sum, entity.load_avg, load_sum);
+        sub(
+            &mut self.runnable_avg,
+            &mut self.runnable_sum,
+            entity.runnable_avg,
+            entity.runnable_sum,
+        );
+        sub(&mut self.util_avg, &mut self.util_sum, entity.util_avg, entity.util_sum);
     }
 
     /// Updates the entity of a group (`self`) after load has joined or left the group's queue
@@ -291,8 +339,7 @@ mod tests {
     #[test]
     fn utilization_is_the_share_of_busy_time() {
         for (busy_in_10, expected) in [(10, 1024), (5, 512)] {
-            let mut avg = Avg::default();
-            avg.attach(0);
+            let mut avg = Avg::of_queue();
             for step in 0..1000 {
                 let running = step % 10 < busy_in_10;
                 let on = u64::from(running);
@@ -316,8 +363,7 @@ mod tests {
 
     #[test]
     fn averages_of_a_sleeper_halve_in_32_ms() {
-        let mut avg = Avg::default();
-        avg.attach(0);
+        let mut avg = Avg::of_queue();
         avg.update(
             1000 * MS,
             State {

@@ -72,8 +72,6 @@ pub struct TaskGroups {
     pub(crate) limited: bool,
     /// Whether any task has or had a custom slice. Otherwise, the groups have the base slice.
     pub(crate) custom_slices: bool,
-    /// Time at which the load of idle CPUs is updated next, ns.
-    pub(crate) next_blocked: u64,
 }
 
 impl TaskGroups {
@@ -109,14 +107,7 @@ impl TaskGroups {
             bottom_up,
             limited: false,
             custom_slices: false,
-            next_blocked: 0,
         }
-    }
-
-    /// Returns whether the root is the only cgroup.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.groups.is_empty()
     }
 
     /// Returns whether any group has or had a cpu.max limit (cfs_bandwidth_used).

@@ -174,6 +174,13 @@ impl Timeline {
         Some((first.entity, first.deadline))
     }
 
+    /// Returns the entities in the order of their deadlines.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = EntityId> + '_ {
+        self.blocks
+            .iter()
+            .flat_map(|block| block.entries.iter().map(|e| e.entity))
+    }
+
     pub fn count(&self) -> u32 {
         self.count
     }

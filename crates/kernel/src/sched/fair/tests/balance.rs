@@ -292,7 +292,7 @@ fn a_delayed_sleeper_is_moved_only_with_load() {
         let rq = &m.rqs[cpu_id(cpu)];
         (rq.fair.cfs.h_nr_queued, rq.fair.cfs.h_nr_runnable, rq.nr_running)
     };
-    assert_eq!((counts(0), counts(1)), ((2, 2, 2), (2, 1, 1)));
+    assert_eq!((counts(0), counts(1)), ((2, 2, 2), (2, 1, 2)));
     // The sleeper competes on its new CPU until its lag is 0, and wakes up there.
     m.advance(until + 10 * MS, &mut records);
     assert!(!m.tasks[sleeper].fair.on_rq && m.tasks[sleeper].cpu() == 1);
@@ -336,7 +336,7 @@ fn a_pair_stays_on_its_node() {
 
 #[test]
 fn domains_follow_the_topology() {
-    let d = Domains::new(&spec(2, 2, 4, 2).topology, &[]);
+    let d = Domains::new(&spec(2, 2, 4, 2).topology, &[], &[]);
     let sizes = |cpu: usize| -> Vec<(u32, usize)> {
         d.levels[cpu]
             .iter()
@@ -359,8 +359,8 @@ fn domains_follow_the_topology() {
     assert!(spans[1].cache_nice_tries < spans[3].cache_nice_tries);
     // A machine with a single CPU has no domain. Two cores with one thread each have one common
     // domain.
-    assert!(Domains::new(&spec(1, 1, 1, 1).topology, &[]).levels[0].is_empty());
-    assert_eq!(Domains::new(&spec(1, 1, 2, 1).topology, &[]).levels[0].len(), 1);
+    assert!(Domains::new(&spec(1, 1, 1, 1).topology, &[], &[]).levels[0].is_empty());
+    assert_eq!(Domains::new(&spec(1, 1, 2, 1).topology, &[], &[]).levels[0].len(), 1);
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn numa_domains_grow_by_distance() {
     let ring = |a: i32, b: i32| [10, 20, 30, 20][(a - b).unsigned_abs() as usize];
     let distances = (0..4).map(|a| (0..4).map(|b| ring(a, b)).collect()).collect();
     machine.topology = machine::Topology::new(machine.topology.cpus.clone(), distances);
-    let d = Domains::new(&machine.topology, &[]);
+    let d = Domains::new(&machine.topology, &[], &[]);
     for cpu in 0..8 {
         let weights: Vec<u32> = d.levels[cpu].iter().map(|l| d.spans[l.span as usize].weight).collect();
         assert_eq!(weights, [2, 6, 8]);

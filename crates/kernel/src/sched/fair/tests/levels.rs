@@ -37,7 +37,7 @@ fn three(spec: MachineSpec) -> (Machine, u32) {
 
 #[test]
 fn a_task_contributes_its_part_of_the_load() {
-    let (mut m, _) = three(cpus(1));
+    let (m, _) = three(cpus(1));
     for (task, load) in [(0, 512), (1, 512), (2, 1024)] {
         is_near(m.task_h_load(nth(task)), load, 5);
     }

@@ -111,7 +111,12 @@ fn one(seed: u64) {
     }
     for rq in &m.rqs {
         let on: Vec<_> = m.tasks.iter().filter(|t| t.on_rq() && t.cpu() == rq.cpu).collect();
-        assert_eq!(rq.nr_running as usize, on.len(), "seed {seed}: wrong nr_running");
+        let delayed = m.tasks.iter().filter(|t| t.fair.delayed && t.cpu() == rq.cpu).count();
+        assert_eq!(
+            rq.nr_running as usize,
+            on.len() + delayed,
+            "seed {seed}: wrong nr_running"
+        );
         assert_eq!(
             rq.fair.cfs.h_nr_runnable as usize,
             on.iter().filter(|t| t.fair.on_rq).count(),

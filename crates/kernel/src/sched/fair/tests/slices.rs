@@ -117,16 +117,15 @@ fn lag_is_limited_by_the_longest_slice_on_the_queue() {
     let mut m = bed.machine(free(spec(1, 1, 1, 1)));
     let mut records = Vec::new();
     m.run(MS, &mut records);
-    // The batch task does not preempt, so it waits until the slice of the other task ends.
-    let waits_long = |m: &crate::Machine| {
-        let t = &m.tasks[1];
-        t.on_rq() && !t.on_cpu() && m.tasks[0].fair.vruntime - t.fair.vruntime > 60_000_000
-    };
-    while !waits_long(&m) {
-        assert!(m.now < 2 * SECOND, "the batch task never waits for long");
-        let next = m.now + MS;
+    let waits = |m: &crate::Machine| m.tasks[1].on_rq() && !m.tasks[1].on_cpu();
+    while !waits(&m) {
+        assert!(m.now < 2 * SECOND, "the batch task never waits");
+        let next = m.now + 10 * US;
         m.run(next, &mut records);
     }
+    // The batch task is owed much CPU time.
+    m.tasks[0].fair.vruntime += 80 * MS as i64;
+    m.tasks[0].fair.deadline += 80 * MS as i64;
     // A change of the policy dequeues the task and stores its lag.
     m.set_policy(nth(1), Policy::Batch { nice: 1 });
     let lag = m.tasks[1].fair.vlag;

@@ -172,7 +172,7 @@ fn a_cpus_utilization_includes_the_estimate_of_its_queued_tasks() {
     m.advance(799 * MS, &mut Vec::new());
     m.now = 799 * MS;
     let (cpu, estimate) = (cpu_id(0), m.tasks[0].fair.util_est);
-    m.cpu_load(cpu);
+    m.update_blocked_averages(cpu);
     assert!(
         estimate > 600 && m.cpu_util(cpu) < 200,
         "the estimate is {estimate}, the utilization of the CPU is {}",

@@ -65,7 +65,7 @@ impl Default for RtRq {
             nr_movable: 0,
             nr_round_robin: 0,
             push_wanted: false,
-            avg: Avg::default(),
+            avg: Avg::of_queue(),
         }
     }
 }

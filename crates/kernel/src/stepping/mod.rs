@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Executes commands from outside, one at a time, on a machine without costs (docs/scripts.md). Time
+//! stands still while the kernel decides, and passes only in [`Machine::step_until`].
+//!
+//! The tasks of the workload compute forever. A command makes a task do something else.
+
+pub mod rows;
+
+use crate::machine::Machine;
+use crate::sched::class::state::flags;
+use crate::sched::ext;
+use crate::sched::state::task::{State, Task};
+use crate::simulation::cpuset::CpuSet;
+use crate::simulation::event::Event;
+use crate::simulation::id::{CpuId, IDLE, TaskId};
+use rows::Row;
+use trace::{Record, TaskState};
+use workload::{Action, Policy};
+
+/// Reason why a command has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The task is not running, so it cannot do anything.
+    NotRunning,
+    /// The kernel refuses the command with this errno.
+    Errno(i32),
+}
+
+/// An event of the log, without its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happened {
+    /// Time in ns.
+    pub time: u64,
+    pub text: String,
+}
+
+impl Machine {
+    /// Prepares the machine for commands. Call this before time passes.
+    pub fn begin_stepping(&mut self) {
+        self.stepped = Some(Box::default());
+        self.details = true;
+        for rq in self.rqs.iter_mut() {
+            rq.idle_since = 0;
+        }
+        self.records.clear();
+    }
+
+    /// Returns the events since the last call.
+    pub fn take_events(&mut self) -> Vec<Happened> {
+        let records = std::mem::take(&mut self.records);
+        (self.texts, self.texts_bytes) = (false, 0);
+        let stepped = self.stepped.as_deref_mut();
+        let notes = std::mem::take(&mut stepped.expect("begin_stepping() was called").events);
+        let mut notes = notes.into_iter().peekable();
+        let mut events = Vec::new();
+        let mut reason = String::new();
+        for (index, record) in records.iter().enumerate() {
+            while let Some((_, text)) = notes.next_if(|(at, _)| *at <= index) {
+                if text.starts_with("call ") || text.starts_with("return ") {
+                    events.push(Happened {
+                        time: record.time,
+                        text,
+                    });
+                } else {
+                    reason = text;
+                }
+            }
+            if let Some(text) = self.describe(record, &reason) {
+                events.push(Happened {
+                    time: record.time,
+                    text,
+                });
+            }
+        }
+        let calls = notes.map(|(_, text)| text).filter(|text| !text.is_empty());
+        events.extend(calls.map(|text| Happened { time: self.now, text }));
+        events
+    }
+
+    /// Returns the text of a record. `reason` is the reason of a migration.
+    fn describe(&self, record: &Record, reason: &str) -> Option<String> {
+        let name = |pid: u32| match pid {
+            0 => "idle".to_string(),
+            pid => self.comm_of(pid),
+        };
+        let cpu = record.cpu;
+        Some(match record.event {
+            trace::Event::Wakeup { pid, target, new } => {
+                let kind = if new { "wakeup_new" } else { "wakeup" };
+                format!("{kind} {} cpu={target}", name(pid))
+            }
+            trace::Event::Switch { prev: 0, next, .. } => format!("switch cpu={cpu} prev=idle next={}", name(next)),
+            trace::Event::Switch { prev, prev_state, next } => {
+                let state = match prev_state {
+                    TaskState::Running => "runnable",
+                    TaskState::Dead => "dead",
+                    TaskState::Interruptible | TaskState::Uninterruptible => "blocked",
+                };
+                format!("switch cpu={cpu} prev={} state={state} next={}", name(prev), name(next))
+            }
+            trace::Event::Migrate {
+                reason: trace::MigrateReason::Fork,
+                ..
+            } => return None,
+            trace::Event::Migrate { pid, from, to, .. } => {
+                format!("migrate {} cpu={from} to={to} by={reason}", name(pid))
+            }
+            _ => return None,
+        })
+    }
+
+    fn comm_of(&self, pid: u32) -> String {
+        let all = || self.tasks.iter().filter(|t| t.pid() == pid);
+        all().next().map_or_else(|| "?".to_string(), Task::comm)
+    }
+
+    fn task_named(&self, name: &str) -> Option<TaskId> {
+        self.tasks.ids().find(|&task| self.tasks[task].comm() == name)
+    }
+
+    fn known(&self, name: &str) -> Result<TaskId, Refused> {
+        const ESRCH: i32 = 3;
+        self.task_named(name).ok_or(Refused::Errno(ESRCH))
+    }
+
+    /// Returns the row of a task, if the task exists.
+    pub fn task_row_named(&self, name: &str) -> Option<Row> {
+        self.task_named(name).map(|task| self.task_row(task))
+    }
+
+    /// Creates the task `index` of the workload, which then is new (TASK_NEW).
+    pub fn step_create(&mut self, index: u32) -> Result<(), Refused> {
+        let nr_cpus = self.nr_cpus();
+        let spec = &self.workload.tasks[index as usize];
+        let cpus = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(nr_cpus, cpus));
+        self.enter(CpuId::BOOT);
+        let created = self.new_task(index, IDLE, false, cpus, CpuId::BOOT);
+        self.leave();
+        created.map(|_| ()).ok_or(Refused::Errno(bpf::errno::EAGAIN))
+    }
+
+    /// Begins kernel code of a running task.
+    fn enter_task(&mut self, name: &str) -> Result<(TaskId, CpuId), Refused> {
+        let task = self.known(name)?;
+        if !self.tasks[task].on_cpu() {
+            return Err(Refused::NotRunning);
+        }
+        let cpu = self.tasks[task].cpu();
+        self.enter(cpu);
+        self.entry.to_user = !self.tasks[task].is_kthread();
+        Ok((task, cpu))
+    }
+
+    /// Wakes a task by an interrupt on `cpu`.
+    pub fn step_wake_from(&mut self, name: &str, cpu: u32, sync: bool) -> Result<(), Refused> {
+        const ENODEV: i32 = 19;
+        let (task, cpu) = (self.known(name)?, self.named_cpu(cpu));
+        if !self.online_cpus.contains(cpu) {
+            return Err(Refused::Errno(ENODEV));
+        }
+        self.enter_irq(cpu, 0);
+        self.wake_here(task, cpu, sync);
+        self.leave();
+        Ok(())
+    }
+
+    /// Lets a running task wake another one.
+    pub fn step_wake_by(&mut self, name: &str, waker: &str, sync: bool) -> Result<(), Refused> {
+        let (_, cpu) = self.enter_task(waker)?;
+        let task = self.known(name)?;
+        self.wake_here(task, cpu, sync);
+        self.leave();
+        Ok(())
+    }
+
+    fn wake_here(&mut self, task: TaskId, cpu: CpuId, sync: bool) {
+        let t = &mut self.tasks[task];
+        if t.state() == State::Running && !t.on_rq() && !t.on_cpu() && !t.fair.throttled {
+            t.set_cpu(cpu);
+            t.replace_recent_used_cpu(cpu);
+            self.wake_up_new_task(task, false);
+        } else {
+            let waker = self.pid_of(self.rqs[cpu].curr);
+            self.wake(task, waker, if sync { flags::WF_SYNC } else { 0 });
+        }
+    }
+
+    /// Lets a running task sleep until it is woken, or for `ns`.
+    pub fn step_block(&mut self, name: &str, ns: Option<u64>) -> Result<(), Refused> {
+        let (task, _) = self.enter_task(name)?;
+        if let Some(ns) = ns {
+            self.wake_at(task, self.now.saturating_add(ns));
+        }
+        self.deactivate_running(task, State::Interruptible);
+        self.leave();
+        Ok(())
+    }
+
+    fn deactivate_running(&mut self, task: TaskId, state: State) {
+        let cpu = self.tasks[task].cpu();
+        self.tasks[task].set_state(state);
+        self.update_rq_clock(cpu);
+        self.deactivate_task(cpu, task, flags::SLEEP);
+        self.rqs[cpu].need_resched = true;
+    }
+
+    pub fn step_yield(&mut self, name: &str) -> Result<(), Refused> {
+        let (_, cpu) = self.enter_task(name)?;
+        self.update_rq_clock(cpu);
+        self.class_yield_task(cpu);
+        self.rqs[cpu].need_resched = true;
+        self.leave();
+        Ok(())
+    }
+
+    /// Lets a running task create the task `index` of the workload, which inherits the parent's
+    /// attributes.
+    pub fn step_fork(&mut self, name: &str, index: u32, thread: bool) -> Result<(), Refused> {
+        let (parent, _) = self.enter_task(name)?;
+        let t = &self.tasks[parent];
+        let (policy, slice, kthread) = (policy_of(t), t.fair.slice, t.is_kthread());
+        let (cpus, cgroup) = (t.cpus.iter().map(CpuId::nr).collect(), t.cgroup());
+        let spec = &mut self.workload.tasks[index as usize];
+        (spec.policy, spec.cpus, spec.cgroup) = (policy, Some(cpus), cgroup);
+        spec.attributes.slice_ns = (slice > 0).then_some(slice);
+        spec.attributes.kthread = kthread;
+        self.fork(index, parent, thread);
+        self.leave();
+        Ok(())
+    }
+
+    pub fn step_exec(&mut self, name: &str) -> Result<(), Refused> {
+        let (task, _) = self.enter_task(name)?;
+        self.exec(task, name.to_string());
+        self.leave();
+        Ok(())
+    }
+
+    pub fn step_exit(&mut self, name: &str) -> Result<(), Refused> {
+        let (task, _) = self.enter_task(name)?;
+        self.exit_task(task);
+        self.deactivate_running(task, State::Dead);
+        self.leave();
+        Ok(())
+    }
+
+    pub fn step_migrate_disable(&mut self, name: &str) -> Result<(), Refused> {
+        let (task, _) = self.enter_task(name)?;
+        self.migrate_disable(task);
+        self.leave();
+        Ok(())
+    }
+
+    pub fn step_migrate_enable(&mut self, name: &str) -> Result<(), Refused> {
+        let (task, _) = self.enter_task(name)?;
+        if self.tasks[task].migration_disabled() > 0 {
+            self.migrate_enable(task);
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// Sets the policy and the slice of a task (sched_setattr). The function `change` receives the
+    /// current policy.
+    pub fn step_set(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(Policy) -> Policy,
+        slice: Option<u64>,
+    ) -> Result<(), Refused> {
+        let task = self.known(name)?;
+        let policy = change(policy_of(&self.tasks[task]));
+        ext::enable::run_as_user(self, |m| {
+            m.finish_wakeup(task);
+            m.set_policy(task, policy);
+            if matches!(
+                policy,
+                Policy::Normal { .. } | Policy::Batch { .. } | Policy::Ext { .. }
+            ) {
+                m.set_slice(task, slice.unwrap_or(0));
+            }
+        });
+        Ok(())
+    }
+
+    /// Sets the affinity of a task (sched_setaffinity).
+    pub fn step_affinity(&mut self, name: &str, cpus: &[u32]) -> Result<(), Refused> {
+        let task = self.known(name)?;
+        let cpus = CpuSet::from_cpus(self.nr_cpus(), cpus);
+        if !cpus.intersects(&self.online_cpus) {
+            return Err(Refused::Errno(bpf::errno::EINVAL));
+        }
+        ext::enable::run_as_user(self, |m| m.set_cpus_allowed(task, cpus));
+        Ok(())
+    }
+
+    /// Changes a cgroup, or moves a task to it.
+    pub fn step_cgroup(&mut self, action: &Action) -> Result<(), Refused> {
+        let result = ext::enable::run_as_user(self, |m| m.try_change(action));
+        result.map_err(|errno| Refused::Errno(errno.abs()))
+    }
+
+    pub fn step_hotplug(&mut self, cpu: u32, online: bool) {
+        let cpu = self.named_cpu(cpu);
+        self.hotplug(cpu, online);
+        self.leave();
+    }
+
+    /// Returns the time of the next tick.
+    pub fn next_tick_at(&self) -> u64 {
+        (self.now / self.tick_ns() + 1) * self.tick_ns()
+    }
+
+    /// Lets time pass until `until`. The CPUs act one after the other: first they handle the
+    /// interrupts that other CPUs have sent, in the order in which these were sent, and then the
+    /// timers, in the order of the CPUs.
+    pub fn step_until(&mut self, until: u64) {
+        let mut due: Vec<Event> = Vec::new();
+        loop {
+            let limit = if due.is_empty() { until } else { self.now };
+            if let Some((time, event)) = self.events.pop(limit) {
+                self.now = self.now.max(time);
+                match event {
+                    Event::Step { cpu } => self.step_again(cpu),
+                    event => due.push(event),
+                }
+                continue;
+            }
+            if due.is_empty() {
+                break;
+            }
+            if let Some(first) = due.iter().position(|event| self.timer_cpu(event).is_none()) {
+                let event = due.remove(first);
+                self.handle(event);
+                continue;
+            }
+            let cpu = due.iter().filter_map(|event| self.timer_cpu(event)).min();
+            let (now, later) = due.into_iter().partition(|event| self.timer_cpu(event) == cpu);
+            due = later;
+            self.handle_timers(now);
+        }
+        self.now = until;
+    }
+
+    /// Continues the program of a task, which computes.
+    fn step_again(&mut self, cpu: CpuId) {
+        let at = self.step_due(cpu);
+        if at > self.now {
+            self.events.arm_step(cpu, at);
+        } else {
+            self.handle(Event::Step { cpu });
+        }
+    }
+
+    /// Handles the timers of a CPU in one interrupt.
+    fn handle_timers(&mut self, timers: Vec<Event>) {
+        let mut entered = false;
+        for timer in timers {
+            entered |= self.dispatch(timer);
+        }
+        if entered {
+            self.leave();
+        }
+    }
+
+    /// Returns the CPU of a timer, or `None` if the event is an interrupt of another kind.
+    fn timer_cpu(&self, event: &Event) -> Option<CpuId> {
+        match *event {
+            Event::Tick { cpu, .. } | Event::Hrtick { cpu } | Event::DlServer { cpu, .. } => Some(cpu),
+            Event::Wake { task, .. } => Some(self.wake_cpu(task)),
+            Event::CfsPeriod { group, .. } | Event::CfsSlack { group, .. } => {
+                Some(self.task_groups.groups[group as usize].bandwidth.cpu)
+            }
+            Event::BpfTimer { timer, generation } => self.bpf_timer_cpu(timer, generation),
+            Event::Watchdog => Some(CpuId::BOOT),
+            _ => None,
+        }
+    }
+}
+
+fn policy_of(task: &Task) -> Policy {
+    use crate::layout::{SCHED_BATCH, SCHED_EXT, SCHED_FIFO, SCHED_IDLE, SCHED_RR};
+    let nice = task.task_struct.static_prio - 120;
+    let rt_priority = task.task_struct.rt_priority;
+    match task.policy() {
+        SCHED_FIFO => Policy::Fifo { rt_priority },
+        SCHED_RR => Policy::RoundRobin { rt_priority },
+        SCHED_BATCH => Policy::Batch { nice },
+        SCHED_IDLE => Policy::Idle,
+        SCHED_EXT => Policy::Ext { nice },
+        _ => Policy::Normal { nice },
+    }
+}

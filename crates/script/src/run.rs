@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Executes scripts in the simulator.
+
+use crate::log::Log;
+use crate::parse::{Attributes, Command, Line, Script};
+use input::{Error, index};
+use kernel::stepping::Refused;
+use kernel::{Machine, Options};
+use workload::{
+    Action, Attributes as TaskAttributes, Cgroup, Dist, Disturbance, Op, Policy, Program, TaskSpec, Workload,
+};
+
+/// Time for which a task computes before it begins again, ns. It is longer than a script.
+const FOREVER_NS: u64 = 1_000_000_000_000_000;
+
+/// Executes a script and returns its log. `load` loads the script's policy into the machine.
+///
+/// # Errors
+/// The machine cannot be created, or the policy cannot be loaded.
+pub fn run(
+    script: &Script,
+    load: impl FnOnce(&mut Machine, &crate::Policy) -> Result<(), Error>,
+) -> Result<String, Error> {
+    let options = Options {
+        isolated: vec![0],
+        ..Options::default()
+    };
+    let mut machine = Machine::new(script.machine.spec(), workload(script), options).map_err(Error::new)?;
+    machine.begin_stepping();
+    if let Some(policy) = &script.policy {
+        load(&mut machine, policy)?;
+        machine.step_until(0);
+        machine.take_events();
+    }
+    let mut log = Log::default();
+    for (number, line) in &script.header {
+        log.begin(0, *number, line);
+    }
+    let mut tasks = Vec::new();
+    settle(&mut machine, &mut log, &tasks);
+    for line in &script.lines {
+        log.begin(machine.now, line.number, &line.text);
+        let created = match &line.command {
+            Command::Create { name, .. } | Command::Fork { child: name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        let result = execute(script, &mut machine, line);
+        tasks.extend(created);
+        if let Err(refused) = result {
+            log.line(&format!("! {}", describe(&refused, &line.command)));
+        }
+        settle(&mut machine, &mut log, &tasks);
+    }
+    Ok(log.text)
+}
+
+/// Lets the interrupts that are due now happen, and logs events and rows.
+fn settle(machine: &mut Machine, log: &mut Log, tasks: &[String]) {
+    machine.step_until(machine.now);
+    for event in machine.take_events() {
+        log.event(&event);
+    }
+    for row in machine.state_rows() {
+        log.row(row);
+    }
+    for task in tasks {
+        if let Some(row) = machine.task_row_named(task) {
+            log.row(row);
+        }
+    }
+}
+
+fn describe(refused: &Refused, command: &Command) -> String {
+    match refused {
+        Refused::NotRunning => {
+            let name = match command {
+                Command::WakeBy { waker, .. } => waker,
+                Command::Block(name)
+                | Command::Sleep { name, .. }
+                | Command::Yield(name)
+                | Command::Fork { name, .. }
+                | Command::Exec(name)
+                | Command::Exit(name)
+                | Command::MigrateDisable(name)
+                | Command::MigrateEnable(name) => name,
+                _ => "the task",
+            };
+            format!("{name} is not running")
+        }
+        Refused::Errno(errno) => {
+            let text = std::io::Error::from_raw_os_error(*errno).to_string();
+            let text = text.split(" (os error").next().unwrap_or_default();
+            format!("refused: {text}")
+        }
+    }
+}
+
+/// Returns the names of all tasks in the order of their lines.
+fn task_names(script: &Script) -> impl Iterator<Item = &String> {
+    script.lines.iter().filter_map(|line| match &line.command {
+        Command::Create { name, .. } | Command::Fork { child: name, .. } => Some(name),
+        _ => None,
+    })
+}
+
+fn group_paths(script: &Script) -> impl Iterator<Item = &String> {
+    script.lines.iter().filter_map(|line| match &line.command {
+        Command::Group(path) => Some(path),
+        _ => None,
+    })
+}
+
+/// Returns the number of a group.
+fn group_number(script: &Script, path: &str) -> u32 {
+    index(
+        group_paths(script)
+            .position(|group| group == path)
+            .map_or(0, |at| at + 1),
+    )
+}
+
+fn task_number(script: &Script, name: &str) -> u32 {
+    index(task_names(script).position(|task| task == name).unwrap_or(0))
+}
+
+fn class(attributes: &Attributes, old: Option<Policy>) -> Policy {
+    let old_nice = match old {
+        Some(Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice }) => nice,
+        _ => 0,
+    };
+    let nice = attributes.nice.unwrap_or(old_nice);
+    let rt_priority = attributes.prio.unwrap_or(1);
+    let kept = match old {
+        Some(Policy::Batch { .. }) => "batch",
+        Some(Policy::Idle) => "idle",
+        Some(Policy::Fifo { .. }) => "fifo",
+        Some(Policy::RoundRobin { .. }) => "rr",
+        Some(Policy::Ext { .. }) => "ext",
+        _ => "other",
+    };
+    match attributes.class.as_deref().unwrap_or(kept) {
+        "batch" => Policy::Batch { nice },
+        "idle" => Policy::Idle,
+        "fifo" => Policy::Fifo { rt_priority },
+        "rr" => Policy::RoundRobin { rt_priority },
+        "ext" => Policy::Ext { nice },
+        _ => Policy::Normal { nice },
+    }
+}
+
+/// Returns the workload with the script's tasks and groups. Commands create them.
+fn workload(script: &Script) -> Workload {
+    let forever = Program {
+        ops: vec![
+            Op::Run(Dist::Fixed(FOREVER_NS)),
+            Op::LoopBack {
+                counter: 0,
+                times: None,
+                target: 0,
+            },
+        ],
+        counters: 1,
+    };
+    let all = || (1..=script.machine.nr_cpus).collect::<Vec<u32>>();
+    let mut tasks: Vec<TaskSpec> = Vec::new();
+    for line in &script.lines {
+        let (name, attributes, cpus, group, kernel) = match &line.command {
+            Command::Create {
+                name,
+                attributes,
+                cpus,
+                group,
+                kernel,
+            } => (name, attributes, cpus, group.as_str(), *kernel),
+            Command::Fork { child, .. } => (child, &Attributes::default(), &None, "/", false),
+            _ => continue,
+        };
+        let number = index(tasks.len());
+        tasks.push(TaskSpec {
+            comm: name.clone(),
+            program: 0,
+            policy: class(attributes, None),
+            cpus: Some(cpus.clone().unwrap_or_else(all)),
+            start_cpu: None,
+            start_ns: 0,
+            process: number,
+            cgroup: group_number(script, group),
+            spawn: false,
+            footprint_bytes: 0,
+            touch_mbps: None,
+            attributes: TaskAttributes {
+                kthread: kernel,
+                slice_ns: attributes.slice,
+                ..TaskAttributes::default()
+            },
+        });
+    }
+    let mut cgroups = vec![Cgroup {
+        path: "/".to_string(),
+        weight: 100,
+    }];
+    cgroups.extend(group_paths(script).map(|path| Cgroup {
+        path: path.clone(),
+        weight: 100,
+    }));
+    Workload {
+        tasks,
+        programs: vec![forever],
+        cgroups,
+        // A group that a disturbance creates does not exist before. The lines of the script create
+        // the groups long before this time.
+        disturbances: later_groups(script)
+            .map(|action| Disturbance {
+                at_ns: workload::MAX_NS,
+                action,
+            })
+            .collect(),
+        ..Workload::default()
+    }
+}
+
+fn later_groups(script: &Script) -> impl Iterator<Item = Action> {
+    (1..)
+        .zip(group_paths(script))
+        .map(|(cgroup, _)| Action::Create { cgroup })
+}
+
+fn execute(script: &Script, m: &mut Machine, line: &Line) -> Result<(), Refused> {
+    let group = |path: &str| group_number(script, path);
+    match &line.command {
+        Command::Group(path) => m.step_cgroup(&Action::Create { cgroup: group(path) }),
+        Command::Create { name, .. } => m.step_create(task_number(script, name)),
+        Command::WakeFrom { name, cpu, sync } => m.step_wake_from(name, *cpu, *sync),
+        Command::WakeBy { name, waker, sync } => m.step_wake_by(name, waker, *sync),
+        Command::Block(name) => m.step_block(name, None),
+        Command::Sleep { name, ns } => m.step_block(name, Some(*ns)),
+        Command::Yield(name) => m.step_yield(name),
+        Command::Fork { name, child, thread } => m.step_fork(name, task_number(script, child), *thread),
+        Command::Exec(name) => m.step_exec(name),
+        Command::Exit(name) => m.step_exit(name),
+        Command::MigrateDisable(name) => m.step_migrate_disable(name),
+        Command::MigrateEnable(name) => m.step_migrate_enable(name),
+        Command::Set { name, attributes } => m.step_set(name, |old| class(attributes, Some(old)), attributes.slice),
+        Command::Affinity { name, cpus } => m.step_affinity(name, cpus),
+        Command::Move { name, group: path } => m.step_cgroup(&Action::Attach {
+            cgroup: group(path),
+            comm: name.clone(),
+            process: true,
+        }),
+        Command::Weight { group: path, weight } => m.step_cgroup(&Action::Weight {
+            cgroup: group(path),
+            weight: *weight,
+        }),
+        Command::Idle { group: path, idle } => m.step_cgroup(&Action::Idle {
+            cgroup: group(path),
+            idle: *idle,
+        }),
+        Command::Max {
+            group: path,
+            quota_us,
+            period_us,
+        } => m.step_cgroup(&Action::Max {
+            cgroup: group(path),
+            quota_us: *quota_us,
+            period_us: *period_us,
+            burst_us: 0,
+        }),
+        Command::Hotplug { cpu, online } => {
+            m.step_hotplug(*cpu, *online);
+            Ok(())
+        }
+        Command::Advance(ns) => {
+            m.step_until(m.now + ns);
+            Ok(())
+        }
+        Command::Tick => {
+            m.step_until(m.next_tick_at());
+            Ok(())
+        }
+    }
+}

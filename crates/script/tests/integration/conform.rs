@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Compares the simulator with Linux 7.3: both execute the scripts in `crates/kernel/tests/scripts`,
+//! and their logs must be equal. `scripts/conform.sh --update` writes the kernel's logs.
+
+use script::Script;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Linux 7.3 has one queue for the tasks of all groups of a CPU. Here each group has a queue.
+const FLAT: &str = "flattened hierarchy of groups (__calc_prop_weight, reweight_eevdf)";
+const CAPACITY: &str = "the capacity of a CPU changes only when the CPU balances (update_cpu_capacity)";
+const BLOCKED: &str = "the time at which the load of an idle CPU is updated (nohz.next_blocked)";
+
+/// Scripts whose logs differ, with the reason. A script that is in this list although its logs are
+/// equal fails the test, so the list can only become shorter.
+const DIFFERENCES: &[(&str, &str)] = &[
+    ("cpu_max", FLAT),
+    ("cpu_max_nested", FLAT),
+    (
+        "exit",
+        "the averages of a CPU differ by 1 after a dead task's load has left",
+    ),
+    (
+        "four_nodes",
+        "the order of the groups of a NUMA domain (build_overlap_sched_groups)",
+    ),
+    ("groups", FLAT),
+    (
+        "hotplug",
+        "the running task leaves a CPU that goes offline first (balance_push)",
+    ),
+    ("idle_group", FLAT),
+    (
+        "kernel_threads",
+        "the high-resolution tick while a kernel thread runs (hrtick_start_fair)",
+    ),
+    (
+        "migrate_disable",
+        "the effective affinity of a running task that must not migrate (cpus_ptr)",
+    ),
+    ("misfit", "new-idle balancing on CPUs of different capacity"),
+    ("nested_groups", FLAT),
+    ("rt_priorities", CAPACITY),
+    ("rt_round_robin", CAPACITY),
+    (
+        "rt_starves_fair",
+        "the kernel's log shows no deadline server (dl_server_timer)",
+    ),
+    ("sync_wakeup", BLOCKED),
+    ("wake_affine", BLOCKED),
+];
+
+/// Scripts with a policy are compared by the crate windtunnel, which finds policies.
+const POLICY: &str = "policy ";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernel/tests/scripts")
+}
+
+/// Returns the first difference between two logs: the last line of the script before it, and the
+/// line of each log.
+fn difference(kernel: &str, simulator: &str) -> Option<String> {
+    let (mut theirs, mut ours) = (kernel.lines(), simulator.lines());
+    let mut command = "the first line";
+    loop {
+        let (their, our) = (theirs.next(), ours.next());
+        if let Some(line) = their.filter(|line| line.starts_with("> ")) {
+            command = line;
+        }
+        if their != our {
+            let show = |line: Option<&str>| line.unwrap_or("(end)").to_string();
+            return Some(format!(
+                "after `{command}`\n  kernel:    {}\n  simulator: {}",
+                show(their),
+                show(our)
+            ));
+        }
+        their?;
+    }
+}
+
+#[test]
+fn the_simulator_decides_as_the_kernel_does() {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder())
+        .expect("the folder with the scripts")
+        .map(|entry| entry.expect("an entry of the folder").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "script"))
+        .collect();
+    paths.sort();
+    let (mut wrong, mut compared, mut lines) = (Vec::new(), 0, 0);
+    for path in paths {
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).expect("a script");
+        if text.lines().any(|line| line.starts_with(POLICY)) {
+            continue;
+        }
+        let script = Script::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
+        let log = script::run(&script, |_, _| unreachable!("the script has no policy")).expect("a log");
+        let kernel = fs::read_to_string(path.with_extension("log")).expect("the kernel's log");
+        compared += 1;
+        lines += kernel.lines().count();
+        let listed = DIFFERENCES.iter().any(|(listed, _)| *listed == name);
+        match difference(&kernel, &log) {
+            None if listed => wrong.push(format!("{name}: the logs are equal now, so remove it from DIFFERENCES")),
+            Some(difference) if !listed => wrong.push(format!("{name}: {difference}")),
+            _ => {}
+        }
+    }
+    assert!(compared > 30 && lines > 2000, "{compared} scripts with {lines} lines");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

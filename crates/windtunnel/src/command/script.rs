@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel script` executes scripts, and prints what the scheduler decides.
+
+use crate::error::Error;
+use crate::exit::ExitStatus;
+use crate::{destination, out, scripts};
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+
+#[derive(ClapArgs)]
+pub struct Args {
+    /// Files with scripts
+    #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    scripts: Vec<PathBuf>,
+    /// Write the log of each script to a file in this directory: NAME.log for NAME.script
+    #[arg(long, short, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    output: Option<PathBuf>,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitStatus, Error> {
+        if self.scripts.len() > 1 && self.output.is_none() {
+            return Err(
+                Error::new("the logs of several scripts cannot be told apart on standard output")
+                    .hint("write them to files with --output DIR"),
+            );
+        }
+        for script in &self.scripts {
+            let log = scripts::run(script)?;
+            match (&self.output, script.file_stem()) {
+                (Some(folder), Some(name)) => {
+                    let path = folder.join(name).with_extension("log");
+                    destination::write(&path, log.as_bytes())?;
+                }
+                _ => out!("{log}"),
+            }
+        }
+        Ok(ExitStatus::SUCCESS)
+    }
+}

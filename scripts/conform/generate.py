@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Generates random scripts (docs/scripts.md).
+
+Each script uses a random subset of the features with random weights (swarm testing), so a rare
+combination is not hidden by the common ones. The same seed yields the same script.
+"""
+
+import random
+
+# Each feature and the weight of its commands. `wake`, `block` and `advance` are always used.
+FEATURES = {
+    "sleep": 3,
+    "yield": 1,
+    "fork": 2,
+    "exec": 1,
+    "exit": 1,
+    "nice": 2,
+    "slice": 2,
+    "affinity": 2,
+    "idle": 2,
+    "batch": 1,
+    "rt": 2,
+    "groups": 3,
+    "limits": 2,
+    "hotplug": 1,
+    "migrate_disable": 1,
+    "kernel": 1,
+    "sync": 2,
+}
+
+DURATIONS = ["100us", "300us", "700us", "1ms", "1500us", "2ms", "3ms", "4ms", "7ms", "10ms", "25ms", "60ms"]
+
+
+def machine(rng):
+    """Returns the number of CPUs and the line with the machine."""
+    cpus = rng.choice([2, 2, 3, 4, 4, 4, 6, 8])
+    half = cpus // 2
+    halves = f"1-{half}/{half + 1}-{cpus}" if half > 1 else "1/2"
+    kinds = ["plain"]
+    if cpus % 2 == 0 and cpus >= 4:
+        kinds += ["llc", "smt", "nodes", "asym"]
+    kind = rng.choice(kinds)
+    line = f"machine cpus={cpus}"
+    if kind == "llc":
+        line += f" llc={halves}"
+    elif kind == "smt":
+        line += " smt=" + "/".join(f"{cpu}-{cpu + 1}" for cpu in range(1, cpus, 2))
+    elif kind == "nodes":
+        line += f" nodes={halves}"
+    elif kind == "asym":
+        line += " capacities=" + ",".join(["1024"] * half + ["400"] * (cpus - half))
+    return cpus, kind, line
+
+
+class Generator:
+    """The state of a script that is being generated."""
+
+    def __init__(self, seed, without=()):
+        self.rng = random.Random(seed)
+        self.cpus, self.kind, first = machine(self.rng)
+        self.lines = [first]
+        usable = sorted(set(FEATURES) - set(without))
+        self.features = {
+            name: FEATURES[name] * self.rng.choice([0.3, 1, 3]) for name in usable if self.rng.random() < 0.4
+        }
+        self.tasks = []
+        self.groups = []
+        self.held = set()
+        self.offline = set()
+
+    def name(self):
+        self.count = getattr(self, "count", 0) + 1
+        return f"t{self.count}"
+
+    def cpu(self):
+        return self.rng.randint(1, self.cpus)
+
+    def cpu_list(self):
+        some = sorted(self.rng.sample(range(1, self.cpus + 1), self.rng.randint(1, self.cpus)))
+        return ",".join(map(str, some))
+
+    def attributes(self):
+        rng, words = self.rng, []
+        if "rt" in self.features and rng.random() < 0.15:
+            words += [f"class={rng.choice(['fifo', 'rr'])}", f"prio={rng.randint(1, 50)}"]
+        elif "idle" in self.features and rng.random() < 0.25:
+            words.append("class=idle")
+        elif "batch" in self.features and rng.random() < 0.25:
+            words.append("class=batch")
+        if "nice" in self.features and rng.random() < 0.3 and not words:
+            words.append(f"nice={rng.choice([-20, -10, -5, -1, 1, 5, 10, 19])}")
+        if "slice" in self.features and rng.random() < 0.3 and not words:
+            words.append(f"slice={rng.choice(['300us', '1ms', '3ms', '10ms', '50ms'])}")
+        return words
+
+    def create(self):
+        name, words = self.name(), self.attributes()
+        if "affinity" in self.features and self.rng.random() < 0.3:
+            words.append(f"cpus={self.cpu_list()}")
+        if self.groups and self.rng.random() < 0.7:
+            words.append(f"cgroup={self.rng.choice(self.groups)}")
+        elif "kernel" in self.features and self.rng.random() < 0.2:
+            words.append("kernel")
+        self.tasks.append(name)
+        self.lines.append(" ".join(["create", name] + words))
+        self.wake(name)
+
+    def wake(self, name=None):
+        name = name or self.rng.choice(self.tasks)
+        sync = " sync" if "sync" in self.features and self.rng.random() < 0.3 else ""
+        waker = f"by={self.rng.choice(self.tasks)}" if self.rng.random() < 0.4 and len(self.tasks) > 1 else None
+        if waker == f"by={name}":
+            waker = None
+        self.lines.append(f"wake {name} {waker or f'from={self.cpu()}'}{sync}")
+
+    def command(self):
+        rng = self.rng
+        weights = {"wake": 6, "block": 5, "advance": 8, "tick": 1, "create": 2 if len(self.tasks) < 30 else 0}
+        for name, weight in self.features.items():
+            if name not in ("kernel", "sync", "batch", "idle", "rt", "slice", "nice"):
+                weights[name] = weight
+        if any(name in self.features for name in ("batch", "idle", "rt", "slice", "nice")):
+            weights["set"] = 2
+        kind = rng.choices(list(weights), list(weights.values()))[0]
+        task = rng.choice(self.tasks)
+        line = None
+        if kind == "wake":
+            return self.wake()
+        if kind == "create":
+            return self.create()
+        if kind == "fork":
+            child = self.name()
+            line = f"{rng.choice(['fork', 'fork', 'thread'])} {task} {child}"
+            # The child exists only if the parent runs, so nothing else refers to it.
+        elif kind in ("block", "yield", "exec", "exit"):
+            line = f"{kind} {task}"
+        elif kind == "sleep":
+            line = f"sleep {task} {rng.choice(DURATIONS[:10])}"
+        elif kind == "advance":
+            line = f"advance {rng.choice(DURATIONS)}"
+        elif kind == "tick":
+            line = "tick"
+        elif kind == "set":
+            words = self.attributes()
+            line = " ".join(["set", task] + words) if words else None
+        elif kind == "affinity":
+            line = f"affinity {task} {self.cpu_list()}" if task not in self.held else None
+        elif kind == "migrate_disable":
+            line = f"{rng.choice(['migrate_disable', 'migrate_enable'])} {task}"
+            self.held.add(task)
+        elif kind == "groups":
+            line = self.group_command(task)
+        elif kind == "limits" and self.groups:
+            quota = rng.choice(["max", "2000", "5000", "10000", "30000"])
+            line = f"cpu.max {rng.choice(self.groups)} {quota} {rng.choice([10000, 20000, 100000])}"
+        elif kind == "hotplug":
+            line = self.hotplug()
+        if line:
+            self.lines.append(line)
+
+    def group_command(self, task):
+        rng = self.rng
+        if len(self.groups) < 3 and rng.random() < 0.5:
+            path = f"/g{len(self.groups) + 1}"
+            self.groups.append(path)
+            return f"group {path}"
+        if not self.groups:
+            return None
+        group = rng.choice(self.groups)
+        return rng.choice([f"move {task} {group}", f"weight {group} {rng.choice([10, 50, 200, 1000])}", f"move {task} /"])
+
+    def hotplug(self):
+        if self.offline and self.rng.random() < 0.5:
+            cpu = self.offline.pop()
+            return f"hotplug {cpu} on"
+        if len(self.offline) + 1 < self.cpus:
+            cpu = self.cpu()
+            if cpu not in self.offline:
+                self.offline.add(cpu)
+                return f"hotplug {cpu} off"
+        return None
+
+    def script(self):
+        for _ in range(self.rng.randint(1, 6)):
+            self.create()
+        length = self.rng.randint(40, 80)
+        while len(self.lines) < length:
+            self.command()
+        self.lines.append("advance 40ms")
+        return "\n".join(self.lines) + "\n"
+
+
+def generate(seed, without=()):
+    """Returns the script with a seed, without some features."""
+    return Generator(seed, without).script()

@@ -14,6 +14,9 @@ pub const OPS: [&str; 5] = [
     "hotplug_seq",
 ];
 
+/// Maximum number of programs that a message lists.
+const MAX_LISTED: usize = 12;
+
 impl Profile {
     /// Resizes arrays and sets globals in an object. Removes all parts from the profile that do not
     /// fit the object, and returns a description of each. The object must not be linked yet.
@@ -78,9 +81,17 @@ impl Profile {
             },
         );
         let programs: BTreeSet<&str> = object.program_names().collect();
+        let known = match programs.len() {
+            0 => String::new(),
+            _ => {
+                let listed: Vec<&str> = programs.iter().copied().take(MAX_LISTED).collect();
+                let more = if programs.len() > MAX_LISTED { ", ..." } else { "" };
+                format!("; its programs are {}{more}", listed.join(", "))
+            }
+        };
         let has_program = |name: &str| match programs.contains(name) {
             true => Ok(()),
-            false => Err(format!("the object has no program {name}")),
+            false => Err(format!("the object has no program {name}{known}")),
         };
         misfits.retain("attach", &mut self.attach, |name| name, |name| has_program(name));
         misfits.retain("detach", &mut self.detach, |name| name, |name| has_program(name));

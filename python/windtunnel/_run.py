@@ -66,25 +66,23 @@ def run(
     if check is not None:
         warnings.warn("run(check=...) is now run(sanitize=...)", DeprecationWarning, stacklevel=2)
         sanitize = check
-    settings = [(name, _text(value)) for name, value in (set or {}).items()]
-    fields, figures, notes, found = _windtunnel.run(
-        os.fspath(policy),
-        machine=None if machine is None else os.fspath(machine),
-        workload=os.fspath(workload),
-        seed=seed,
-        settings=settings,
-        for_ns=duration("for_", for_),
-        profile=profile,
-        profile_fit=profile_fit,
-        kernel=kernel,
-        noise=noise,
-        phase=phase,
-        sanitize=sanitize,
-        after_failure=after_failure,
-        memory=size("memory", memory),
-        tables=tables,
-        trace=trace,
-    )
+    spec = {
+        "policy": os.fspath(policy),
+        "machine": None if machine is None else os.fspath(machine),
+        "workload": os.fspath(workload),
+        "seed": seed,
+        "set": [f"{name}={_text(value)}" for name, value in (set or {}).items()],
+        "for": duration("for_", for_),
+        "profile": [] if profile is None else [os.fspath(profile)],
+        "profile_fit": profile_fit,
+        "noise": noise,
+        "phase": phase,
+        "sanitize": sanitize,
+        "after_failure": after_failure,
+    }
+    optional = {"kernel": kernel, "memory": size("memory", memory)}
+    spec |= {name: value for name, value in optional.items() if value is not None}
+    fields, figures, notes, found = _windtunnel.run(json.dumps(spec), tables=tables, trace=trace)
     return Result(json.loads(fields), figures, notes, found)
 
 

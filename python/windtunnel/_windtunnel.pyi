@@ -29,21 +29,8 @@ def command(arguments: list[str]) -> int: ...
 def options(arguments: list[str]) -> tuple[str | None, int]: ...
 def folder() -> str: ...
 def run(
-    policy: str,
+    spec: str,
     *,
-    machine: str | None,
-    workload: str,
-    seed: int,
-    settings: list[tuple[str, str]],
-    for_ns: str | None,
-    profile: str | os.PathLike[str] | None,
-    profile_fit: str,
-    kernel: str | None,
-    noise: str | None,
-    phase: str,
-    sanitize: bool,
-    after_failure: bool,
-    memory: str | None,
     tables: bool,
     trace: str | os.PathLike[str] | None,
 ) -> tuple[str, dict[str, float | None], list[str], dict[str, Table] | None]: ...

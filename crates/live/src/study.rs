@@ -16,11 +16,13 @@ use trace::{Event, Record, Sink};
 use windtunnel::console;
 use windtunnel::error::Error;
 use windtunnel::exit::ExitStatus;
-use windtunnel::experiment::cases::{Plan, RunSpec};
+use windtunnel::experiment::cases::Plan;
 use windtunnel::experiment::observe::{Observed, Trail};
 use windtunnel::experiment::run::{Wanted, simulate};
 use windtunnel::experiment::{self, Comparison, Experiment};
+use windtunnel::inputs::Inputs;
 use windtunnel::live::Study as Args;
+use windtunnel::spec::RunSpec;
 use windtunnel::{errln, outln};
 
 /// Time limit of a run if the definition sets none, in ns.
@@ -73,8 +75,9 @@ fn cpus(args: &Args, experiment: &Experiment, plan: &Plan) -> Result<Vec<u32>, E
     let there = run::affinity();
     let chosen = args.cpus.as_ref().map_or(there.as_slice(), |list| list.0.as_slice());
     let mut needed = 1;
+    let inputs = Inputs::default();
     for case in &plan.cases {
-        needed = needed.max(case.run.machine()?.topology.nr_cpus() as usize);
+        needed = needed.max(inputs.machine(&case.run)?.topology.nr_cpus() as usize);
     }
     match chosen.get(..needed) {
         Some(cpus) => Ok(cpus.to_vec()),
@@ -98,8 +101,8 @@ fn study(args: &Args, experiment: &Experiment, plan: &Plan, cpus: &[u32]) -> Res
         threads: Some(NonZero::<usize>::MIN),
         with: Vec::new(),
     };
-    let execute =
-        |spec: &RunSpec, seed: u64, wanted: &Wanted, _: &mut dyn FnMut(u64)| observe(spec, seed, wanted, cpus);
+    let inputs = Inputs::default();
+    let execute = |run: &RunSpec, wanted: &Wanted, _: &mut dyn FnMut(u64)| observe(&inputs, run, wanted, cpus);
     let here = plan.clone().with_policy(&kernel::scheduler(), "this machine");
     let mut live = experiment.run_plan(&here, &options, &|_, _| {}, &execute)?;
     let numbers: Vec<String> = cpus.iter().map(u32::to_string).collect();
@@ -119,7 +122,9 @@ fn study(args: &Args, experiment: &Experiment, plan: &Plan, cpus: &[u32]) -> Res
     let machine = args.machine.clone().unwrap_or(format!("core:{} pu:1", cpus.len()));
     let plan = plan.clone().with_policy(&policy, &machine);
     let mut simulated = experiment
-        .run_plan(&plan, &options, &|_, _| {}, &simulate)?
+        .run_plan(&plan, &options, &|_, _| {}, &|run, wanted, report| {
+            simulate(&inputs, run, wanted, report)
+        })?
         .with_reference(&live, "live");
     simulated.title += ", simulated";
     simulated.notes = vec![format!("measured in the simulator: policy {policy}, machine {machine}")];
@@ -127,14 +132,14 @@ fn study(args: &Args, experiment: &Experiment, plan: &Plan, cpus: &[u32]) -> Res
 }
 
 /// Executes one run on this machine.
-fn observe(spec: &RunSpec, seed: u64, wanted: &Wanted, cpus: &[u32]) -> Result<Option<Observed>, Error> {
+fn observe(inputs: &Inputs, run: &RunSpec, wanted: &Wanted, cpus: &[u32]) -> Result<Option<Observed>, Error> {
     if stop::requested() {
         return Ok(None);
     }
-    let workload = spec.workload()?;
+    let workload = inputs.workload(run)?;
     let options = Options {
-        for_ns: spec.for_ns.or(workload.duration_ns).or(Some(LONGEST_NS)),
-        seed,
+        for_ns: run.for_ns.or(workload.duration_ns).or(Some(LONGEST_NS)),
+        seed: run.seed,
         cpus: cpus.to_vec(),
         watch: !wanted.sample_times.is_empty(),
     };

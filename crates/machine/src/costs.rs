@@ -3,11 +3,11 @@
 
 use crate::message::Channels;
 use crate::topology::Distance;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A cost in ns that depends on the distance between two CPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ByDistance {
     pub same: u32,
@@ -42,7 +42,7 @@ impl ByDistance {
 
 /// Costs of one machine, as integers. In the machine's file, each value has a source (the
 /// measurement, document or assumption from which it comes).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Costs {
     /// Execution of one BPF instruction, in picoseconds.
     pub bpf_insn_ps: u32,

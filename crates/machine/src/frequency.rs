@@ -3,13 +3,15 @@
 //!
 //! Frequencies are in 1/1024 of the highest frequency of the CPU.
 
+use serde::Serialize;
+
 /// Prefix of the keys in [`Definition::cost_sources`](crate::Definition).
 pub(crate) const FREQUENCY: &str = "frequency";
 /// Name of the key, and of its source in [`Definition::cost_sources`](crate::Definition).
 pub(crate) const TURBO: &str = "turbo";
 
 /// Chooses the frequencies of CPUs (drivers/cpufreq, kernel/sched/cpufreq_schedutil.c).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum FrequencyGovernor {
     /// Only the targets of a policy count. They take effect at once.
     #[default]
@@ -29,7 +31,7 @@ impl FrequencyGovernor {
 }
 
 /// CPUs that always have the same frequency (policy->cpus).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum FrequencyDomain {
     #[default]
     Core,
@@ -48,7 +50,7 @@ impl FrequencyDomain {
 
 /// Frequencies of a machine. The default is a machine whose CPUs change their frequency only at the
 /// request of a policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Frequency {
     pub governor: FrequencyGovernor,
     pub domain: FrequencyDomain,

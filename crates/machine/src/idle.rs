@@ -2,6 +2,8 @@
 //! Idle states of CPUs and the governor that chooses between them: the key `cpuidle` and the
 //! section `[[idle_state]]`.
 
+use serde::Serialize;
+
 /// Name of the only idle state of a machine without `[[idle_state]]`. The constant `idle_exit` of
 /// the cost table is the time to leave this state. An x86 kernel without a cpuidle driver behaves
 /// like this, for example in most virtual machines.
@@ -12,7 +14,7 @@ pub const HALT: &str = "HLT";
 pub(crate) const SOURCE: &str = "idle_state.";
 
 /// Chooses the idle state of a CPU that has nothing to run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Governor {
     /// The governor menu of Linux (drivers/cpuidle/governors/menu.c).
     Menu,
@@ -38,7 +40,7 @@ impl Governor {
 }
 
 /// An idle state (struct cpuidle_state).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleState {
     pub name: String,
     /// Time from the interrupt that ends the state until its handler runs, ns.
@@ -55,7 +57,7 @@ pub struct IdleState {
 }
 
 /// Idle states of a machine. The default is a machine whose CPUs only halt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CpuIdle {
     pub governor: Governor,
     /// States in the order of their target residencies. Empty if CPUs only halt.

@@ -47,6 +47,8 @@ pub use noise::Noise;
 pub use show::{list_rows, show};
 pub use topology::{Cpu, Distance, TaskSets, Topology};
 
+use serde::Serialize;
+
 /// Returns the host's topology as hwloc XML, for machine files (`topology = { inline = "..." }`).
 ///
 /// # Errors
@@ -59,7 +61,7 @@ pub fn host_xml() -> Result<String, Error> {
 pub const MAX_CPUS: u32 = 8192;
 
 /// Configuration of the kernel of a machine. The default is that of Debian's Linux 7.2 for amd64.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelConfig {
     /// Whether a task that becomes runnable in the fair class preempts at once (PREEMPT). By
     /// default, the running fair task continues until its CPU next returns to user space
@@ -82,7 +84,7 @@ pub struct KernelConfig {
 }
 
 /// Description of a machine to simulate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct MachineSpec {
     /// Name in the list of machines, or else the hwloc string or the name of the file that
     /// describes the machine.

@@ -2,11 +2,11 @@
 //! Costs of messages: one row for each kind of channel.
 
 use crate::costs::Costs;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Costs of a message on one kind of channel. They do not include blocking, waking up another task,
 /// or transferring cache lines between CPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MessageCosts {
     /// Sending a message without data, in ns.
@@ -47,7 +47,7 @@ impl MessageCosts {
 }
 
 /// Rows of the section `[costs.channel]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Channels {
     pub pipe: MessageCosts,
     pub unix_stream: MessageCosts,

@@ -2,8 +2,10 @@
 //! Background work of the kernel, called noise: kernel threads and interrupts that belong to no
 //! workload. The key `noise` of machine files switches it on.
 
+use serde::Serialize;
+
 /// Amount of background work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Noise {
     /// A system on which nothing runs but the workload.
     Quiet,

@@ -5,12 +5,13 @@ use crate::MachineSpec;
 use crate::costs::{ByDistance, CONSTANTS, Slot, TASK_LINE};
 use crate::message::{CHANNELS, source_name};
 use crate::smt::{FULL_SPEED, SMT_THROUGHPUT};
+use serde::{Deserialize, Serialize};
 
 /// Name of the exit latencies of all idle states, which are scaled together.
 pub const IDLE_EXITS: &str = "idle_state exits";
 
 /// A factor by which a constant is multiplied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Factor {
     Half,
     Double,

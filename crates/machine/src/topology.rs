@@ -2,9 +2,10 @@
 //! The topology of a machine: its CPUs, and the cores, caches and nodes that they share.
 
 use crate::costs::ByDistance;
+use serde::Serialize;
 
 /// A logical CPU. Ids of cores, LLCs, nodes and packages start at 0 and have no gaps.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cpu {
     pub core: u32,
     /// Number of the hardware thread within its core, starting at 0.
@@ -22,7 +23,7 @@ pub struct Cpu {
 
 /// Placement of task_structs at addresses that are multiples of a power of two. All task_structs
 /// then map to the same few sets of an L2, which can therefore cache only a few of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskSets {
     /// Distance in bytes from one task_struct to the next.
     pub stride: u64,
@@ -57,7 +58,7 @@ pub enum Distance {
 }
 
 /// The CPUs of a machine, ordered by id, and the distances between nodes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Topology {
     pub cpus: Vec<Cpu>,
     /// CPU ids of each core, in ascending order. The next three fields contain the CPU ids of LLCs,

@@ -3,10 +3,10 @@
 //! can repeat a setting or a program for each CPU, core, LLC, node or package.
 
 use machine::Topology;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A kind of group of CPUs, from the smallest to the largest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
     Cpu,

@@ -30,12 +30,13 @@ pub use group::{Group, Instance, instances};
 
 use bpf::object::Object;
 use path::Path;
+use serde::Serialize;
 
 /// Maximum size of the argument of a program of type syscall, in bytes (bpf_prog_test_run_syscall).
 const MAX_CONTEXT: usize = u16::MAX as usize;
 
 /// The profile of one policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Profile {
     /// A text that names the work of the policy's user-space part that this profile does not do.
     /// Empty if nothing important is missing.
@@ -74,7 +75,7 @@ pub struct Profile {
 }
 
 /// A global, a map entry or a word of memory, with its value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Setting {
     pub path: String,
     pub value: String,
@@ -83,7 +84,7 @@ pub struct Setting {
 }
 
 /// An entry `[[run]]`: runs a program of type syscall.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Run {
     pub program: String,
     /// Kind of group for each of which the program runs once. With `None`, the program runs once in
@@ -109,7 +110,7 @@ pub struct Run {
 
 /// A member of the struct that is passed to a program. It is an `s32`, or a 64-bit number if `:u64`
 /// follows the value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Arg {
     pub value: String,
     /// Number of elements, if the member is an array. In the value of an element, `i` is the index

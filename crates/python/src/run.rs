@@ -3,20 +3,16 @@
 
 use crate::error::exception;
 use crate::table::Table;
-use bpf::engine::Engine;
-use bpf::memory::DEFAULT_LIMIT;
-use kernel::release::Release;
-use machine::Noise;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tables::Tables;
 use trace::Tee;
+use windtunnel::compare;
 use windtunnel::error::Error;
-use windtunnel::policy::Policy;
 use windtunnel::scenario::{Outcome, Scenario};
-use windtunnel::{compare, duration, search, size};
+use windtunnel::spec::RunSpec;
 
 /// Simulated time of one step of a run. Ctrl-C can end the run between two steps.
 const STEP_NS: u64 = 5_000_000;
@@ -28,70 +24,21 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// if they were requested.
 type Ran = (String, Py<PyDict>, Vec<String>, Option<Py<PyDict>>);
 
-/// Runs a policy. The Python package documents the parameters.
+/// Runs a policy. `spec` is the description of the run ([`RunSpec`]) as JSON. The Python package
+/// documents its fields, which are the options of `windtunnel run`.
 ///
 /// # Errors
 /// `windtunnel.Error` if an input cannot be used. A failed policy is not an error.
 #[pyfunction]
-#[pyo3(signature = (policy, *, machine, workload, seed, settings, for_ns, profile, profile_fit, kernel, noise, phase, sanitize, after_failure, memory, tables, trace))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the keyword arguments of the Python function"
-)]
-pub fn run(
-    py: Python<'_>,
-    policy: &str,
-    machine: Option<&str>,
-    workload: &str,
-    seed: u64,
-    settings: Vec<(String, String)>,
-    for_ns: Option<&str>,
-    profile: Option<PathBuf>,
-    profile_fit: &str,
-    kernel: Option<&str>,
-    noise: Option<&str>,
-    phase: &str,
-    sanitize: bool,
-    after_failure: bool,
-    memory: Option<&str>,
-    tables: bool,
-    trace: Option<PathBuf>,
-) -> PyResult<Ran> {
-    let mut notes = Vec::new();
+#[pyo3(signature = (spec, *, tables, trace))]
+pub fn run(py: Python<'_>, spec: &str, tables: bool, trace: Option<PathBuf>) -> PyResult<Ran> {
     let scenario = || -> Result<Scenario, Error> {
-        let workload = workload::load(workload, &paths(&search::folders("workloads")))?;
-        let (machine, note) = match machine {
-            Some(machine) => (machine.to_owned(), None),
-            None => search::default_machine(&workload),
-        };
-        let definition = machine::define(&machine, &paths(&search::folders("machines")))?;
-        notes = note.into_iter().chain(definition.notes).collect();
-        let mut machine = definition.spec;
-        if let Some(level) = noise {
-            machine.noise = Noise::parse(level).map_err(|error| Error::new(format!("noise: {error}")))?;
-        }
+        let json: serde_json::Value = serde_json::from_str(spec).map_err(|error| Error::new(error.to_string()))?;
+        // Errors of `from_value` have no position in the JSON, which the caller does not see.
+        let spec: RunSpec = serde_json::from_value(json).map_err(|error| Error::new(error.to_string()))?;
         Ok(Scenario {
-            policy: Policy::find(policy)?,
-            profile,
-            profile_fit: profile_fit.parse().map_err(Error::new)?,
-            settings,
-            engine: Engine::default(),
-            sanitizer: sanitize,
-            machine,
-            workload,
-            seed,
-            phase: phase.parse().map_err(Error::new)?,
-            for_ns: for_ns.map(duration::parse_some).transpose().map_err(Error::new)?,
-            kernel: kernel.map_or(Ok(Release::default()), |release| {
-                release
-                    .parse()
-                    .map_err(|error| Error::new(format!("kernel {release}: {error}")))
-            })?,
-            after_failure,
-            hotplug: Vec::new(),
-            memory: memory.map_or(Ok(DEFAULT_LIMIT), |size| size::parse(size).map_err(Error::new))?,
             trace,
-            draw: None,
+            ..spec.resolve()?
         })
     };
     let scenario = scenario().map_err(|error| exception(&error))?;
@@ -114,7 +61,8 @@ pub fn run(
             Some(named.unbind())
         }
     };
-    let warnings = [notes, outcome.warnings].concat();
+    let notes = scenario.notes.into_iter().map(|(_, note)| note);
+    let warnings = notes.chain(outcome.warnings).collect();
     Ok((json.to_string(), figures.unbind(), warnings, tables))
 }
 
@@ -144,8 +92,4 @@ fn execute(scenario: &Scenario, tables: bool) -> PyResult<(Outcome, Option<Table
         Some(error) => Err(failed(error)),
         None => Ok((outcome, tables)),
     }
-}
-
-fn paths(folders: &[PathBuf]) -> Vec<&Path> {
-    folders.iter().map(PathBuf::as_path).collect()
 }

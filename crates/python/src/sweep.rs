@@ -3,7 +3,6 @@
 
 use crate::error::exception;
 use crate::table::Table;
-use bpf::engine::Engine;
 use input::Source;
 use pyo3::prelude::*;
 use report::RunResult;
@@ -13,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use windtunnel::error::Error;
 use windtunnel::interrupt;
-use windtunnel::sweep::plan::Case;
-use windtunnel::sweep::{Done, Options, Plan, Store, Sweep, rows};
+use windtunnel::spec::{EngineChoice, RunSpec};
+use windtunnel::store::Store;
+use windtunnel::sweep::{Done, Options, Plan, Sweep, rows};
 
 /// Returns, for each run of a sweep, the name of the file that has its result in a store.
 ///
@@ -22,9 +22,11 @@ use windtunnel::sweep::{Done, Options, Plan, Store, Sweep, rows};
 /// `windtunnel.Error` if an input cannot be used.
 #[pyfunction]
 pub fn sweep_names(py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
-    let plan = || Plan::new(&Sweep::parse(&Source::new("sweep", text))?);
-    let plan = py.detach(plan).map_err(|error| exception(&error))?;
-    Ok(plan.cases.iter().map(|case| Store::name(plan.key(case))).collect())
+    let names = || -> Result<Vec<String>, Error> {
+        let plan = Plan::new(&Sweep::parse(&Source::new("sweep", text))?)?;
+        plan.runs.iter().map(|run| Ok(plan.inputs.key(run)?.path())).collect()
+    };
+    py.detach(names).map_err(|error| exception(&error))
 }
 
 /// Runs a sweep. `text` is the content of a sweep file. The Python package documents the
@@ -46,18 +48,15 @@ pub fn sweep(
         store: store.map(Store::new),
         output,
         threads,
-        engine: Engine::default(),
+        engine: EngineChoice::default(),
     };
     let plan = || Plan::new(&Sweep::parse(&Source::new("sweep", text))?);
     let mut plan = plan().map_err(|error| exception(&error))?;
     if let Some(only) = only {
-        plan.cases = only
-            .iter()
-            .filter_map(|&index| plan.cases.get(index).cloned())
-            .collect();
+        plan.runs = only.iter().filter_map(|&index| plan.runs.get(index).cloned()).collect();
     }
     let done = py.detach(|| execute(&plan, &options))?;
-    let rows: Vec<(&Case, &RunResult)> = plan.cases.iter().zip(done.results.iter().flatten()).collect();
+    let rows: Vec<(&RunSpec, &RunResult)> = plan.runs.iter().zip(done.results.iter().flatten()).collect();
     Ok(Table {
         batch: rows::table(&plan, &rows),
     })

@@ -6,8 +6,8 @@
 //! `make bench` runs this benchmark.
 
 use std::path::Path;
-use windtunnel::policy::{self, Policy};
-use windtunnel::scenario::Scenario;
+use windtunnel::policy;
+use windtunnel::spec::RunSpec;
 
 const CALLBACKS: [&str; 4] = ["select_cpu", "enqueue", "dispatch", "tick"];
 const TASKS: [u32; 3] = [10, 100, 1000];
@@ -22,13 +22,10 @@ fn main() {
             "{name:10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>11}",
             "cpus", "tasks", "select_cpu", "enqueue", "dispatch", "tick"
         );
-        let policy = Policy::Object {
-            name: name.clone(),
-            path,
-        };
+        let object = path.display().to_string();
         for (cpus, machine) in MACHINES {
             for tasks in TASKS {
-                csv += &row(&policy, cpus, machine, tasks);
+                csv += &row(&name, &object, cpus, machine, tasks);
             }
         }
         println!();
@@ -41,15 +38,13 @@ fn main() {
 }
 
 /// Runs a policy and prints one row of the table. Returns the row's lines for the CSV file.
-fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
-    let name = policy.name();
-    let machine = machine::load(machine, &[]).expect("the machine is known");
+fn row(name: &str, object: &str, cpus: u32, machine: &str, tasks: u32) -> String {
     let workload = format!("sleepers:n={tasks},run=2ms,sleep=100us");
-    let workload = workload::load(&workload, &[]).expect("the workload is valid");
-    let scenario = Scenario {
+    let spec = RunSpec {
         for_ns: Some(SIMULATED_NS),
-        ..Scenario::new(policy.clone(), machine, workload)
+        ..RunSpec::new(object, machine, &workload)
     };
+    let scenario = spec.resolve().expect("the inputs are valid");
     let result = match scenario.run(&mut |_| {}) {
         Ok(outcome) => outcome.result,
         Err(error) => {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The library behind the `windtunnel` command, a simulator for Linux CPU schedulers.
 //!
-//! A [`Scenario`](scenario::Scenario) consists of a policy, a machine, a workload and a seed.
-//! Running it returns an [`Outcome`](scenario::Outcome), which contains the
-//! [`RunResult`](report::RunResult). Only the commands ([`command`]) print, and they do it through
+//! A [`RunSpec`](spec::RunSpec) describes a run: its policy, machine, workload, seed and options.
+//! [`RunSpec::resolve`](spec::RunSpec::resolve) reads the inputs and returns a
+//! [`Scenario`](scenario::Scenario). Running it returns an [`Outcome`](scenario::Outcome), which
+//! contains the [`RunResult`](report::RunResult). Only the commands ([`command`]) print, and they do it through
 //! [`console`].
 //! An error names the input, the position in it and a next step ([`error::Error`]).
 
@@ -23,6 +24,8 @@ pub mod diff;
 pub mod exit;
 pub mod experiment;
 pub mod exports;
+pub mod grid;
+pub mod inputs;
 pub mod interrupt;
 pub mod invariants;
 pub mod live;
@@ -39,6 +42,8 @@ pub mod scenario;
 pub mod score;
 pub mod scripts;
 pub mod search;
+pub mod spec;
+pub mod store;
 pub mod suite;
 pub mod sweep;
 pub mod top;

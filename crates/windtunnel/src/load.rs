@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::parameter::Parameter;
 use crate::policy::{self, Policy};
-use crate::profiles;
+use crate::profiles::{self, Located};
 use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::{Object, Variable};
@@ -16,6 +16,7 @@ use kernel::load::LoadError;
 use kernel::release::Release;
 use kernel::{Machine, Options};
 use profile::{Profile, Properties};
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
 use std::str::FromStr;
@@ -86,7 +87,8 @@ pub fn prepare(
 }
 
 /// What happens with the parts of a profile that do not fit the object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Fit {
     /// They are an error
     #[default]
@@ -269,16 +271,20 @@ pub struct Checked {
 /// # Errors
 /// The object cannot be read, or its profile does not fit it.
 pub fn check(policy: &Policy, release: Release) -> Result<Checked, Error> {
-    check_with(policy, None, &[], release)
+    let profile = match policy {
+        Policy::Object { name, path } => profiles::locate(None, name, path)?,
+        Policy::Eevdf => None,
+    };
+    check_with(policy, profile.as_ref(), &[], release)
 }
 
-/// Checks an object as [`check`] does, with `--profile` and `--set`.
+/// Checks an object as [`check`] does, with a profile and settings.
 ///
 /// # Errors
 /// The errors of [`check`], or a setting does not match the object.
 pub fn check_with(
     policy: &Policy,
-    profile: Option<&Path>,
+    profile: Option<&Located>,
     settings: &[(String, String)],
     release: Release,
 ) -> Result<Checked, Error> {
@@ -291,8 +297,7 @@ pub fn check_with(
         ..Options::default()
     };
     let machine = Machine::new(spec, workload::Workload::default(), options).map_err(Error::new)?;
-    let profile =
-        profiles::locate(profile, name, path)?.map_or_else(|| Ok(Profile::default()), |located| located.read())?;
+    let profile = profile.map_or_else(|| Ok(Profile::default()), Located::read)?;
     let facts = Properties::new(&machine.spec, &release);
     let Prepared { object, profile, .. } = prepare_with_profile(profile, Fit::Strict, name, path, settings, facts)?;
     match kernel::load::check(&machine, &object, &profile, Engine::default()) {

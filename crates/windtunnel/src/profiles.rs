@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Maximum number of levels at which profiles may include other profiles.
 const MAX_DEPTH: usize = 8;
 /// The argument of `--profile` for a run without a profile.
-const NONE: &str = "none";
+pub const NONE: &str = "none";
 
 /// The profile of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::load::{self, Loaded, Prepared};
 use crate::policy::Policy;
-use crate::profiles;
+use crate::profiles::Located;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
 use bpf::engine::Gap;
 use bpf::link::Image;
@@ -67,12 +67,12 @@ impl Scenario {
         let started = Instant::now();
         let (workload, first_tick_ns) = self.phased();
         let options = Options {
-            seed: self.seed,
+            seed: self.spec.seed,
             first_tick_ns,
-            release: self.kernel,
-            sanitizer: self.sanitizer,
-            stop_with_policy: !self.after_failure,
-            memory_limit: self.memory,
+            release: self.spec.kernel,
+            sanitizer: self.spec.sanitize,
+            stop_with_policy: !self.spec.after_failure,
+            memory_limit: self.spec.memory,
             isolated: Vec::new(),
         };
         let mut machine = Machine::new(self.machine.clone(), workload, options).map_err(Error::new)?;
@@ -107,7 +107,7 @@ impl Scenario {
                     at = profile.uptime_ns;
                     ended = machine.advance(at, &mut sinks);
                 }
-                match load::enable(&mut machine, &object, &profile, self.engine)? {
+                match load::enable(&mut machine, &object, &profile, self.spec.engine.engine())? {
                     Loaded::Enabled(mut loaded) => {
                         let left_out = left_out
                             .iter()
@@ -120,11 +120,9 @@ impl Scenario {
             }
         }
         machine.details = self.trace.is_some();
-        // Without a time limit, the run ends when the last task has exited.
-        let limit = self.for_ns.or(self.workload.duration_ns);
         Ok(Running {
             scenario: self,
-            profile: self.profile_word()?.unwrap_or_default(),
+            profile: self.profile_word().unwrap_or_default().to_owned(),
             counters: None,
             warnings: image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default(),
             sinks,
@@ -133,7 +131,8 @@ impl Scenario {
             refused,
             started,
             at,
-            until: limit.unwrap_or(LONGEST_NS),
+            // Without a time limit, the run ends when the last task has exited.
+            until: self.limit_ns().unwrap_or(LONGEST_NS),
             reloads: 0,
             ended,
             interrupted: false,
@@ -142,15 +141,15 @@ impl Scenario {
 
     /// Opens the policy's object and applies the profile and the settings.
     fn open_object(&self, name: &str, path: &Path) -> Result<Prepared, Error> {
-        let located = profiles::locate(self.profile.as_deref(), name, path)?;
-        let profile = located.map_or_else(|| Ok(Profile::default()), |located| located.read())?;
+        let profile = self.profile.as_ref();
+        let profile = profile.map_or_else(|| Ok(Profile::default()), Located::read)?;
         load::prepare_with_profile(
             profile,
-            self.profile_fit,
+            self.spec.profile_fit,
             name,
             path,
             &self.settings,
-            Properties::new(&self.machine, &self.kernel),
+            Properties::new(&self.machine, &self.spec.kernel),
         )
     }
 }
@@ -251,7 +250,7 @@ impl Running<'_> {
                 && wants_restart(&self.machine)
             {
                 let Prepared { object, profile, .. } = self.scenario.open_object(name, path)?;
-                match load::enable(&mut self.machine, &object, &profile, self.scenario.engine)? {
+                match load::enable(&mut self.machine, &object, &profile, self.scenario.spec.engine.engine())? {
                     Loaded::Enabled(image) => {
                         if let Some(counters) = &mut self.counters {
                             counters.reloaded(&self.machine, &image);
@@ -262,7 +261,7 @@ impl Running<'_> {
                     // the failed reload.
                     Loaded::Refused(exit) => {
                         self.machine.ext.exit = Some(*exit);
-                        if !self.scenario.after_failure {
+                        if !self.scenario.spec.after_failure {
                             self.ended = Some(Ended::Policy);
                         }
                     }
@@ -349,11 +348,11 @@ impl Running<'_> {
                 .map(|(name, value)| format!("{name}={value}"))
                 .collect(),
             profile,
-            kernel: match scenario.kernel == Release::default() {
+            kernel: match scenario.spec.kernel == Release::default() {
                 true => String::new(),
-                false => scenario.kernel.to_string(),
+                false => scenario.spec.kernel.to_string(),
             },
-            seed: scenario.seed,
+            seed: scenario.spec.seed,
             simulated_ns: machine.now,
             wall_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
             idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,

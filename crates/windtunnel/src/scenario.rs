@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A scenario contains everything that one run depends on: policy, machine, workload, seed and
-//! options.
+//! A scenario is a run that is ready to start: its description, and the inputs that it names.
 
 use crate::destination::Destination;
 use crate::error::Error;
 use crate::interrupt;
-use crate::load;
 use crate::policy::Policy;
-use crate::profiles;
+use crate::profiles::Located;
+use crate::search;
+use crate::spec::{Phase, RunSpec};
 use crate::traced;
 use bpf::link::Image;
-use clap::ValueEnum;
 use kernel::Machine;
 use kernel::ext::ops::NAMES;
-use kernel::release::Release;
 use kernel::rng::Rng;
 use machine::MachineSpec;
 use report::{Run, RunResult, Summary};
-use serde::Serialize;
 use std::io::BufWriter;
 use std::path::PathBuf;
-use std::str::FromStr;
 use trace::{Draw, DrawOptions, Hash, Header, Record, Sink, Tee, Writer};
 use workload::Workload;
 
@@ -35,67 +31,22 @@ pub(crate) const PIECE_MAX_NS: u64 = 5_000_000;
 /// Longest delay of a task's start with [`Phase::Random`], ns.
 const MAX_START_DELAY_NS: u64 = 100_000;
 
-/// Whether the seed also determines what no real run controls: the times of the ticks and of the
-/// tasks' starts. If these times are the same for all seeds, tasks that start together stay exactly
-/// in step, and the results of a workload without random numbers do not differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Phase {
-    /// The run starts at a tick, and tasks start at the times that the workload defines
-    #[default]
-    Fixed,
-    /// The seed determines when the first tick occurs, and delays the start of each task by up to
-    /// 100 us. Starts in a recording are not delayed
-    Random,
-}
-
-impl Phase {
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Fixed => "fixed",
-            Phase::Random => "random",
-        }
-    }
-}
-
-impl FromStr for Phase {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Phase, String> {
-        <Phase as ValueEnum>::from_str(text, false).map_err(|_| format!("phase {text}: expected fixed or random"))
-    }
-}
-
-/// Everything that one run depends on.
+/// A run whose inputs have been read ([`RunSpec::resolve`]).
 #[derive(Clone, Debug)]
 pub struct Scenario {
+    /// The description of the run, with names for the machine and the profile that were found by
+    /// default.
+    pub spec: RunSpec,
     pub policy: Policy,
-    /// The argument of `--profile`. `None` means the profile that [`profiles::locate`] finds by the
-    /// name of the policy.
-    pub profile: Option<PathBuf>,
-    pub profile_fit: load::Fit,
-    /// Names and values of the `--set` options, in their order.
+    pub profile: Option<Located>,
+    /// Names and values of the settings, in their order.
     pub settings: Vec<(String, String)>,
-    pub engine: bpf::engine::Engine,
-    /// Whether the sanitizer (`--sanitize`) checks the policy. It checks every memory access and
-    /// call, and does not change the result.
-    pub sanitizer: bool,
-    pub machine: MachineSpec,
-    pub workload: Workload,
-    pub seed: u64,
-    pub phase: Phase,
-    /// Simulated time in ns. `None` means the length that the workload defines.
-    pub for_ns: Option<u64>,
-    /// Linux release for which the policy is loaded. It determines which functions, callbacks and
-    /// fields exist.
-    pub kernel: Release,
-    /// Whether the run continues after the policy has failed. In this case, the fair class
-    /// schedules the rest of the run.
-    pub after_failure: bool,
     /// CPU hotplug events: time in ns, CPU, and whether the CPU goes online.
     pub hotplug: Vec<(u64, u32, bool)>,
-    /// Maximum host memory that the run may use, in bytes.
-    pub memory: u64,
+    pub machine: MachineSpec,
+    pub workload: Workload,
+    /// Notes about the inputs: the word that names the input, and a sentence.
+    pub notes: Vec<(String, String)>,
     /// Path of the trace file, if one is to be written.
     pub trace: Option<PathBuf>,
     /// The part of the schedule to draw as text.
@@ -160,27 +111,25 @@ impl Observer<'_> {
 }
 
 impl Scenario {
-    /// Returns a scenario with seed 1 and the default of each other option.
-    pub fn new(policy: Policy, machine: MachineSpec, workload: Workload) -> Scenario {
-        Scenario {
-            policy,
-            profile: None,
-            profile_fit: load::Fit::Strict,
-            settings: Vec::new(),
-            engine: bpf::engine::Engine::default(),
-            sanitizer: false,
-            machine,
-            workload,
-            seed: 1,
-            phase: Phase::Fixed,
-            for_ns: None,
-            kernel: Release::default(),
-            after_failure: false,
-            hotplug: Vec::new(),
-            memory: bpf::memory::DEFAULT_LIMIT,
-            trace: None,
-            draw: None,
-        }
+    /// Returns the scenario with another seed.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Scenario {
+        let mut scenario = self.clone();
+        scenario.spec.seed = seed;
+        scenario
+    }
+
+    /// Returns the time at which the run ends at the latest, if the description or the workload
+    /// defines it.
+    pub fn limit_ns(&self) -> Option<u64> {
+        self.spec.for_ns.or(self.workload.duration_ns)
+    }
+
+    /// Prints the notes about the inputs to standard error.
+    pub fn print_notes(&self) {
+        self.notes
+            .iter()
+            .for_each(|(input, note)| search::print_note(input, note));
     }
 
     /// Runs the scenario. `progress` is called with the progress, from 0 to 1000.
@@ -235,15 +184,15 @@ impl Scenario {
     }
 
     /// Returns the workload and the time of the first tick in ns, which both depend on
-    /// [`Scenario::phase`].
+    /// [`RunSpec::phase`].
     pub(crate) fn phased(&self) -> (Workload, u64) {
         let mut workload = self.workload.clone();
-        if self.phase == Phase::Fixed {
+        if self.spec.phase.unwrap_or_default() == Phase::Fixed {
             return (workload, 0);
         }
         // These random numbers are drawn apart from those of the run, so that a run with random
         // phase draws the same random numbers as a run with fixed phase.
-        let mut rng = Rng::new(!self.seed);
+        let mut rng = Rng::new(!self.spec.seed);
         let first_tick_ns = rng.below(1_000_000_000 / u64::from(self.machine.hz));
         if workload.recorded_on.is_none() {
             for task in workload.tasks.iter_mut().filter(|task| task.spawn) {
@@ -255,15 +204,8 @@ impl Scenario {
 
     /// Returns the argument of `--profile` that selects the profile of this run. Returns `None` if
     /// the policy has no profile.
-    ///
-    /// # Errors
-    /// The profile that `--profile` names does not exist.
-    pub fn profile_word(&self) -> Result<Option<String>, Error> {
-        let Policy::Object { name, path } = &self.policy else {
-            return Ok(None);
-        };
-        let located = profiles::locate(self.profile.as_deref(), name, path)?;
-        Ok(located.map(|located| located.word))
+    pub fn profile_word(&self) -> Option<&str> {
+        self.profile.as_ref().map(|located| located.word.as_str())
     }
 
     /// Returns the header of this run's trace.
@@ -273,7 +215,7 @@ impl Scenario {
             cpus: traced::places(&self.machine),
             workload: self.workload.name.clone(),
             policy: self.policy.name().to_owned(),
-            seed: self.seed,
+            seed: self.spec.seed,
             hz: self.machine.hz,
             ops: callback_names(),
             locks: Vec::new(),

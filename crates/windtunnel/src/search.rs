@@ -5,7 +5,7 @@
 
 use crate::errln;
 use input::Error;
-use machine::MachineSpec;
+use machine::{Definition, MachineSpec};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
@@ -34,7 +34,7 @@ pub fn folders(name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the machine of runs for which the user names none, as [`machine()`] reads it. For a
+/// Returns the machine of runs for which the user names none, as [`definition`] reads it. For a
 /// recording, it has the recorded number of CPUs, and a note says where the machine comes from. A
 /// recording of a real machine does not say which CPUs share caches and nodes.
 pub fn default_machine(workload: &Workload) -> (String, Option<String>) {
@@ -54,23 +54,44 @@ pub fn default_machine(workload: &Workload) -> (String, Option<String>) {
     (word, Some(note))
 }
 
-/// Loads a machine. Prints its notes, for example about capacities that were estimated, to standard
-/// error, each only once.
+/// Reads the machine that a word names, with the notes about it.
 ///
 /// # Errors
-/// The same as those of [`machine::load`].
-pub fn machine(name: &str) -> Result<MachineSpec, Error> {
-    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// The errors of [`machine::define`].
+pub fn definition(word: &str) -> Result<Definition, Error> {
     let folders = folders("machines");
     let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
-    let definition = machine::define(name, &folders)?;
-    for note in &definition.notes {
-        let text = format!("{name}: note: {note}");
-        let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
-        if !printed.contains(&text) {
-            errln!("{text}");
-            printed.insert(text);
-        }
-    }
+    machine::define(word, &folders)
+}
+
+/// Reads the workload that a word names.
+///
+/// # Errors
+/// The errors of [`workload::load`].
+pub fn workload(word: &str) -> Result<Workload, Error> {
+    let folders = folders("workloads");
+    let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+    workload::load(word, &folders)
+}
+
+/// Reads a machine and prints the notes about it.
+///
+/// # Errors
+/// The errors of [`definition`].
+pub fn machine(word: &str) -> Result<MachineSpec, Error> {
+    let definition = definition(word)?;
+    definition.notes.iter().for_each(|note| print_note(word, note));
     Ok(definition.spec)
+}
+
+/// Prints a note about an input, for example about capacities that were estimated, to standard
+/// error. A note that was printed before is not printed again.
+pub fn print_note(input: &str, note: &str) {
+    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let text = format!("{input}: note: {note}");
+    let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !printed.contains(&text) {
+        errln!("{text}");
+        printed.insert(text);
+    }
 }

@@ -2,8 +2,10 @@
 //! Disturbances: events that are caused by no task, such as CPUs going offline, cgroups being
 //! changed by an administrator, and interrupts. A workload lists them with their times.
 
+use serde::Serialize;
+
 /// A disturbance and its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Disturbance {
     /// Time in ns since the start.
     pub at_ns: u64,
@@ -12,7 +14,7 @@ pub struct Disturbance {
 
 /// Kind of a disturbance. A cgroup is an index into
 /// [`Workload::cgroups`](crate::Workload::cgroups).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Action {
     /// `count` interrupts on a CPU, one every `period_ns`. Each delays the running task by `ns`. If
     /// `count` is `None`, the interrupts never end.

@@ -2,6 +2,7 @@
 //! Types that describe a workload: tasks, their programs, and the resources they share.
 
 use crate::disturbance::Disturbance;
+use serde::Serialize;
 
 /// Index into [`Workload::programs`].
 pub type ProgramId = u32;
@@ -15,7 +16,7 @@ pub const MEASURED: u32 = u32::MAX;
 
 /// A distribution of times in ns. Each use of a random distribution takes a new sample from the
 /// machine's seeded random generator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Dist {
     Fixed(u64),
     /// Uniformly distributed in `lo..=hi`.
@@ -46,7 +47,7 @@ pub enum Dist {
 
 /// A scheduling policy: SCHED_NORMAL, SCHED_BATCH, SCHED_IDLE, SCHED_EXT, SCHED_FIFO or SCHED_RR.
 /// `nice` is -20..=19.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Policy {
     /// Nice -20..=19.
     Normal {
@@ -76,7 +77,7 @@ pub enum Policy {
 
 /// A step of a program. In addition to the time that a variant states, a step takes as long as the
 /// kernel's work for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Op {
     /// Compute this many ns of work at capacity 1024. Slower CPUs take longer.
     Run(Dist),
@@ -199,7 +200,7 @@ pub enum Op {
 }
 
 /// The steps of a task. The task exits after the last one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Program {
     pub ops: Vec<Op>,
     /// Number of loop counters that the steps use.
@@ -208,7 +209,7 @@ pub struct Program {
 
 /// Kind of a channel. It determines the cost of a message, which of the waiting tasks are woken and
 /// how, and the kernel functions that a policy can trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Channel {
     #[default]
     Pipe,
@@ -247,7 +248,7 @@ impl Channel {
 }
 
 /// A resource that tasks share.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Resource {
     Mutex {
         name: String,
@@ -290,7 +291,7 @@ impl Resource {
 }
 
 /// Description of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskSpec {
     /// Name of the task. Only the first 15 bytes are used, as in the kernel.
     pub comm: String,
@@ -321,7 +322,7 @@ pub struct TaskSpec {
 }
 
 /// Rare properties of a task. By default, the task has none of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Attributes {
     /// Parent of a task that is created at the start, an index into [`Workload::tasks`]. `None` is
     /// the kernel itself. A forked task always has the forking task as its parent.
@@ -339,7 +340,7 @@ pub struct Attributes {
 }
 
 /// A cgroup. Index 0 is always the root.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cgroup {
     /// Absolute path; the root is "/".
     pub path: String,
@@ -348,7 +349,7 @@ pub struct Cgroup {
 }
 
 /// Kind of the score. The score is the single number that is the result of a workload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Score {
     /// Operations ([`Workload::unit`]) per second. Higher is better.
     #[default]
@@ -364,7 +365,7 @@ pub enum Score {
 }
 
 /// A workload: everything that a machine executes in a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Workload {
     pub name: String,
     pub tasks: Vec<TaskSpec>,
@@ -384,7 +385,7 @@ pub struct Workload {
 }
 
 /// What a recording says about the machine on which it was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecordedMachine {
     /// Name of a simulated machine. Empty for real machines.
     pub name: String,

@@ -13,7 +13,6 @@ use crate::load::setting;
 use crate::policy::{Failure, Source};
 use live::Live;
 use report::why::{Scan, Why};
-use std::path::{Path, PathBuf};
 use windtunnel::console;
 use windtunnel::destination;
 use windtunnel::error::Error;
@@ -21,29 +20,35 @@ use windtunnel::exit::ExitStatus;
 use windtunnel::live::Compare as Args;
 use windtunnel::policy::Policy;
 use windtunnel::scenario::{Observer, Scenario};
-use windtunnel::search;
+use windtunnel::spec::RunSpec;
 use windtunnel::{errln, out};
-use workload::Workload;
 
 /// Time limit for a workload that defines no length of its own, on both sides.
 const DEFAULT_NS: u64 = 5_000_000_000;
 
 pub fn run(args: &Args) -> Result<ExitStatus, Error> {
-    let policy = Policy::find(&args.policy)?;
-    let folders = |name| search::folders(name);
-    let mut machine = machine::load(&args.machine, &paths(&folders("machines")))?;
+    let set = args.set.iter().map(|text| {
+        let (name, value) = setting(text)?;
+        Ok(format!("{name}={value}"))
+    });
+    let spec = RunSpec {
+        for_ns: args.for_ns,
+        seed: args.seed,
+        set: set.collect::<Result<_, Error>>()?,
+        ..RunSpec::new(&args.policy, &args.machine, &args.workload)
+    };
+    let mut scenario = spec.resolve()?;
     // The live side has the times of the kernel's tracepoints.
-    machine.kernel.trace_before_switch = true;
-    let workload = workload::load(&args.workload, &paths(&folders("workloads")))?;
-    let settings: Vec<(String, String)> = args.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
-    let limit = args.for_ns.or(workload.duration_ns).unwrap_or(DEFAULT_NS);
+    scenario.machine.kernel.trace_before_switch = true;
+    let limit = scenario.limit_ns().unwrap_or(DEFAULT_NS);
+    scenario.spec.for_ns = Some(limit);
     let live = match &args.saved {
         Some(folder) => {
             let live = saved::read(folder, args.why)?;
-            saved::check(folder, &live, policy.name(), &workload.name)?;
+            saved::check(folder, &live, scenario.policy.name(), &scenario.workload.name)?;
             live
         }
-        None => match execute(args, &policy, &workload, &settings, limit)? {
+        None => match execute(args, &scenario, limit)? {
             Ok(live) => live,
             Err(code) => return Ok(code),
         },
@@ -52,12 +57,6 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
         saved::write(folder, &live)?;
         return Ok(ExitStatus::SUCCESS);
     }
-    let scenario = Scenario {
-        settings,
-        seed: args.seed,
-        for_ns: Some(limit),
-        ..Scenario::new(policy, machine, workload)
-    };
     for note in &live.notes {
         errln!("windtunnel live: {note}");
     }
@@ -88,16 +87,10 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
 
 /// Executes the workload under the policy. If the policy failed, prints the reason and returns
 /// the exit status.
-fn execute(
-    args: &Args,
-    policy: &Policy,
-    workload: &Workload,
-    settings: &[(String, String)],
-    limit: u64,
-) -> Result<Result<Live, ExitStatus>, Error> {
+fn execute(args: &Args, scenario: &Scenario, limit: u64) -> Result<Result<Live, ExitStatus>, Error> {
     let measure_events = args.why || args.save.is_some();
-    let execute = || live::run(workload, limit, args.seed, !args.unrecorded, measure_events);
-    match policy {
+    let execute = || live::run(&scenario.workload, limit, args.seed, !args.unrecorded, measure_events);
+    match &scenario.policy {
         Policy::Eevdf if !kernel::ops().is_empty() => Err(Error::new(format!(
             "'{}' is loaded, not the default scheduler",
             kernel::ops()
@@ -106,7 +99,7 @@ fn execute(
         Policy::Eevdf => execute().map(Ok),
         Policy::Object { name, path } => {
             kernel::can_load()?;
-            let source = Source::new(name.clone(), path.clone(), settings)?;
+            let source = Source::new(name.clone(), path.clone(), &scenario.settings)?;
             match source.load(&mut Journal::from_now()) {
                 Ok(_loaded) => execute().map(Ok),
                 Err(Failure::Policy(words)) => {
@@ -120,8 +113,4 @@ fn execute(
             }
         }
     }
-}
-
-fn paths(folders: &[PathBuf]) -> Vec<&Path> {
-    folders.iter().map(PathBuf::as_path).collect()
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use windtunnel::policy::Policy;
 use windtunnel::scenario::{Outcome, Scenario};
+use windtunnel::spec::RunSpec;
 
 /// Number of runs of which a median is taken.
 pub const RUNS: usize = 5;
@@ -23,12 +24,15 @@ pub fn policy(name: &str) -> Option<Policy> {
 
 /// Returns a scenario with seed 1 that lasts `for_ns` of simulated time.
 pub fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scenario {
-    let machine = machine::load(machine, &[]).expect("the machine is known");
-    let workload = workload::load(workload, &[]).expect("the workload is valid");
-    Scenario {
+    let word = match policy {
+        Policy::Eevdf => policy.name().to_owned(),
+        Policy::Object { path, .. } => path.display().to_string(),
+    };
+    let spec = RunSpec {
         for_ns: Some(for_ns),
-        ..Scenario::new(policy.clone(), machine, workload)
-    }
+        ..RunSpec::new(&word, machine, workload)
+    };
+    spec.resolve().expect("the inputs are valid")
 }
 
 pub fn run(scenario: &Scenario) -> Outcome {

@@ -2,14 +2,15 @@
 //! `windtunnel compare` runs two policies under many seeds and prints a verdict on the difference.
 
 use super::complete;
-use super::inputs::{Inputs, SIDES, find, profile_notes, profiles_json};
+use super::profiles;
 use super::progress::bar;
 use crate::compare::{self, Comparison, Condition, Judgement, Plan, metric};
 use crate::console;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::interrupt;
-use crate::scenario::{Phase, Scenario};
+use crate::scenario::Scenario;
+use crate::spec::{Phase, RunSpec, SIDES};
 use crate::{out, outln};
 use clap::Args as ClapArgs;
 use report::Surface;
@@ -51,7 +52,7 @@ pub struct Args {
     #[arg(add = complete::policies())]
     b: String,
     #[command(flatten)]
-    inputs: Inputs,
+    spec: RunSpec,
     /// Number of pairs of runs. The first pair has the seed of --seed, and each further pair has
     /// the next seed
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
@@ -83,16 +84,16 @@ impl Args {
             ))
             .hint("give --max-runs a larger number, or --runs a smaller one"));
         }
-        let specs = [self.a.clone(), self.b.clone()];
-        let mut scenarios = self.inputs.scenarios(&find(&specs)?, &SIDES)?;
-        for scenario in &mut scenarios {
-            scenario.phase = self.inputs.phase.unwrap_or(Phase::Random);
-        }
-        let Ok(sides) = <[_; 2]>::try_from(scenarios) else {
+        let policies = [self.a.clone(), self.b.clone()];
+        let spec = RunSpec {
+            phase: self.spec.phase.or(Some(Phase::Random)),
+            ..self.spec.clone()
+        };
+        let Ok(sides) = <[_; 2]>::try_from(spec.scenarios(&policies, &SIDES)?) else {
             unreachable!("scenarios() returns one scenario for each policy");
         };
         let plan = Plan {
-            seed: self.inputs.seed,
+            seed: self.spec.seed,
             runs: self.runs,
             max_runs: self.max_runs.unwrap_or(self.runs),
         };
@@ -126,7 +127,7 @@ impl Args {
     ) -> Result<(), Error> {
         if self.json {
             let mut json = compare::json(comparison, judged);
-            json["profiles"] = profiles_json(sides)?;
+            json["profiles"] = profiles::json(sides);
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
             return Ok(());
@@ -155,14 +156,13 @@ impl Args {
             let (pairs, looks) = (comparison.seeds.len(), comparison.looks);
             outln!("{pairs} pairs of runs; the confidence intervals are corrected for up to {looks} evaluations");
         }
-        for note in profile_notes(sides, &SIDES) {
+        for note in profiles::notes(sides, &SIDES) {
             outln!("{note}");
         }
-        let specs = [self.a.clone(), self.b.clone()];
         let max_runs = self.max_runs.map(|max_runs| format!(" --max-runs {max_runs}"));
         outln!(
             "repeat: {} --runs {}{}",
-            self.inputs.command("compare", &specs, &SIDES, sides),
+            self.spec.command_for("compare", sides, &SIDES),
             self.runs,
             max_runs.unwrap_or_default()
         );

@@ -2,7 +2,7 @@
 //! `windtunnel diff` finds the first scheduling decision at which two runs differ.
 
 use super::complete;
-use super::inputs::{Inputs, SIDES, find, profile_notes, profiles_json};
+use super::profiles;
 use super::progress::with_progress;
 use crate::console;
 use crate::diff::streams::Kind;
@@ -11,6 +11,7 @@ use crate::duration;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::interrupt;
+use crate::spec::{RunSpec, SIDES};
 use crate::{out, outln};
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -36,7 +37,7 @@ pub struct Args {
     #[arg(add = complete::policies())]
     b: String,
     #[command(flatten)]
-    inputs: Inputs,
+    spec: RunSpec,
     /// Kinds of decisions to compare [default: all; cpu and run if one side is eevdf]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
     only: Vec<KindArg>,
@@ -79,14 +80,11 @@ impl From<KindArg> for Kind {
 
 impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
-        let specs = [self.a.clone(), self.b.clone()];
-        let mut scenarios = self.inputs.scenarios(&find(&specs)?, &SIDES)?;
-        if self.no_costs {
-            for scenario in &mut scenarios {
-                scenario.machine.costs = machine::Costs::none();
-            }
-        }
-        let Ok(sides) = <[_; 2]>::try_from(scenarios) else {
+        let spec = RunSpec {
+            no_costs: self.no_costs,
+            ..self.spec
+        };
+        let Ok(sides) = <[_; 2]>::try_from(spec.scenarios(&[self.a, self.b], &SIDES)?) else {
             unreachable!("scenarios() returns one scenario for each policy");
         };
         let kinds = match self.only.as_slice() {
@@ -101,7 +99,7 @@ impl Args {
         let found = with_progress("diff", |progress| diff::run(&sides, &options, progress))?;
         if self.json {
             let mut json = diff::json(&found);
-            json["profiles"] = profiles_json(&sides)?;
+            json["profiles"] = profiles::json(&sides);
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
         } else {
@@ -116,7 +114,7 @@ impl Args {
                     }
                 )
             );
-            profile_notes(&sides, &SIDES).iter().for_each(|note| outln!("{note}"));
+            profiles::notes(&sides, &SIDES).iter().for_each(|note| outln!("{note}"));
         }
         Ok(ExitStatus::from(u8::from(found.first.is_some() || found.failed())))
     }

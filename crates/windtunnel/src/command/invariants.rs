@@ -2,7 +2,7 @@
 //! `windtunnel invariants` checks work conservation, starvation and CPU affinity during a run.
 
 use super::complete;
-use super::inputs::{Inputs, find, profile_notes};
+use super::profiles;
 use super::progress::with_progress;
 use crate::console;
 use crate::duration;
@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::interrupt;
 use crate::invariants::{self, Bounds};
+use crate::spec::RunSpec;
 use crate::{errln, outln};
 use clap::Args as ClapArgs;
 
@@ -30,7 +31,7 @@ pub struct Args {
     #[arg(required = true, add = complete::policies())]
     policies: Vec<String>,
     #[command(flatten)]
-    inputs: Inputs,
+    spec: RunSpec,
     /// Longest time that a CPU may idle while a task waits that may run there
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "1ms")]
     idle: u64,
@@ -49,7 +50,7 @@ impl Args {
             starvation_ns: self.starvation,
         };
         let (mut failed, mut reports) = (false, Vec::new());
-        let scenarios = self.inputs.scenarios(&find(&self.policies)?, &[])?;
+        let scenarios = self.spec.scenarios(&self.policies, &[])?;
         interrupt::listen();
         for (index, scenario) in scenarios.iter().enumerate() {
             if interrupt::signal().is_some() {
@@ -59,7 +60,7 @@ impl Args {
             let name = scenario.policy.name();
             let report = with_progress(name, |progress| invariants::check(scenario, bounds, progress))?;
             failed |= report.has_violation() || report.result.failed() || report.result.lost_tasks.is_some();
-            let command = |from, to| self.inputs.window_command(&self.policies[index], scenario, from, to);
+            let command = |from, to| window_command(&scenario.spec, from, to);
             if self.json {
                 // An interrupted run has no result.
                 if !report.result.interrupted {
@@ -68,7 +69,7 @@ impl Args {
                 continue;
             }
             console::styled(&invariants::text(&report, console::surface(), &command));
-            for note in profile_notes(std::slice::from_ref(scenario), &[]) {
+            for note in profiles::notes(std::slice::from_ref(scenario), &[]) {
                 outln!("{note}");
             }
             outln!();
@@ -82,4 +83,14 @@ impl Args {
         }
         Ok(ExitStatus::from(u8::from(failed)))
     }
+}
+
+/// Returns the command line that draws the schedule of a run from `from` to `to` (in ns).
+fn window_command(spec: &RunSpec, from: u64, to: u64) -> String {
+    let run = RunSpec {
+        for_ns: Some(to),
+        ..spec.clone()
+    };
+    let (from, to) = (duration::format(from), duration::format(to));
+    format!("{} --draw {from}-{to}", run.command("run"))
 }

@@ -7,7 +7,7 @@ use super::Action;
 use super::complete;
 use crate::error::Error;
 use crate::exit::ExitStatus;
-use crate::scenario::Phase;
+use crate::spec::Phase;
 use clap::{Args as ClapArgs, ValueEnum};
 use serde::Serialize;
 use std::ffi::OsString;

@@ -3,13 +3,12 @@
 
 use super::complete;
 use super::exports::{ExportArgs, distinct_names, outputs, run_path, write_json};
-use super::inputs::{Inputs, find};
 use super::progress::with_progress;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::exports::Exports;
-use crate::policy::Policy;
 use crate::scenario::{DEFAULT_NS, Observer, Outcome, Scenario};
+use crate::spec::RunSpec;
 use crate::{console, destination, duration, errln, interrupt, outln, page};
 use clap::Args as ClapArgs;
 use report::{RunResult, Status};
@@ -25,7 +24,7 @@ pub struct Args {
     #[arg(required = true, add = complete::policies())]
     policies: Vec<String>,
     #[command(flatten)]
-    inputs: Inputs,
+    spec: RunSpec,
     /// Run the policies in the sanitizer: check every memory access and call against the rules of
     /// the kernel's verifier, and end the run with the source line of the first violation. The
     /// schedule is the same, but the run takes longer
@@ -63,15 +62,18 @@ pub struct Args {
 impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
         destination::check_stdout(self.outputs())?;
-        let policies = find(&self.policies)?;
-        let names = distinct_names(policies.iter().map(Policy::name));
-        let mut scenarios = self.inputs.scenarios(&policies, &[])?;
+        let spec = RunSpec {
+            sanitize: self.sanitize,
+            ..self.spec.clone()
+        };
+        let mut scenarios = spec.scenarios(&self.policies, &[])?;
+        let runs = scenarios.len();
+        let names = distinct_names(scenarios.iter().map(|scenario| scenario.policy.name()));
         let mut exports = Vec::new();
         for (scenario, name) in scenarios.iter_mut().zip(&names) {
-            scenario.sanitizer = self.sanitize;
-            scenario.trace = self.trace.as_ref().map(|path| run_path(path, name, policies.len()));
-            scenario.draw = self.draw_options(scenario.for_ns.or(scenario.workload.duration_ns))?;
-            exports.push(self.exports.for_run(name, policies.len()));
+            scenario.trace = self.trace.as_ref().map(|path| run_path(path, name, runs));
+            scenario.draw = self.draw_options(scenario.limit_ns())?;
+            exports.push(self.exports.for_run(name, runs));
         }
         let shared = [&self.json, &self.details, &self.html].into_iter().flatten();
         let traces = scenarios.iter().filter_map(|scenario| scenario.trace.as_ref());
@@ -84,13 +86,13 @@ impl Args {
             if interrupt::signal().is_some() {
                 break;
             }
-            if let Err(error) = self.run_one(scenario, exports, policies.len(), &mut done) {
+            if let Err(error) = self.run_one(scenario, exports, runs, &mut done) {
                 done.errors.push(error);
                 break;
             }
         }
         let left_out = names.get(done.outcomes.len()..).unwrap_or_default();
-        self.print(&mut done, &scenarios, left_out);
+        self.print(&mut done, &spec, &scenarios, left_out);
         done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
         let failed = done.outcomes.iter().any(|outcome| {
             let result = &outcome.result;
@@ -190,7 +192,7 @@ impl Args {
 
     /// Prints and writes the results. If a file cannot be written, the error is added to
     /// `done.errors`.
-    fn print(&self, done: &mut Collected, scenarios: &[Scenario], left_out: &[String]) {
+    fn print(&self, done: &mut Collected, spec: &RunSpec, scenarios: &[Scenario], left_out: &[String]) {
         let outcomes = &done.outcomes;
         let mut results: Vec<RunResult> = outcomes.iter().map(|outcome| outcome.result.clone()).collect();
         if !self.dump {
@@ -211,10 +213,13 @@ impl Args {
                 true => report::table_without_failures(&results, surface),
                 false => report::table(&results, surface),
             });
-            for (index, result) in results.iter().enumerate() {
+            for (result, scenario) in results.iter().zip(scenarios) {
                 if result.lost_tasks.is_some() {
-                    let (policy, scenario) = (&self.policies[index..=index], &scenarios[index..=index]);
-                    let command = self.inputs.command("invariants", policy, &[], scenario);
+                    let run = RunSpec {
+                        sanitize: false,
+                        ..scenario.spec.clone()
+                    };
+                    let command = run.command("invariants");
                     outln!("{}: to draw the first wait that is too long: {command}", result.policy);
                 }
             }
@@ -246,9 +251,7 @@ impl Args {
             note_interruption(&results, left_out, quiet);
         }
         if !quiet && !results.is_empty() {
-            let sanitize = if self.sanitize { " --sanitize" } else { "" };
-            let command = self.inputs.command("run", &self.policies, &[], scenarios);
-            outln!("repeat: {command}{sanitize}");
+            outln!("repeat: {}", spec.command_for("run", scenarios, &[]));
         }
         if let Some(path) = &self.json {
             done.errors.extend(write_json(path, &complete).err());

@@ -6,11 +6,11 @@ use super::complete;
 use super::progress::bar;
 use crate::error::Error;
 use crate::exit::ExitStatus;
-use crate::policy::Policy;
+use crate::inputs::Inputs;
 use crate::profiles;
 use crate::quote::quote;
-use crate::scenario::Phase;
-use crate::score::{self, Options, ScoreSuite};
+use crate::score::{self, ScoreSuite};
+use crate::spec::{Phase, RunSpec};
 use crate::{console, errln, interrupt, outln, search, size};
 use clap::Args as ClapArgs;
 use kernel::release::Release;
@@ -27,12 +27,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE", default_value = "default", add = complete::score_suites())]
     suite: String,
     /// Set a parameter of the policy (`policy show`)
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, add = complete::settings())]
-    set: Vec<(String, String)>,
+    #[arg(long, value_name = "NAME=VALUE", add = complete::settings())]
+    set: Vec<String>,
     /// Profile, which replaces the policy's user-space part: a file, a name in profiles/, or `none`
     /// [default: for a policy NAME, NAME.toml beside its object, else profiles/NAME.toml]
     #[arg(long, value_name = "FILE", add = complete::profiles())]
-    profile: Option<PathBuf>,
+    profile: Option<String>,
     /// Linux release for which the policy is loaded, 6.12 to 7.2
     #[arg(long, value_name = "RELEASE", default_value_t, add = complete::releases())]
     kernel: Release,
@@ -54,27 +54,13 @@ pub struct Args {
     json: bool,
 }
 
-fn parse_setting(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
 impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
         let suite = ScoreSuite::read(&find(&self.suite)?)?;
-        let policy = Policy::find(&self.policy)?;
-        let options = Options {
-            settings: self.set.clone(),
-            profile: self.profile.clone(),
-            kernel: self.kernel,
-            phase: self.phase,
-            sanitizer: !self.no_sanitize,
-            memory: self.memory,
-            threads: self.threads,
-        };
+        let policy = Inputs::default().complete(&self.spec())?;
         interrupt::listen();
         let bar = bar("score");
-        let scored = score::run(&suite, &policy, &options, &|done, total| {
+        let scored = score::run(&suite, &policy, self.threads, &|done, total| {
             bar.set_length(total);
             bar.set_position(done);
         });
@@ -83,12 +69,13 @@ impl Args {
             errln!("interrupted before all runs were complete, so there is no score");
             return Ok(ExitStatus::from(1));
         };
+        let profile = policy.profile.last().filter(|word| *word != profiles::NONE);
         for warning in &scored.warnings {
             errln!("{}: warning: {warning}", scored.policy);
         }
         if self.json {
-            let mut json = score::json(&scored, &self.suite, &self.command());
-            json["profile"] = serde_json::json!(self.profile_word());
+            let mut json = score::json(&scored, &self.suite, &self.command(&policy));
+            json["profile"] = serde_json::json!(profile);
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
         } else {
@@ -96,47 +83,39 @@ impl Args {
             for line in score::lines(&scored) {
                 outln!("{line}");
             }
-            if let Some(word) = self.profile_word() {
+            if let Some(word) = profile {
                 outln!("{}: profile {word}", scored.policy);
             }
-            outln!("repeat: {}", self.command());
+            outln!("repeat: {}", self.command(&policy));
         }
         Ok(ExitStatus::from(u8::from(scored.score.is_none())))
     }
 
-    /// Returns the argument of `--profile` that selects the profile of the policy.
-    fn profile_word(&self) -> Option<String> {
-        let Ok(Policy::Object { name, path }) = Policy::find(&self.policy) else {
-            return None;
-        };
-        let located = profiles::locate(self.profile.as_deref(), &name, &path).ok()??;
-        Some(located.word)
+    /// Returns the description of the policy's runs, apart from the inputs that the suite defines.
+    fn spec(&self) -> RunSpec {
+        RunSpec {
+            policy: self.policy.clone(),
+            set: self.set.clone(),
+            profile: self.profile.iter().cloned().collect(),
+            kernel: self.kernel,
+            phase: Some(self.phase),
+            memory: self.memory,
+            sanitize: !self.no_sanitize,
+            ..RunSpec::default()
+        }
     }
 
     /// Returns the command line that repeats the runs.
-    fn command(&self) -> String {
-        let mut words = vec![format!(
-            "windtunnel score {} --suite {}",
-            quote(&self.policy),
-            quote(&self.suite)
-        )];
-        words.extend(
-            self.set
-                .iter()
-                .map(|(name, value)| format!("--set {}", quote(&format!("{name}={value}")))),
-        );
-        words.extend(self.profile_word().map(|word| format!("--profile {}", quote(&word))));
-        if self.kernel != Release::default() {
-            words.push(format!("--kernel {}", self.kernel));
-        }
-        if self.phase != Phase::Random {
-            words.push(format!("--phase {}", self.phase.name()));
-        }
+    fn command(&self, policy: &RunSpec) -> String {
+        let given = RunSpec {
+            phase: policy.phase.filter(|&phase| phase != Phase::Random),
+            ..policy.clone()
+        };
+        let (policy, suite) = (quote(&self.policy), quote(&self.suite));
+        let mut words = vec![format!("windtunnel score {policy} --suite {suite}")];
+        words.extend(given.options());
         if self.no_sanitize {
             words.push("--no-sanitize".to_owned());
-        }
-        if self.memory != bpf::memory::DEFAULT_LIMIT {
-            words.push(format!("--memory {}", size::format(self.memory)));
         }
         words.join(" ")
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel sweep` runs all combinations of policies, machines, workloads, parameters and seeds.
 
-use super::inputs::EngineArg;
 use super::progress::runs_bar;
 use crate::error::Error;
 use crate::exit::ExitStatus;
-use crate::sweep::{Options, Plan, Store, Sweep};
+use crate::spec::EngineChoice;
+use crate::store::Store;
+use crate::sweep::{Options, Plan, Sweep};
 use crate::{destination, errln, interrupt, outln};
 use clap::Args as ClapArgs;
 use report::Status;
@@ -33,7 +34,7 @@ pub struct Args {
     threads: Option<NonZero<usize>>,
     /// How to execute the policies' code, which does not change the results
     #[arg(long, value_enum, default_value_t)]
-    engine: EngineArg,
+    engine: EngineChoice,
     /// Print the commands of the runs instead of executing them
     #[arg(long)]
     list: bool,
@@ -43,7 +44,7 @@ impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
         let plan = Plan::new(&Sweep::read(&self.file)?)?;
         if self.list {
-            plan.cases.iter().for_each(|case| outln!("{}", plan.command(case)));
+            plan.runs.iter().for_each(|run| outln!("{}", plan.command(run)));
             return Ok(ExitStatus::SUCCESS);
         }
         let output = self
@@ -62,14 +63,14 @@ impl Args {
             store,
             output: Some(output.clone()),
             threads: self.threads,
-            engine: self.engine.engine(),
+            engine: self.engine,
         };
         let started = Instant::now();
-        let bar = runs_bar(plan.cases.len() as u64);
+        let bar = runs_bar(plan.runs.len() as u64);
         let done = plan.run(&options, &|done, _| bar.set_position(done / 1000));
         bar.finish_and_clear();
         let done = done?;
-        let all = plan.cases.len();
+        let all = plan.runs.len();
         if done.interrupted() {
             let complete = done.results.iter().flatten().count();
             errln!("interrupted after {complete} of {all} runs; the same command goes on from there");
@@ -96,7 +97,7 @@ impl Args {
             say(format!(
                 "{} runs have no figures, because their policy failed; the first is: {}",
                 failed.len(),
-                plan.command(&plan.cases[first])
+                plan.command(&plan.runs[first])
             ));
         }
         Ok(ExitStatus::from(u8::from(!failed.is_empty())))

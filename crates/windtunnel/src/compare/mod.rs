@@ -140,8 +140,8 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Comparison, Error> {
     let run = |&(seed, side): &(u64, &Scenario), report: &mut dyn FnMut(u64)| {
-        let scenario = Scenario { seed, ..side.clone() };
-        Ok(Some(scenario.run(report)?.result).filter(|result| !result.interrupted))
+        let result = side.with_seed(seed).run(report)?.result;
+        Ok(Some(result).filter(|result| !result.interrupted))
     };
     let rounds = plan.rounds();
     let (mut planned, mut done, mut results) = (0, Vec::new(), Vec::new());

@@ -10,9 +10,8 @@ use super::equation;
 use super::measure::{Arguments, Quantity};
 use crate::duration;
 use crate::error::Error;
+use crate::spec::RunSpec;
 use input::Source;
-use machine::Noise;
-use machine::scale::Factor;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,24 +19,8 @@ use toml::{Spanned, Value};
 
 mod scopes;
 
-/// Everything that the result of a run depends on, except for the seed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunSpec {
-    pub policy: String,
-    pub settings: Vec<(String, String)>,
-    pub machine: String,
-    pub workload: String,
-    pub for_ns: Option<u64>,
-    pub costs: bool,
-    pub hz: Option<u32>,
-    /// Level of the background work, or `off`. `None` is the level of the machine.
-    pub noise: Option<String>,
-    /// A constant of the machine that is multiplied by a factor.
-    pub scaled: Option<(String, Factor)>,
-}
-
 /// A run, its baseline (the run with which it is compared), and the table rows that show its
-/// results.
+/// results. The descriptions of the runs have seed 1, which [`Case::seeds`] replaces.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub run: RunSpec,
@@ -108,15 +91,8 @@ impl Plan {
         for case in &mut self.cases {
             for run in std::iter::once(&mut case.run).chain(&mut case.baseline) {
                 *run = RunSpec {
-                    policy: policy.to_owned(),
-                    settings: Vec::new(),
-                    machine: machine.to_owned(),
-                    workload: std::mem::take(&mut run.workload),
                     for_ns: run.for_ns,
-                    costs: true,
-                    hz: None,
-                    noise: None,
-                    scaled: None,
+                    ..RunSpec::new(policy, machine, &run.workload)
                 };
             }
         }
@@ -420,9 +396,9 @@ impl Planner<'_> {
                 .error(at, format!("{name} is missing"))
                 .hint(format!("set {name} here or in [run]"))),
         };
-        let settings = table.set.iter().map(|(name, value)| {
+        let set = table.set.iter().map(|(name, value)| {
             let value = self.fill(at, &self.text(at, value)?, scope)?;
-            Ok((self.fill(at, name, scope)?, value))
+            Ok(format!("{}={value}", self.fill(at, name, scope)?))
         });
         let for_ns = match &table.for_time {
             None => None,
@@ -431,24 +407,20 @@ impl Planner<'_> {
                 Some(time.map_err(|error| self.source.error(at, format!("for: {error}")))?)
             }
         };
-        let noise = table
-            .noise
-            .as_ref()
-            .map(|noise| self.fill(at, noise, scope))
-            .transpose()?;
-        if let Some(name) = &noise {
-            Noise::parse(name).map_err(|error| self.source.error(at, format!("noise: {error}")))?;
-        }
+        let noise = table.noise.as_ref().map(|noise| {
+            let level = self.fill(at, noise, scope)?.parse();
+            level.map_err(|error| self.source.error(at, format!("noise: {error}")))
+        });
         Ok(RunSpec {
             policy: given("policy", &table.policy)?,
-            settings: settings.collect::<Result<_, Error>>()?,
-            machine: given("machine", &table.machine)?,
+            machine: Some(given("machine", &table.machine)?),
             workload: given("workload", &table.workload)?,
+            set: set.collect::<Result<_, Error>>()?,
             for_ns,
-            costs: table.costs.unwrap_or(true),
+            no_costs: table.costs == Some(false),
             hz: table.hz,
-            noise,
-            scaled: None,
+            noise: noise.transpose()?,
+            ..RunSpec::default()
         })
     }
 

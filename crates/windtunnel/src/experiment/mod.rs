@@ -34,6 +34,7 @@ pub use run::Options;
 pub use sensitivity::Sensitivity;
 
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::search;
 use definition::{Definition, MAX_BYTES};
 use input::{Source, suggest};
@@ -135,7 +136,10 @@ impl Experiment {
     /// The definition or published.csv contains an error. A policy that fails is no error: its
     /// cells have no values.
     pub fn run(&self, options: &Options, progress: &crate::parallel::Progress) -> Result<Comparison, Error> {
-        self.run_plan(&self.plan(&options.with)?, options, progress, &run::simulate)
+        let inputs = Inputs::default();
+        self.run_plan(&self.plan(&options.with)?, options, progress, &|run, wanted, report| {
+            run::simulate(&inputs, run, wanted, report)
+        })
     }
 
     /// Executes the runs of a plan with `execute`, and compares the results with the published

@@ -260,9 +260,9 @@ pub fn show(experiment: &Experiment, plan: &Plan) -> String {
         let keys = case.rows.first().map(|row| &row.keys).into_iter().flatten();
         let keys: Vec<String> = keys.map(|(name, value)| format!("{name}={value}")).collect();
         let _ = writeln!(text, "{}, {} seeds", keys.join(" "), case.seeds);
-        let _ = writeln!(text, "  {}", case.run.command(1));
+        let _ = writeln!(text, "  {}", case.run.command("run"));
         if let Some(baseline) = &case.baseline {
-            let _ = writeln!(text, "  compared with {}", baseline.command(1));
+            let _ = writeln!(text, "  compared with {}", baseline.command("run"));
         }
     }
     text

@@ -3,23 +3,20 @@
 //! occurs in several cases is executed once.
 
 use super::Experiment;
-use super::cases::{Case, CaseRow, Plan, RunSpec};
+use super::cases::{Case, CaseRow, Plan};
 use super::measure::{Across, Measure, Quantity};
 use super::observe::{Observed, Trail};
 use super::statistics::{Estimate, deviation, estimate};
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::parallel::{self, Progress};
-use crate::policy::Policy;
-use crate::scenario::{Observer, Read, Scenario};
-use crate::search;
-use machine::{MachineSpec, Noise};
+use crate::scenario::{Observer, Read};
+use crate::spec::RunSpec;
 use report::Better;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::ops::Range;
-use std::path::Path;
 use std::time::{Duration, Instant};
-use workload::Workload;
 
 /// Options for the execution of an experiment.
 #[derive(Clone, Debug, Default)]
@@ -73,13 +70,12 @@ pub struct Wanted {
     pub sample_times: Vec<u64>,
 }
 
-/// A function that executes a run with a seed. It calls its last argument with the progress, from 0
+/// A function that executes a run. It calls its last argument with the progress, from 0
 /// to 1000. It returns `None` if a signal ended the run.
 ///
 /// [`simulate`] executes runs in the simulator. `windtunnel live study` executes them on the kernel
 /// of the host.
-pub type Execute<'a> =
-    dyn Fn(&RunSpec, u64, &Wanted, &mut dyn FnMut(u64)) -> Result<Option<Observed>, Error> + Sync + 'a;
+pub type Execute<'a> = dyn Fn(&RunSpec, &Wanted, &mut dyn FnMut(u64)) -> Result<Option<Observed>, Error> + Sync + 'a;
 
 /// Values that were measured in the run of a job, in the order of the job's measures.
 struct JobValues {
@@ -182,7 +178,11 @@ impl Job<'_> {
                 .filter_map(|measure| measure.sample_time())
                 .collect(),
         };
-        let seen = execute(self.spec, self.seed, &wanted, progress).map_err(|error| {
+        let run = RunSpec {
+            seed: self.seed,
+            ..self.spec.clone()
+        };
+        let seen = execute(&run, &wanted, progress).map_err(|error| {
             let located = experiment.source.error(self.at, &error.message);
             match error.hint {
                 Some(hint) => located.hint(hint),
@@ -206,12 +206,13 @@ impl Job<'_> {
 /// # Errors
 /// The policy, machine, workload or global variable does not exist.
 pub fn simulate(
-    spec: &RunSpec,
-    seed: u64,
+    inputs: &Inputs,
+    run: &RunSpec,
     wanted: &Wanted,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Option<Observed>, Error> {
-    let scenario = spec.scenario(seed)?;
+    let scenario = inputs.resolve(run)?;
+    scenario.print_notes();
     let mut trail = Trail::new(scenario.machine.topology.nr_cpus(), wanted.sample_times.clone());
     let read = |(at_ns, global): &(Option<u64>, String)| Read {
         at_ns: *at_ns,
@@ -236,74 +237,6 @@ pub fn simulate(
         trail,
         globals: reads.into_iter().filter_map(number).collect(),
     }))
-}
-
-impl RunSpec {
-    /// Returns the scenario of the run.
-    ///
-    /// # Errors
-    /// The policy, machine or workload does not exist.
-    pub fn scenario(&self, seed: u64) -> Result<Scenario, Error> {
-        Ok(Scenario {
-            settings: self.settings.clone(),
-            seed,
-            for_ns: self.for_ns,
-            ..Scenario::new(Policy::find(&self.policy)?, self.machine()?, self.workload()?)
-        })
-    }
-
-    /// Returns the machine of the run, with the costs, the tick rate and the background work that
-    /// the definition sets.
-    ///
-    /// # Errors
-    /// The machine does not exist.
-    pub fn machine(&self) -> Result<MachineSpec, Error> {
-        let mut machine = search::machine(&self.machine)?;
-        if !self.costs {
-            machine.costs = machine::Costs::none();
-        }
-        machine.hz = self.hz.unwrap_or(machine.hz);
-        if let Some(name) = &self.noise {
-            machine.noise = Noise::named(name);
-        }
-        if let Some((name, factor)) = &self.scaled {
-            machine.scale(name, *factor);
-        }
-        Ok(machine)
-    }
-
-    /// Returns the workload of the run.
-    ///
-    /// # Errors
-    /// The workload does not exist.
-    pub fn workload(&self) -> Result<Workload, Error> {
-        let folders = search::folders("workloads");
-        let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
-        workload::load(&self.workload, &folders)
-    }
-
-    /// Returns the command line that executes this run.
-    pub fn command(&self, seed: u64) -> String {
-        let mut words = vec![format!("windtunnel run {}", self.policy)];
-        words.push(format!("--machine {} --workload '{}'", self.machine, self.workload));
-        words.extend(
-            self.settings
-                .iter()
-                .map(|(name, value)| format!("--set {name}={value}")),
-        );
-        words.extend(self.for_ns.map(|ns| format!("--for {}", crate::duration::format(ns))));
-        words.push(format!("--seed {seed}"));
-        words.extend(self.noise.iter().map(|noise| format!("--noise {noise}")));
-        if !self.costs || self.hz.is_some() {
-            let costs = if self.costs { "" } else { " without costs" };
-            let ticks = self
-                .hz
-                .map(|hz| format!(" at {hz} ticks per second"))
-                .unwrap_or_default();
-            words.push(format!("# but{costs}{ticks}"));
-        }
-        words.join(" ")
-    }
 }
 
 /// The results of all jobs.

@@ -22,6 +22,7 @@
 
 use crate::compare::metric::Metric;
 use crate::duration;
+use crate::grid::Seeds;
 use crate::policy::EEVDF;
 use input::{Error, Source};
 use serde::Deserialize;
@@ -65,13 +66,6 @@ pub struct Case {
     pub aspect: Option<String>,
     /// Short name of the case in tables: by default the workload.
     pub name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Seeds {
-    Count(u64),
-    List(Vec<u64>),
 }
 
 #[derive(Deserialize)]
@@ -121,20 +115,7 @@ impl ScoreSuite {
     /// The text is not a valid score suite. The error shows the position.
     pub fn parse(source: &Source) -> Result<ScoreSuite, Error> {
         let written: SuiteFile = source.toml()?;
-        let seeds = match &written.seeds {
-            None => vec![1],
-            Some(seeds) => {
-                let found: Vec<u64> = match seeds.get_ref() {
-                    Seeds::Count(count) => (1..=(*count).min(MAX_SEEDS + 1)).collect(),
-                    Seeds::List(list) => list.clone(),
-                };
-                if found.is_empty() || found.len() as u64 > MAX_SEEDS {
-                    let message = format!("there must be 1 to {MAX_SEEDS} seeds");
-                    return Err(source.error(seeds.span().start, message));
-                }
-                found
-            }
-        };
+        let seeds = Seeds::list(written.seeds.as_ref(), MAX_SEEDS, source)?;
         let cases: Vec<Case> = written
             .case
             .into_iter()

@@ -17,37 +17,22 @@ pub use present::{json, lines, table};
 
 use crate::error::Error;
 use crate::experiment::statistics::estimate;
+use crate::inputs::Inputs;
 use crate::load;
 use crate::parallel::{self, Progress};
 use crate::policy::Policy;
-use crate::scenario::{Outcome, Phase, Scenario};
-use crate::search;
-use kernel::release::Release;
+use crate::scenario::{Outcome, Scenario};
+use crate::spec::RunSpec;
 use report::{Better, CheckedResult, RunResult};
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
-
-/// How the policy is loaded.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Names and values of the `--set` options.
-    pub settings: Vec<(String, String)>,
-    pub profile: Option<PathBuf>,
-    pub kernel: Release,
-    pub phase: Phase,
-    /// Whether the policy runs in the sanitizer. The baseline does not.
-    pub sanitizer: bool,
-    /// Maximum host memory of a run, in bytes.
-    pub memory: u64,
-    pub threads: Option<NonZero<usize>>,
-}
 
 /// The score of a policy with its parts.
 #[derive(Clone, Debug)]
 pub struct Scored {
     pub policy: String,
-    pub settings: Vec<(String, String)>,
+    /// Settings NAME=VALUE of the policy.
+    pub settings: Vec<String>,
     pub baseline: String,
     pub seeds: Vec<u64>,
     pub cases: Vec<ScoredCase>,
@@ -90,59 +75,69 @@ pub struct ScoredCase {
     pub ratio: Option<f64>,
 }
 
-/// Runs all cases of a suite. Returns `None` if a signal ended the runs early.
+/// Runs all cases of a suite. `policy` describes the runs of the policy; the suite replaces the
+/// machine, the workload, the length and the seed. Returns `None` if a signal ended the runs early.
 ///
 /// # Errors
 /// User errors: an input that does not exist, a setting that does not match the policy, or a
 /// baseline that has no figure in a case.
 pub fn run(
     suite: &ScoreSuite,
-    policy: &Policy,
-    options: &Options,
+    policy: &RunSpec,
+    threads: Option<NonZero<usize>>,
     progress: &Progress,
 ) -> Result<Option<Scored>, Error> {
-    let baseline = Policy::find(&suite.baseline)?;
-    let mut jobs = Vec::new();
+    let inputs = Inputs::default();
+    let on = |setting: &Setting, seed: u64| RunSpec {
+        machine: Some(setting.machine.clone()),
+        workload: setting.workload.clone(),
+        for_ns: Some(setting.for_ns),
+        seed,
+        ..policy.clone()
+    };
+    let mut runs = Vec::new();
     for case in &suite.cases {
-        let scenario = scenario(&case.setting, options)?;
         for &seed in &suite.seeds {
-            jobs.push(candidate(policy, seed, &scenario, options));
-            jobs.push(Scenario {
-                seed,
-                policy: baseline.clone(),
-                ..scenario.clone()
-            });
+            let candidate = on(&case.setting, seed);
+            // The baseline has its default parameters, and is not checked.
+            let baseline = RunSpec {
+                policy: suite.baseline.clone(),
+                set: Vec::new(),
+                profile: Vec::new(),
+                sanitize: false,
+                ..candidate.clone()
+            };
+            runs.extend([candidate, baseline]);
         }
     }
-    let nr_scored = jobs.len();
-    for probe in &suite.probes {
-        jobs.push(candidate(policy, suite.seeds[0], &scenario(probe, options)?, options));
-    }
-    let run = |scenario: &Scenario, report: &mut dyn FnMut(u64)| {
-        Ok(Some(scenario.run(report)?).filter(|outcome| !outcome.result.interrupted))
+    let nr_scored = runs.len();
+    runs.extend(suite.probes.iter().map(|probe| on(probe, suite.seeds[0])));
+    let run = |run: &RunSpec, report: &mut dyn FnMut(u64)| {
+        let outcome = inputs.resolve(run)?.run(report)?;
+        Ok(Some(outcome).filter(|outcome| !outcome.result.interrupted))
     };
-    let outcomes = parallel::run_until_interrupted(&jobs, options.threads, progress, run)?;
+    let outcomes = parallel::run_until_interrupted(&runs, threads, progress, run)?;
     let Some(outcomes) = outcomes.into_iter().collect::<Option<Vec<Outcome>>>() else {
         return Ok(None);
     };
     let results: Vec<&RunResult> = outcomes.iter().map(|outcome| &outcome.result).collect();
     let (results, probes) = results.split_at(nr_scored);
     let mut scored = scored(suite, results, probes)?;
-    policy.name().clone_into(&mut scored.policy);
-    scored.settings.clone_from(&options.settings);
+    Policy::find(&policy.policy)?.name().clone_into(&mut scored.policy);
+    scored.settings.clone_from(&policy.set);
     let (paired, probes) = outcomes.split_at(nr_scored);
     observe(&mut scored, paired.iter().step_by(2).chain(probes));
     // Whatever the runs have found already explains more than the analysis of the code.
-    if options.sanitizer && scored.failures.is_empty() {
-        analyse(&mut scored, policy, options)?;
+    if policy.sanitize && scored.failures.is_empty() {
+        analyse(&mut scored, &inputs.resolve(&runs[0])?)?;
     }
     Ok(Some(scored))
 }
 
 /// Analyses all code of the policy. If the kernel's verifier would reject code that no run has
 /// executed, the policy has no score.
-fn analyse(scored: &mut Scored, policy: &Policy, options: &Options) -> Result<(), Error> {
-    for reason in load::check_with(policy, options.profile.as_deref(), &options.settings, options.kernel)?.refused {
+fn analyse(scored: &mut Scored, run: &Scenario) -> Result<(), Error> {
+    for reason in load::check_with(&run.policy, run.profile.as_ref(), &run.settings, run.spec.kernel)?.refused {
         scored.failures.push(Failure {
             place: "code that did not run".to_owned(),
             cause: reason.clone(),
@@ -175,36 +170,6 @@ fn observe<'a>(scored: &mut Scored, outcomes: impl Iterator<Item = &'a Outcome> 
             scored.uncalled.retain(|name| others.contains(name));
         }
     }
-}
-
-/// Returns the policy's run of a setting.
-fn candidate(policy: &Policy, seed: u64, scenario: &Scenario, options: &Options) -> Scenario {
-    Scenario {
-        seed,
-        policy: policy.clone(),
-        profile: options.profile.clone(),
-        settings: options.settings.clone(),
-        sanitizer: options.sanitizer,
-        ..scenario.clone()
-    }
-}
-
-/// Returns the baseline's run of a setting, with placeholders for policy and seed.
-fn scenario(setting: &Setting, options: &Options) -> Result<Scenario, Error> {
-    let (machines, workloads) = (search::folders("machines"), search::folders("workloads"));
-    let machines: Vec<&Path> = machines.iter().map(PathBuf::as_path).collect();
-    let workloads: Vec<&Path> = workloads.iter().map(PathBuf::as_path).collect();
-    Ok(Scenario {
-        phase: options.phase,
-        for_ns: Some(setting.for_ns),
-        kernel: options.kernel,
-        memory: options.memory,
-        ..Scenario::new(
-            Policy::Eevdf,
-            machine::load(&setting.machine, &machines)?,
-            workload::load(&setting.workload, &workloads)?,
-        )
-    })
 }
 
 /// Computes the score. `results` contains, for each case and each seed, the result of the policy

@@ -103,12 +103,11 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 /// Returns the score and its parts as JSON.
 pub fn json(scored: &Scored, suite: &str, command: &str) -> Value {
-    let settings = scored.settings.iter().map(|(name, value)| format!("{name}={value}"));
     let failures = scored.failures.iter();
     let failures = failures.map(|failure| format!("{}: {}", failure.place, failure.reason));
     json!({
         "policy": scored.policy,
-        "settings": settings.collect::<Vec<_>>(),
+        "settings": scored.settings,
         "suite": suite,
         "baseline": scored.baseline,
         "seeds": scored.seeds,

@@ -5,7 +5,7 @@
 //! of runs. [`run`] executes the runs on all CPUs of the host. It writes one row for each run to a
 //! Parquet file ([`rows`]), in the order of the list.
 //!
-//! A [`store`] keeps the result of each run under a hash of everything that it depends on, and runs
+//! A [`store`](crate::store) keeps the result of each run under a digest of everything that it depends on, and runs
 //! whose results are there are not executed again. An interrupted sweep can therefore be continued,
 //! with the same bytes in its file as without the interruption.
 //!
@@ -17,10 +17,8 @@ mod page;
 pub mod plan;
 pub mod rows;
 mod run;
-pub mod store;
 
 pub use definition::Sweep;
 pub use page::page;
 pub use plan::Plan;
 pub use run::{Done, Options};
-pub use store::Store;

@@ -1,64 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The runs of a sweep: the product of its axes.
+//! The runs of a sweep.
 
-use super::definition::{Filter, NOISE, SET, Sweep};
+use super::definition::{SET, Sweep};
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::load;
 use crate::policy::Policy;
-use crate::quote::quote;
-use crate::scenario::{Phase, Scenario};
-use crate::{profiles, search};
-use bpf::engine::Engine;
-use kernel::release::Release;
-use machine::{MachineSpec, Noise};
-use profile::Profile;
+use crate::search;
+use crate::spec::RunSpec;
 use std::collections::{BTreeMap, HashSet};
-use std::hash::{Hash, Hasher};
-use std::path::{Path, PathBuf};
-use workload::Workload;
-
-/// Version of the simulator: a hash of its source code. It is part of the keys of results, because
-/// another version may have other results.
-const VERSION: &str = env!("WINDTUNNEL_SIMULATION");
 
 /// The runs of a sweep, with their inputs.
 pub struct Plan {
-    pub cases: Vec<Case>,
+    /// The runs, with inputs named as in the sweep file.
+    pub runs: Vec<RunSpec>,
     /// Names of all parameters, in alphabetical order.
     pub parameters: Vec<String>,
     /// Whether the sweep sets the background work.
     pub has_noise: bool,
-    policies: Vec<Input<Policy>>,
-    /// For each policy, the argument of `--profile` that selects its profile.
-    profiles: Vec<Option<String>>,
-    machines: Vec<Input<MachineSpec>>,
-    workloads: Vec<Input<Workload>>,
-    phase: Phase,
-    for_ns: Option<u64>,
-    memory: u64,
-}
-
-/// An input that several runs share.
-struct Input<T> {
-    /// Name of the input in the sweep file.
-    name: String,
-    value: T,
-    /// Hash of the input's contents.
-    hash: u128,
-}
-
-/// A run of a sweep: its inputs, its seed and its settings.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Case {
-    policy: usize,
-    machine: usize,
-    workload: usize,
-    pub kernel: Release,
-    /// Level of background work or "off". `None` means that of the machine.
-    pub noise: Option<String>,
-    pub seed: u64,
-    /// Values of the parameters that the policy has.
-    pub set: BTreeMap<String, String>,
+    pub inputs: Inputs,
 }
 
 impl Plan {
@@ -67,277 +27,103 @@ impl Plan {
     /// # Errors
     /// A policy, machine or workload does not exist, or no policy has one of the parameters.
     pub fn new(sweep: &Sweep) -> Result<Plan, Error> {
-        let (mut policies, mut profiles) = (Vec::new(), Vec::new());
-        for name in &sweep.policies {
-            let policy = Policy::find(name)?;
-            let (mut located, mut hash) = (None, hash(&0));
-            if let Policy::Object { name, path } = &policy {
-                located = profiles::locate(None, name, path)?;
-                let object = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
-                let profile = located
-                    .as_ref()
-                    .map_or_else(|| Ok(Profile::default()), profiles::Located::read)?;
-                hash = self::hash(&(object, format!("{profile:?}")));
-            }
-            policies.push(Input::new(name, policy, hash));
-            profiles.push(located.map(|located| located.word));
-        }
-        let machines = sweep.machines.iter().map(|name| {
-            let machine = search::machine(name)?;
-            let hash = hash(&format!("{machine:?}"));
-            Ok(Input::new(name, machine, hash))
-        });
-        let machines = machines.collect::<Result<_, Error>>()?;
-        let folders = search::folders("workloads");
-        let workloads = sweep.workloads.iter().map(|name| {
-            let workload = workload::load(name, &paths(&folders))?;
-            let hash = hash(&format!("{workload:?}"));
-            Ok(Input::new(name, workload, hash))
-        });
-        let workloads = workloads.collect::<Result<_, Error>>()?;
-        let mut known: Vec<HashSet<&str>> = Vec::new();
-        for policy in &policies {
-            let mut names = HashSet::new();
-            for name in sweep.set.keys() {
-                if load::has_parameter(&policy.value, name)? {
-                    names.insert(name.as_str());
+        let parameters: Vec<&str> = sweep
+            .grid
+            .axes
+            .iter()
+            .filter_map(|axis| axis.name.strip_prefix(SET))
+            .collect();
+        let mut known: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
+        for word in sweep.grid.values("policies") {
+            let policy = Policy::find(word)?;
+            let names = known.entry(word).or_default();
+            for &name in &parameters {
+                if load::has_parameter(&policy, name)? {
+                    names.insert(name);
                 }
             }
-            known.push(names);
         }
-        if let Some(name) = sweep
-            .set
-            .keys()
-            .find(|name| known.iter().all(|names| !names.contains(name.as_str())))
-        {
+        let is_known = |name: &str| known.values().any(|names| names.contains(name));
+        if let Some(name) = parameters.iter().find(|name| !is_known(name)) {
             return Err(
                 Error::new(format!("set.{name}: no policy of the sweep has this parameter"))
                     .hint("`windtunnel policy show POLICY` lists a policy's parameters"),
             );
         }
+        for machine in sweep.grid.values("machines") {
+            search::machine(machine)?;
+        }
+        let runs = runs(sweep, &known);
+        let inputs = Inputs::default();
+        for run in &runs {
+            inputs.complete(run)?;
+        }
         Ok(Plan {
-            cases: cases(sweep, &known),
-            parameters: sweep.set.keys().cloned().collect(),
-            has_noise: !sweep.noise.is_empty(),
-            policies,
-            profiles,
-            machines,
-            workloads,
-            phase: sweep.phase,
-            for_ns: sweep.for_ns,
-            memory: sweep.memory,
+            runs,
+            parameters: parameters.into_iter().map(str::to_owned).collect(),
+            has_noise: !sweep.grid.values("noise").is_empty(),
+            inputs,
         })
     }
 
-    /// Returns the policy, machine and workload of a case as the sweep file names them.
-    pub fn names(&self, case: &Case) -> [&str; 3] {
-        [
-            &self.policies[case.policy].name,
-            &self.machines[case.machine].name,
-            &self.workloads[case.workload].name,
-        ]
+    /// Returns a run with the name of the profile that was found for its policy.
+    pub fn complete(&self, run: &RunSpec) -> RunSpec {
+        self.inputs.complete(run).unwrap_or_else(|_| run.clone())
     }
 
-    /// Returns the argument of `--profile` that selects the profile of a case's policy.
-    pub fn profile(&self, case: &Case) -> Option<&str> {
-        self.profiles[case.policy].as_deref()
-    }
-
-    /// Returns the run of a case.
-    pub fn scenario(&self, case: &Case, engine: Engine) -> Scenario {
-        let mut machine = self.machines[case.machine].value.clone();
-        if let Some(level) = &case.noise {
-            machine.noise = Noise::named(level);
-        }
-        Scenario {
-            policy: self.policies[case.policy].value.clone(),
-            profile: None,
-            profile_fit: load::Fit::Strict,
-            settings: case.set.clone().into_iter().collect(),
-            engine,
-            sanitizer: false,
-            machine,
-            workload: self.workloads[case.workload].value.clone(),
-            seed: case.seed,
-            phase: self.phase,
-            for_ns: self.for_ns,
-            kernel: case.kernel,
-            after_failure: false,
-            hotplug: Vec::new(),
-            memory: self.memory,
-            trace: None,
-            draw: None,
-        }
-    }
-
-    /// Returns the key of a case in a store: a hash of everything that its result depends on.
-    pub fn key(&self, case: &Case) -> u128 {
-        hash(&(
-            VERSION,
-            self.policies[case.policy].hash,
-            self.policies[case.policy].value.name(),
-            self.machines[case.machine].hash,
-            self.workloads[case.workload].hash,
-            (case.kernel.to_string(), &case.noise),
-            (case.seed, self.phase, &case.set, self.for_ns, self.memory),
-        ))
-    }
-
-    /// Returns the command that repeats a case.
-    pub fn command(&self, case: &Case) -> String {
-        let [policy, machine, workload] = self.names(case);
-        let mut words = vec![format!(
-            "windtunnel run {} --machine {} --workload {}",
-            quote(policy),
-            quote(machine),
-            quote(workload)
-        )];
-        words.extend(self.for_ns.map(|ns| format!("--for {}", crate::duration::format(ns))));
-        words.push(format!("--seed {}", case.seed));
-        if self.phase != Phase::default() {
-            words.push(format!("--phase {}", self.phase.name()));
-        }
-        words.extend(self.profile(case).map(|word| format!("--profile {}", quote(word))));
-        words.extend(
-            case.set
-                .iter()
-                .map(|(name, value)| format!("--set {}", quote(&format!("{name}={value}")))),
-        );
-        if case.kernel != Release::default() {
-            words.push(format!("--kernel {}", case.kernel));
-        }
-        words.extend(case.noise.iter().map(|level| format!("--noise {level}")));
-        words.join(" ")
+    /// Returns the command that repeats a run.
+    pub fn command(&self, run: &RunSpec) -> String {
+        self.complete(run).command("run")
     }
 }
 
-impl<T> Input<T> {
-    fn new(name: &str, value: T, hash: u128) -> Input<T> {
-        Input {
-            name: name.to_owned(),
-            value,
-            hash,
-        }
-    }
-}
-
-/// Lists the runs of a sweep. `known` contains the names of each policy's parameters.
-///
-/// A policy that does not have a parameter is run once, not once for each value of the parameter.
-fn cases(sweep: &Sweep, known: &[HashSet<&str>]) -> Vec<Case> {
-    let axes = sweep.axes();
-    // An axis that advances with another one takes its index from the first axis of their group.
-    let leader = |name: &str| {
-        let group = sweep.zip.iter().find(|group| group.iter().any(|other| other == name));
-        let first = |group: &Vec<String>| axes.iter().position(|(axis, _)| group.contains(axis));
-        group.and_then(first)
-    };
-    let leaders: Vec<usize> = axes
-        .iter()
-        .enumerate()
-        .map(|(index, (name, _))| leader(name).unwrap_or(index))
-        .collect();
-    let mut cases = Vec::new();
+/// Lists the runs of a sweep. `known` contains the names of each policy's parameters. A policy that
+/// does not have a parameter is run once, not once for each value of the parameter.
+fn runs(sweep: &Sweep, known: &BTreeMap<&str, HashSet<&str>>) -> Vec<RunSpec> {
+    let points = sweep.grid.points(|point, axis| {
+        let names = point.get("policies").and_then(|policy| known.get(policy));
+        axis.strip_prefix(SET)
+            .is_none_or(|name| names.is_some_and(|names| names.contains(name)))
+    });
+    let mut runs = Vec::new();
     let mut seen = HashSet::new();
-    let mut at = vec![0; axes.len()];
-    loop {
-        let index = |axis: usize| at[leaders[axis]];
-        let mut set = BTreeMap::new();
-        let mut noise = None;
-        for (axis, (name, _)) in axes.iter().enumerate() {
-            if name == NOISE {
-                noise = Some(sweep.noise[index(axis)].clone());
-            }
-            if let Some(name) = name.strip_prefix(SET)
-                && known[index(0)].contains(name)
-            {
-                set.insert(name.to_owned(), sweep.set[name][index(axis)].clone());
-            }
-        }
-        let case = Case {
-            policy: index(0),
-            machine: index(1),
-            workload: index(2),
-            kernel: sweep.kernels[index(3)],
-            noise,
-            seed: sweep.seeds[index(axes.len() - 1)],
-            set,
-        };
-        let matches = |filter: &Filter| filter.matches(sweep, &case);
-        let wanted = sweep.only.is_empty() || sweep.only.iter().any(matches);
-        if wanted && !sweep.skip.iter().any(matches) && seen.insert(case.clone()) {
-            cases.push(case);
-        }
-        // The last axis advances fastest.
-        let mut axis = axes.len();
-        loop {
-            if axis == 0 {
-                return cases;
-            }
-            axis -= 1;
-            if leaders[axis] == axis {
-                at[axis] += 1;
-                if at[axis] < axes[axis].1 {
-                    break;
-                }
-                at[axis] = 0;
+    for point in points.into_iter().filter(|point| seen.insert(point.clone())) {
+        let mut run = sweep.common.clone();
+        for (axis, value) in point.iter() {
+            // The definition has checked the texts of kernels, levels and seeds.
+            match axis {
+                "policies" => value.clone_into(&mut run.policy),
+                "machines" => run.machine = Some(value.to_owned()),
+                "workloads" => value.clone_into(&mut run.workload),
+                "kernels" => run.kernel = value.parse().unwrap_or_default(),
+                "noise" => run.noise = value.parse().ok(),
+                "seeds" => run.seed = value.parse().unwrap_or_default(),
+                other => run.set.push(format!("{}={value}", other.trim_start_matches(SET))),
             }
         }
+        runs.push(run);
     }
-}
-
-impl Filter {
-    fn matches(&self, sweep: &Sweep, case: &Case) -> bool {
-        let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
-        is(&self.policy, &sweep.policies[case.policy])
-            && is(&self.machine, &sweep.machines[case.machine])
-            && is(&self.workload, &sweep.workloads[case.workload])
-            && is(&self.kernel, &case.kernel.to_string())
-            && (self.noise.is_none() || self.noise == case.noise)
-            && self.seed.is_none_or(|seed| seed == case.seed)
-            && self
-                .set
-                .iter()
-                .all(|(name, value)| case.set.get(name) == Some(&value.text()))
-    }
-}
-
-/// Returns a hash of 128 bits that is the same in each process of one build.
-fn hash(value: &impl Hash) -> u128 {
-    let half = |salt: u8| {
-        let mut hasher = std::hash::DefaultHasher::new();
-        salt.hash(&mut hasher);
-        value.hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(0) << 64 | half(1)
-}
-
-fn paths(folders: &[PathBuf]) -> Vec<&Path> {
-    folders.iter().map(PathBuf::as_path).collect()
+    runs
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use input::Source;
+    use machine::Noise;
 
     /// Returns the runs of a sweep of the policies `a` and `b`, of which `a` has the parameter `p`.
     fn listed(text: &str) -> Vec<String> {
         let source = Source::new("sweep.toml", format!("policies = ['a', 'b']\n{text}"));
         let sweep = Sweep::parse(&source).expect("a valid sweep");
-        let known = [HashSet::from(["p"]), HashSet::new()];
-        let describe = |case: &Case| {
-            let names = [
-                &sweep.policies[case.policy],
-                &sweep.machines[case.machine],
-                &sweep.workloads[case.workload],
-            ];
-            let set: String = case.set.values().map(|value| format!(" {value}")).collect();
-            let noise: String = case.noise.iter().map(|level| format!(" {level}")).collect();
-            format!("{}{}{} {}{set}{noise}", names[0], names[1], names[2], case.seed)
+        let known = BTreeMap::from([("a", HashSet::from(["p"])), ("b", HashSet::new())]);
+        let describe = |run: &RunSpec| {
+            let machine = run.machine.as_deref().unwrap_or_default();
+            let value = run.parameter("p").map(|value| format!(" {value}")).unwrap_or_default();
+            let noise = run.noise.map(|level| format!(" {level}")).unwrap_or_default();
+            format!("{}{machine}{} {}{value}{noise}", run.policy, run.workload, run.seed)
         };
-        cases(&sweep, &known).iter().map(describe).collect()
+        runs(&sweep, &known).iter().map(describe).collect()
     }
 
     #[test]
@@ -371,12 +157,17 @@ mod tests {
         let sweep = Sweep::parse(&Source::new("sweep.toml", text.to_owned())).expect("a valid sweep");
         let plan = Plan::new(&sweep).expect("all inputs exist");
         let noise = plan
-            .cases
+            .runs
             .iter()
-            .map(|case| plan.scenario(case, Engine::default()).machine.noise);
+            .map(|run| plan.inputs.machine(run).expect("the machine exists").noise);
         assert_eq!(noise.collect::<Vec<_>>(), [None, Some(Noise::Server)]);
-        assert_ne!(plan.key(&plan.cases[0]), plan.key(&plan.cases[1]));
-        assert!(plan.command(&plan.cases[1]).ends_with(" --noise server"));
+        let keys: Vec<_> = plan
+            .runs
+            .iter()
+            .map(|run| plan.inputs.key(run).expect("the inputs exist"))
+            .collect();
+        assert_ne!(keys[0], keys[1]);
+        assert!(plan.command(&plan.runs[1]).ends_with(" --noise server"));
     }
 
     #[test]

@@ -13,10 +13,11 @@
 //! | `score_unit`, `simulated_ns`, `trace_hash` | of the result |
 //! | `command` | the command that repeats the run |
 
-use super::plan::{Case, Plan};
+use super::plan::Plan;
 use crate::compare::metric::metrics;
 use crate::destination::Destination;
 use crate::error::Error;
+use crate::spec::RunSpec;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
@@ -31,40 +32,40 @@ use std::sync::Arc;
 pub const GROUP: usize = 1000;
 
 /// Returns the table of some runs.
-pub fn table(plan: &Plan, rows: &[(&Case, &RunResult)]) -> RecordBatch {
+pub fn table(plan: &Plan, rows: &[(&RunSpec, &RunResult)]) -> RecordBatch {
     let mut columns: Vec<(String, ArrayRef)> = Vec::new();
-    let texts = |text: &dyn Fn(&Case, &RunResult) -> Option<String>| -> ArrayRef {
+    let texts = |text: &dyn Fn(&RunSpec, &RunResult) -> Option<String>| -> ArrayRef {
         Arc::new(
             rows.iter()
-                .map(|(case, result)| text(case, result))
+                .map(|(run, result)| text(run, result))
                 .collect::<StringArray>(),
         )
     };
-    let numbers = |number: &dyn Fn(&Case, &RunResult) -> u64| -> ArrayRef {
+    let numbers = |number: &dyn Fn(&RunSpec, &RunResult) -> u64| -> ArrayRef {
         Arc::new(
             rows.iter()
-                .map(|(case, result)| Some(number(case, result)))
+                .map(|(run, result)| Some(number(run, result)))
                 .collect::<UInt64Array>(),
         )
     };
-    for (index, name) in ["policy", "machine", "workload"].into_iter().enumerate() {
+    columns.push(("policy".into(), texts(&|run, _| Some(run.policy.clone()))));
+    columns.push(("machine".into(), texts(&|run, _| run.machine.clone())));
+    columns.push(("workload".into(), texts(&|run, _| Some(run.workload.clone()))));
+    columns.push(("kernel".into(), texts(&|run, _| Some(run.kernel.to_string()))));
+    if plan.has_noise {
         columns.push((
-            name.to_owned(),
-            texts(&|case, _| Some(plan.names(case)[index].to_owned())),
+            "noise".into(),
+            texts(&|run, _| run.noise.map(|level| level.to_string())),
         ));
     }
-    columns.push(("kernel".into(), texts(&|case, _| Some(case.kernel.to_string()))));
-    if plan.has_noise {
-        columns.push(("noise".into(), texts(&|case, _| case.noise.clone())));
-    }
-    columns.push(("seed".into(), numbers(&|case, _| case.seed)));
+    columns.push(("seed".into(), numbers(&|run, _| run.seed)));
     for name in &plan.parameters {
-        columns.push((format!("set.{name}"), texts(&|case, _| case.set.get(name).cloned())));
+        columns.push((
+            format!("set.{name}"),
+            texts(&|run, _| run.parameter(name).map(str::to_owned)),
+        ));
     }
-    columns.push((
-        "profile".into(),
-        texts(&|case, _| plan.profile(case).map(str::to_owned)),
-    ));
+    columns.push(("profile".into(), texts(&|run, _| plan.complete(run).profile.pop())));
     columns.push((
         "status".into(),
         texts(&|_, result| Some(status(result.status).to_owned())),
@@ -77,7 +78,7 @@ pub fn table(plan: &Plan, rows: &[(&Case, &RunResult)]) -> RecordBatch {
     columns.push(("score_unit".into(), texts(&|_, result| Some(result.score_unit.clone()))));
     columns.push(("simulated_ns".into(), numbers(&|_, result| result.simulated_ns)));
     columns.push(("trace_hash".into(), texts(&|_, result| Some(result.trace_hash.clone()))));
-    columns.push(("command".into(), texts(&|case, _| Some(plan.command(case)))));
+    columns.push(("command".into(), texts(&|run, _| Some(plan.command(run)))));
     let fields: Vec<Field> = columns
         .iter()
         .map(|(name, column)| {

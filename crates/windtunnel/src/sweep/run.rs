@@ -3,10 +3,10 @@
 
 use super::plan::Plan;
 use super::rows::{self, File, GROUP};
-use super::store::Store;
 use crate::error::Error;
 use crate::parallel::{self, Progress};
-use bpf::engine::Engine;
+use crate::spec::{EngineChoice, RunSpec};
+use crate::store::Store;
 use report::RunResult;
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -25,14 +25,14 @@ pub struct Options {
     pub threads: Option<NonZero<usize>>,
     /// The engine that executes the policies' code. It changes no result, so results of one engine
     /// are also used for the other one.
-    pub engine: Engine,
+    pub engine: EngineChoice,
 }
 
 /// The results of a sweep.
 pub struct Done {
-    /// The result of each case. `None` if a signal ended the sweep before the run was complete.
+    /// The result of each run. `None` if a signal ended the sweep before the run was complete.
     pub results: Vec<Option<RunResult>>,
-    /// Number of cases whose results were already in the store.
+    /// Number of runs whose results were already in the store.
     pub stored: usize,
 }
 
@@ -58,18 +58,21 @@ impl Plan {
             waiting: BTreeMap::new(),
         });
         let stored = AtomicUsize::new(0);
-        let jobs: Vec<usize> = (0..self.cases.len()).collect();
-        let results = parallel::run_until_interrupted(&jobs, options.threads, progress, |&index, report| {
-            let case = &self.cases[index];
-            let store = options.store.as_ref();
-            let key = self.key(case);
-            let result = match store.and_then(|store| store.get(key)) {
+        let jobs: Vec<(usize, &RunSpec)> = self.runs.iter().enumerate().collect();
+        let results = parallel::run_until_interrupted(&jobs, options.threads, progress, |&(index, run), report| {
+            let store = options.store.as_ref().map(|store| Ok((store, self.inputs.key(run)?)));
+            let store = store.transpose()?;
+            let result = match store.as_ref().and_then(|(store, key)| store.get(key)) {
                 Some(result) => {
                     stored.fetch_add(1, Ordering::Relaxed);
                     result
                 }
                 None => {
-                    let mut result = self.scenario(case, options.engine).run(report)?.result;
+                    let run = RunSpec {
+                        engine: options.engine,
+                        ..run.clone()
+                    };
+                    let mut result = self.inputs.resolve(&run)?.run(report)?.result;
                     if result.interrupted {
                         return Ok(None);
                     }
@@ -78,7 +81,7 @@ impl Plan {
                     if let Some(exit) = &mut result.exit {
                         exit.dump.clear();
                     }
-                    store.map_or(Ok(()), |store| store.put(key, &result))?;
+                    store.map_or(Ok(()), |(store, key)| store.put(&key, &result))?;
                     result
                 }
             };
@@ -97,13 +100,13 @@ impl Plan {
     }
 }
 
-/// Writes results to the file in the order of the cases, in groups of [`GROUP`] rows.
+/// Writes results to the file in the order of the runs, in groups of [`GROUP`] rows.
 struct Writer<'a> {
     plan: &'a Plan,
     file: Option<File>,
-    /// The first case that has not been written.
+    /// The first run that has not been written.
     next: usize,
-    /// Results that have not been written, by the index of their case.
+    /// Results that have not been written, by the index of their run.
     waiting: BTreeMap<usize, RunResult>,
 }
 
@@ -127,7 +130,7 @@ impl Writer<'_> {
             .collect();
         let rows: Vec<_> = results
             .iter()
-            .map(|(index, result)| (&self.plan.cases[*index], result))
+            .map(|(index, result)| (&self.plan.runs[*index], result))
             .collect();
         self.next += count;
         let table = rows::table(self.plan, &rows);

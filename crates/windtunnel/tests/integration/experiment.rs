@@ -681,7 +681,7 @@ fn a_live_plan_uses_the_variables_of_the_live_table_and_the_policy_of_the_host()
             (case.run.policy.as_str(), case.run.for_ns),
             ("here", Some(60_000_000_000))
         );
-        assert_eq!((&case.run.settings, case.run.hz), (&Vec::new(), None));
+        assert_eq!((&case.run.set, case.run.hz), (&Vec::new(), None));
     }
     let same = minute
         .cases

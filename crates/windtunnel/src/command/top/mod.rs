@@ -4,13 +4,13 @@
 mod screen;
 
 use super::complete;
-use super::inputs::{Inputs, find};
 use crate::duration;
 use crate::error::Error;
 use crate::exit::ExitStatus;
 use crate::interrupt;
 use crate::running::Running;
 use crate::scenario::Scenario;
+use crate::spec::RunSpec;
 use crate::top::{HEADING, Top};
 use crate::{errln, outln};
 use clap::Args as ClapArgs;
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(add = complete::policies())]
     policy: String,
     #[command(flatten)]
-    inputs: Inputs,
+    spec: RunSpec,
     /// On a terminal: simulated seconds per second. The keys + and - change this speed
     #[arg(long, default_value_t = 1.0)]
     speed: f64,
@@ -50,7 +50,7 @@ impl Args {
         if self.every == 0 {
             return Err(Error::new("--every: expected a time above 0, for example 100ms"));
         }
-        let scenarios = self.inputs.scenarios(&find(std::slice::from_ref(&self.policy))?, &[])?;
+        let scenarios = self.spec.scenarios(std::slice::from_ref(&self.policy), &[])?;
         let Some(scenario) = scenarios.first() else {
             unreachable!("scenarios() returns one scenario for each policy");
         };
@@ -93,13 +93,13 @@ impl Args {
     }
 
     fn watch(&self, scenario: &Scenario, running: &mut Running) -> Result<(), Error> {
-        let profile = scenario.profile_word()?.map(|word| format!(", profile {word}"));
+        let profile = scenario.profile_word().map(|word| format!(", profile {word}"));
         let title = format!(
             "{} on machine {}, workload {}, seed {}{}",
             scenario.policy.name(),
             scenario.machine.name,
             scenario.workload.name,
-            scenario.seed,
+            scenario.spec.seed,
             profile.unwrap_or_default()
         );
         let screen = Screen::enter().map_err(|error| Error::new(format!("terminal: {error}")))?;

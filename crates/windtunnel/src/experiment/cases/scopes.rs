@@ -5,6 +5,7 @@
 use super::{Planner, Scope};
 use crate::error::Error;
 use crate::experiment::definition::{Named, text};
+use crate::grid::{Axis, Grid};
 use toml::Value;
 
 /// Maximum number of numbers in a range `{ from, to, step }`.
@@ -24,21 +25,15 @@ impl Planner<'_> {
         };
         let mut order: Vec<(&String, &Value)> = keys.iter().collect();
         order.sort_by_key(|(name, _)| column_index(name));
-        let mut scopes = vec![outer.clone()];
-        for (name, value) in order {
-            let values = self.alternatives(at, value)?;
-            let with = |scope: &Scope| -> Vec<Scope> {
-                let one = |value: &String| {
-                    scope
-                        .iter()
-                        .map(cloned)
-                        .chain([(name.clone(), value.clone())])
-                        .collect()
-                };
-                values.iter().map(one).collect()
-            };
-            scopes = scopes.iter().flat_map(with).collect();
-        }
+        let axes = order
+            .into_iter()
+            .map(|(name, value)| Ok(Axis::new(name, self.alternatives(at, value)?)));
+        let grid = Grid::product(axes.collect::<Result<_, Error>>()?);
+        let scopes = grid.points(|_, _| true).into_iter().map(|point| {
+            let keys = point.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+            outer.clone().into_iter().chain(keys).collect()
+        });
+        let scopes: Vec<Scope> = scopes.collect();
         if each.is_empty() {
             return Ok(scopes);
         }
@@ -120,8 +115,4 @@ impl Planner<'_> {
         }
         Ok(text + rest)
     }
-}
-
-fn cloned((name, value): (&String, &String)) -> (String, String) {
-    (name.clone(), value.clone())
 }

@@ -17,6 +17,7 @@ use super::cases::Plan;
 use super::compare::{Comparison, compare};
 use super::run::{Measured, Options, simulate};
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::parallel::Progress;
 use machine::scale::Factor;
 use std::time::Duration;
@@ -203,7 +204,10 @@ impl Experiment {
             .collect::<Result<_, _>>()?;
         let mut all = family.base.clone();
         all.cases = plans.iter().flat_map(|plan| plan.cases.clone()).collect();
-        let measured = all.run(self, options, progress, &simulate)?;
+        let inputs = Inputs::default();
+        let measured = all.run(self, options, progress, &|run, wanted, report| {
+            simulate(&inputs, run, wanted, report)
+        })?;
         let each = measured.rows.len() / changes.len().max(1);
         let (runs, planned, wall) = (measured.runs, measured.planned, measured.wall);
         let mut rows = measured.rows.into_iter();

@@ -7,6 +7,7 @@ use crate::experiment::Experiment;
 use crate::experiment::cases::Plan;
 use crate::experiment::definition::{Sensitivity, text};
 use crate::experiment::run::Options;
+use crate::inputs::Inputs;
 use machine::scale::Factor;
 use toml::Value;
 
@@ -98,14 +99,16 @@ impl<'a> Family<'a> {
     /// A machine does not exist.
     pub fn changes(&self, factor: Factor) -> Result<Vec<Change>, Error> {
         let mut names: Vec<String> = Vec::new();
-        let mut seen: Vec<(&str, bool)> = Vec::new();
+        let inputs = Inputs::default();
+        let mut seen = Vec::new();
         for case in &self.base.cases {
             for run in std::iter::once(&case.run).chain(&case.baseline) {
-                if seen.contains(&(run.machine.as_str(), run.costs)) {
+                let machine = (&run.machine, run.no_costs);
+                if seen.contains(&machine) {
                     continue;
                 }
-                seen.push((run.machine.as_str(), run.costs));
-                let machine = run.machine().map_err(|error| {
+                seen.push(machine);
+                let machine = inputs.machine(run).map_err(|error| {
                     let located = self.experiment.source.error(case.at, &error.message);
                     error.hint.into_iter().fold(located, |located, hint| located.hint(hint))
                 })?;

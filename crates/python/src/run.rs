@@ -33,12 +33,9 @@ type Ran = (String, Py<PyDict>, Vec<String>, Option<Py<PyDict>>);
 #[pyo3(signature = (spec, *, tables, trace))]
 pub fn run(py: Python<'_>, spec: &str, tables: bool, trace: Option<PathBuf>) -> PyResult<Ran> {
     let scenario = || -> Result<Scenario, Error> {
-        let json: serde_json::Value = serde_json::from_str(spec).map_err(|error| Error::new(error.to_string()))?;
-        // Errors of `from_value` have no position in the JSON, which the caller does not see.
-        let spec: RunSpec = serde_json::from_value(json).map_err(|error| Error::new(error.to_string()))?;
         Ok(Scenario {
             trace,
-            ..spec.resolve()?
+            ..RunSpec::from_json(spec)?.resolve()?
         })
     };
     let scenario = scenario().map_err(|error| exception(&error))?;

@@ -241,6 +241,26 @@ impl RunSpec {
         }
     }
 
+    /// Reads a description from JSON. Fields that are missing have their defaults.
+    ///
+    /// # Errors
+    /// The first field that is unknown or has a wrong value, with its name.
+    pub fn from_json(text: &str) -> Result<RunSpec, Error> {
+        let fields: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(text).map_err(|error| Error::new(format!("the description of a run: {error}")))?;
+        for (name, value) in &fields {
+            let alone = serde_json::json!({ name: value });
+            serde_json::from_value::<RunSpec>(alone).map_err(|error| {
+                let message = error.to_string();
+                Error::new(match message.starts_with(name) {
+                    true => message,
+                    false => format!("{name}: {message}"),
+                })
+            })?;
+        }
+        serde_json::from_value(fields.into()).map_err(|error| Error::new(error.to_string()))
+    }
+
     /// Finds the policy, the machine and the workload, ready to run.
     ///
     /// # Errors
@@ -500,7 +520,7 @@ mod tests {
             (&json["kernel"], &json["noise"], &json["phase"]),
             (&"6.12".into(), &"off".into(), &"random".into())
         );
-        assert_eq!(serde_json::from_value::<RunSpec>(json).expect("it can be read"), spec);
+        assert_eq!(RunSpec::from_json(&json.to_string()).expect("it can be read"), spec);
     }
 
     #[test]
@@ -511,9 +531,12 @@ mod tests {
             (r#"{"kernel": "5.4"}"#, "kernel 5.4: "),
             (r#"{"for": "100"}"#, "'100' has no unit"),
             (r#"{"memory": "x"}"#, "'x' is not a size"),
-            (r#"{"machin": "smp4"}"#, "unknown field `machin`"),
+            (r#"{"machin": "smp4"}"#, "machin: unknown field `machin`"),
+            (r#"{"seed": -1}"#, "seed: invalid value: integer `-1`, expected u64"),
+            (r#"{"sanitize": "yes"}"#, "sanitize: invalid type: string \"yes\", expected a boolean"),
+            ("[1]", "the description of a run: "),
         ] {
-            let error = serde_json::from_str::<RunSpec>(json).expect_err(json).to_string();
+            let error = RunSpec::from_json(json).expect_err(json).to_string();
             assert!(error.contains(expected), "{json}: {error}");
         }
     }

@@ -12,11 +12,11 @@ use bpf::object::Object;
 use kernel::Machine;
 use machine::MachineSpec;
 use profile::Properties;
+use runner::exports::Exports;
+use runner::traced::Traced;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use trace::{Draw, DrawOptions, Record, Tee};
-use windtunnel::exports::Exports;
-use windtunnel::traced::Traced;
 use workload::{generator, replay, rtapp, to_rtapp_json};
 
 /// Kind of an input. It determines the meaning of the input's bytes.
@@ -302,7 +302,7 @@ fn file(bytes: &[u8], name: &str) -> PathBuf {
 
 pub(crate) fn profile(text: &str) -> String {
     let path = file(text.as_bytes(), "damaged.toml");
-    let profile = match windtunnel::profiles::read(&path) {
+    let profile = match runner::profiles::read(&path) {
         Ok(profile) => profile,
         Err(error) => return format!("refused: {error}"),
     };
@@ -406,7 +406,7 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     let mut latency = report::Latency::new(traced.header.cpus.len());
     let mut timehist = report::Timehist::new(Vec::new(), traced.header.cpus.len());
     let mut schedstat = report::Schedstat::new(&traced.header.cpus);
-    let mut scan = windtunnel::page::scan(&traced.header, 1);
+    let mut scan = lab::page::scan(&traced.header, 1);
     let header = traced.header.clone();
     let mut tee = Tee::new()
         .with(&mut exporting)
@@ -428,7 +428,7 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
         Ok(result) => {
             safe(&report::details(&result, false));
             safe(&report::table(std::slice::from_ref(&result), false));
-            let page = windtunnel::page::finish_run(&header, scan, result, None);
+            let page = lab::page::finish_run(&header, scan, result, None);
             let page = report::html::page(&[page]);
             assert!(!page.contains(SCRIPT), "a script of the trace is in the page");
             "read".to_owned()
@@ -462,7 +462,7 @@ pub(crate) fn recording(text: &str) -> String {
 
 pub(crate) fn suite(text: &str) -> String {
     let path = file(text.as_bytes(), "suite.toml");
-    let suite = match windtunnel::suite::Suite::read(&path) {
+    let suite = match lab::suite::Suite::read(&path) {
         Ok(suite) => suite,
         Err(error) => return format!("refused: {error}"),
     };

@@ -8,10 +8,10 @@ use bpf::object::Object;
 use kernel::Machine;
 use machine::MachineSpec;
 use report::RunResult;
+use runner::traced::{self, Traced};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use trace::{Header, Tee, Writer};
-use windtunnel::traced::{self, Traced};
 use workload::{Dist, Op, Tasks, Workload};
 
 /// Sources of the objects. They are policies, and programs from tests that have all kinds of maps,

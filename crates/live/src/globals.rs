@@ -5,10 +5,10 @@
 //! the policy may write other variables at the same time.
 
 use bpf::object::Object;
+use input::error::Error;
 use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
-use windtunnel::error::Error;
 
 /// The mapped data sections, by name: `.data`, `.bss` and so on.
 pub struct Globals {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads the state of sched_ext in the running kernel, and checks whether a policy can be loaded.
 
+use input::error::Error;
 use std::fs;
 use std::path::Path;
-use windtunnel::error::Error;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// Name of the scheduler if no policy is loaded.

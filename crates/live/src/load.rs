@@ -7,14 +7,14 @@ use crate::policy::{Failure, Loaded, Source};
 use crate::session::Session;
 use crate::statistics::Sample;
 use crate::{kernel, stop};
+use input::error::Error;
+use runner::exit::ExitStatus;
+use runner::policy::Policy;
+use runner::{errln, outln};
 use std::fmt::Write;
 use std::thread;
 use std::time::{Duration, Instant};
-use windtunnel::error::Error;
-use windtunnel::exit::ExitStatus;
 use windtunnel::live::Load as Args;
-use windtunnel::policy::Policy;
-use windtunnel::{errln, outln};
 
 /// Interval between two checks of the kernel's state.
 const POLL: Duration = Duration::from_millis(50);

@@ -26,10 +26,10 @@ mod study;
 mod verifier;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use windtunnel::console;
-use windtunnel::errln;
-use windtunnel::error::Error;
-use windtunnel::exit::ExitStatus;
+use input::error::Error;
+use runner::console;
+use runner::errln;
+use runner::exit::ExitStatus;
 use windtunnel::live::Action;
 
 const NAME: &str = "windtunnel live";

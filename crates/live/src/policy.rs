@@ -11,13 +11,13 @@ use crate::journal::{self, End, Journal};
 use crate::{kernel, verifier};
 use bpf::btf::{Btf, Kind};
 use bpf::object::Object;
+use input::error::Error;
 use libbpf_rs::{Link, MapCore, MapHandle, MapType, ObjectBuilder, OpenObject, ProgramInput, ProgramType, libbpf_sys};
 use machine::MachineSpec;
 use profile::{Profile, Properties, Run, instances};
+use runner::load;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
-use windtunnel::error::Error;
-use windtunnel::load;
 
 /// A policy that is ready to be loaded.
 pub struct Source {

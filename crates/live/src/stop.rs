@@ -11,7 +11,7 @@ static REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Makes SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process.
 ///
-/// `windtunnel::interrupt` handles signals in a separate thread. This is not possible here, because
+/// `runner::interrupt` handles signals in a separate thread. This is not possible here, because
 /// this process must have only one thread when it forks the tasks of a workload.
 pub fn install_handlers() {
     for signal in [SIGINT, SIGTERM, SIGHUP] {

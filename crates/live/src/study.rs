@@ -10,20 +10,20 @@
 
 use crate::run::{self, Executed, LoadSample, Options, conduct, write_json};
 use crate::{kernel, stop};
+use input::error::Error;
+use lab::experiment::cases::Plan;
+use lab::experiment::observe::{Observed, Trail};
+use lab::experiment::run::{Wanted, simulate};
+use lab::experiment::{self, Comparison, Experiment};
+use runner::console;
+use runner::exit::ExitStatus;
+use runner::inputs::Inputs;
+use runner::spec::RunSpec;
+use runner::{errln, outln};
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use trace::{Event, Record, Sink};
-use windtunnel::console;
-use windtunnel::error::Error;
-use windtunnel::exit::ExitStatus;
-use windtunnel::experiment::cases::Plan;
-use windtunnel::experiment::observe::{Observed, Trail};
-use windtunnel::experiment::run::{Wanted, simulate};
-use windtunnel::experiment::{self, Comparison, Experiment};
-use windtunnel::inputs::Inputs;
 use windtunnel::live::Study as Args;
-use windtunnel::spec::RunSpec;
-use windtunnel::{errln, outln};
 
 /// Time limit of a run if the definition sets none, in ns.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -189,7 +189,7 @@ fn usual_lengths(looks: &[LoadSample], at: u64) -> Option<Vec<u32>> {
 
 /// Replaces the pids of the tasks by small numbers, in the order in which the tasks appear. Returns
 /// the numbers by pid. The numbers must be small, because a
-/// [`Trail`](windtunnel::experiment::observe::Trail) has an entry for every pid up to the largest
+/// [`Trail`](lab::experiment::observe::Trail) has an entry for every pid up to the largest
 /// one.
 fn number(records: &mut [Record]) -> BTreeMap<u32, u32> {
     let mut numbers = BTreeMap::new();

@@ -3,16 +3,16 @@
 
 use crate::error::exception;
 use crate::table::Table;
+use input::error::Error;
+use lab::compare;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use runner::scenario::{Outcome, Scenario};
+use runner::spec::RunSpec;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tables::Tables;
 use trace::Tee;
-use windtunnel::compare;
-use windtunnel::error::Error;
-use windtunnel::scenario::{Outcome, Scenario};
-use windtunnel::spec::RunSpec;
 
 /// Simulated time of one step of a run. Ctrl-C can end the run between two steps.
 const STEP_NS: u64 = 5_000_000;

@@ -4,17 +4,17 @@
 use crate::error::exception;
 use crate::table::Table;
 use input::Source;
+use input::error::Error;
+use lab::sweep::{Done, Options, Plan, Sweep, rows};
 use pyo3::prelude::*;
 use report::RunResult;
+use runner::interrupt;
+use runner::spec::{EngineChoice, RunSpec};
+use runner::store::Store;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use windtunnel::error::Error;
-use windtunnel::interrupt;
-use windtunnel::spec::{EngineChoice, RunSpec};
-use windtunnel::store::Store;
-use windtunnel::sweep::{Done, Options, Plan, Sweep, rows};
 
 /// Returns, for each run of a sweep, the name of the file that has its result in a store.
 ///

@@ -5,9 +5,9 @@
 //! Prints a table for every compiled policy, and writes the numbers to `target/complexity.csv`.
 //! `make bench` runs this benchmark.
 
+use runner::policy;
+use runner::spec::RunSpec;
 use std::path::Path;
-use windtunnel::policy;
-use windtunnel::spec::RunSpec;
 
 const CALLBACKS: [&str; 4] = ["select_cpu", "enqueue", "dispatch", "tick"];
 const TASKS: [u32; 3] = [10, 100, 1000];

@@ -5,8 +5,8 @@
 //! although the program may not be installed.
 
 use crate::command::complete;
-use crate::duration;
 use clap::{Args, Subcommand};
+use input::duration;
 use std::path::PathBuf;
 
 /// Default size of each CPU's buffer in KiB. A buffer of this size holds tens of thousands of

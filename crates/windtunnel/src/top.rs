@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The state and the event rates of a running simulation, which `windtunnel top` shows.
 
-use crate::error::Error;
-use crate::running::Running;
+use input::error::Error;
 use kernel::Machine;
 use kernel::decision::{Queue, Snapshot};
+use runner::running::Running;
 use serde_json::json;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, escape};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The texts of `workload list` and `workload show`.
 
-use crate::duration;
-use crate::error::Error;
+use input::duration;
+use input::error::Error;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;

@@ -5,11 +5,11 @@
 
 use crate::record::{self, Recorded, Recorder};
 use crate::run::{self, Executed, Meanwhile};
+use input::error::Error;
 use report::why::{Scan, Side};
 use report::{Run, RunResult, Summary};
 use std::collections::{BTreeMap, BTreeSet};
 use trace::{Event, Header, Record, Sink, TaskState};
-use windtunnel::error::Error;
 use workload::Workload;
 
 /// Workload with which the time to record one event is measured. Its processes pass a message back

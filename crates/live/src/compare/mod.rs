@@ -11,17 +11,17 @@ use crate::journal::Journal;
 use crate::kernel;
 use crate::load::setting;
 use crate::policy::{Failure, Source};
+use input::error::Error;
 use live::Live;
 use report::why::{Scan, Why};
-use windtunnel::console;
-use windtunnel::destination;
-use windtunnel::error::Error;
-use windtunnel::exit::ExitStatus;
+use runner::console;
+use runner::destination;
+use runner::exit::ExitStatus;
+use runner::policy::Policy;
+use runner::scenario::{Observer, Scenario};
+use runner::spec::RunSpec;
+use runner::{errln, out};
 use windtunnel::live::Compare as Args;
-use windtunnel::policy::Policy;
-use windtunnel::scenario::{Observer, Scenario};
-use windtunnel::spec::RunSpec;
-use windtunnel::{errln, out};
 
 /// Time limit for a workload that defines no length of its own, on both sides.
 const DEFAULT_NS: u64 = 5_000_000_000;

@@ -7,15 +7,15 @@
 
 use super::live::{Live, RecordedRun};
 use crate::kernel::NO_POLICY;
+use input::error::Error;
 use report::RunResult;
+use runner::destination::{self, Destination};
+use runner::policy::EEVDF;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter};
 use std::path::Path;
 use trace::{Reader, Sink, Writer};
-use windtunnel::destination::{self, Destination};
-use windtunnel::error::Error;
-use windtunnel::policy::EEVDF;
 
 const RESULT: &str = "live.json";
 const TRACE: &str = "live.trace";

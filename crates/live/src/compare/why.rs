@@ -2,14 +2,14 @@
 //! `live why`: explains the difference between two traces of the same workload.
 
 use crate::run::write_json;
+use input::error::Error;
 use report::why::{Scan, Why, text};
+use runner::console;
+use runner::exit::ExitStatus;
+use runner::out;
+use runner::traced::Traced;
 use std::path::Path;
-use windtunnel::console;
-use windtunnel::error::Error;
-use windtunnel::exit::ExitStatus;
 use windtunnel::live::Why as Args;
-use windtunnel::out;
-use windtunnel::traced::Traced;
 
 pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     let simulated = Traced::open(&args.simulated, None)?;

@@ -11,19 +11,18 @@ pub use tracefs::{Recorded, Recorder};
 
 use crate::run::Meanwhile;
 use crate::{kernel, run, stop};
+use input::error::Error;
+use runner::destination::{self, Destination};
+use runner::exit::ExitStatus;
+use runner::search;
+use runner::{errln, outln};
 use std::collections::HashMap;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 use trace::{CpuPosition, Event, Header, Record, Sink, Writer};
-use windtunnel::destination::{self, Destination};
-use windtunnel::error::Error;
-use windtunnel::exit::ExitStatus;
 use windtunnel::live::Record as Args;
-use windtunnel::search;
-use windtunnel::{errln, outln};
 
 /// Interval between two readings of the kernel's buffers.
 const POLL: Duration = Duration::from_millis(20);
@@ -153,9 +152,7 @@ fn parse_program(words: &[String]) -> Result<Program, Error> {
         return Ok(Program::Nothing);
     };
     if rest.is_empty() {
-        let folders = search::folders("workloads");
-        let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
-        match workload::load(word, &folders) {
+        match search::workload(word) {
             Ok(workload) => return Ok(Program::Workload(Box::new(workload))),
             // A word with parameters is probably meant as a workload. The error in the workload is
             // therefore reported.

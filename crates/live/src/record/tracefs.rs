@@ -5,13 +5,13 @@
 //! users of tracefs. Dropping the recorder removes the instance. A recording needs neither
 //! sched_ext nor BPF.
 
+use input::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use trace::recording::{EVENTS, Recording, Ring};
-use windtunnel::error::Error;
 
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "windtunnel-";

@@ -13,6 +13,7 @@ use super::watch::{LoadSample, Watch};
 use super::{counts, exec, outcome};
 use crate::statistics::{MachineCounts, machine_counts};
 use crate::stop;
+use input::error::Error;
 use report::{RunResult, TaskCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -21,7 +22,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use trace::Record;
-use windtunnel::error::Error;
 use workload::Workload;
 
 /// Time limit for a workload that defines no length of its own.

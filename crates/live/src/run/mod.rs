@@ -21,20 +21,18 @@ pub use attributes::affinity;
 pub use conduct::{Executed, Meanwhile, Options, conduct};
 pub use watch::LoadSample;
 
+use input::error::Error;
 use report::{FIELDS, Known, Percentiles, RunResult};
-use std::path::{Path, PathBuf};
-use windtunnel::console;
-use windtunnel::destination;
-use windtunnel::error::Error;
-use windtunnel::exit::ExitStatus;
+use runner::console;
+use runner::destination;
+use runner::exit::ExitStatus;
+use runner::search;
+use runner::{errln, outln};
+use std::path::Path;
 use windtunnel::live::Run as Args;
-use windtunnel::search;
-use windtunnel::{errln, outln};
 
 pub fn run(args: &Args) -> Result<ExitStatus, Error> {
-    let folders = search::folders("workloads");
-    let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
-    let workload = workload::load(&args.workload, &folders)?;
+    let workload = search::workload(&args.workload)?;
     let options = Options {
         for_ns: args.for_ns,
         seed: args.seed,

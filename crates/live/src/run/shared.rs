@@ -7,12 +7,12 @@
 
 use super::refusal::{Refusals, Request};
 use super::sync::{Object, Objects};
+use input::error::Error;
 use report::TaskCounters;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
-use windtunnel::error::Error;
 use workload::Workload;
 
 /// Maximum number of log entries. Memory is allocated only when entries are written. Further

@@ -3,7 +3,7 @@
 
 use crate::measure::{Used, command, cpu_ns, median, policy, run, scenario};
 use crate::short::ms;
-use windtunnel::policy::Policy;
+use runner::policy::Policy;
 
 /// Machines with 8192 CPUs.
 const MACHINES: [&str; 3] = ["pack:64 core:128 pu:1", "pack:2 l3:64 core:64 pu:1", "core:8192 pu:1"];

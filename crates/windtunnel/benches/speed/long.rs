@@ -2,9 +2,9 @@
 //! Long runs: the cost of a context switch, and the memory of a run with a trace file.
 
 use crate::measure::{RUNS, median, policy, run, scenario};
+use runner::policy::Policy;
 use std::collections::BinaryHeap;
 use std::time::Instant;
-use windtunnel::policy::Policy;
 
 const ROW: &str = "node:2 core:16 pu:2";
 const BUSY: &str = "sleepers:n=1000,run=50us,sleep=50us";

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Scenarios, CPU times and medians for the tables.
 
+use runner::policy::Policy;
+use runner::scenario::{Outcome, Scenario};
+use runner::spec::RunSpec;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use windtunnel::policy::Policy;
-use windtunnel::scenario::{Outcome, Scenario};
-use windtunnel::spec::RunSpec;
 
 /// Number of runs of which a median is taken.
 pub const RUNS: usize = 5;

@@ -2,7 +2,7 @@
 //! Short runs: the CPU time of a run of 0.1 s.
 
 use crate::measure::{RUNS, command, cpu_ns, median, policy, run, scenario};
-use windtunnel::policy::Policy;
+use runner::policy::Policy;
 
 const MACHINE: &str = "pack:1 l3:1 core:8 pu:1";
 const WORKLOAD: &str = "sleepers:n=20";

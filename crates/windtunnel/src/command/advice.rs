@@ -2,10 +2,10 @@
 //! Advice for wrong command lines: the subcommand or option that the user probably means, and an
 //! example if an argument is missing.
 
-use crate::policy;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 use input::suggest;
+use runner::policy;
 
 /// Words that are no subcommands, and the command lines that do what a user expects of them.
 const SUBCOMMANDS: &[(&[&str], &str)] = &[

@@ -4,13 +4,13 @@
 //! functions that the object uses but the simulator does not model.
 
 use super::complete;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::load;
-use crate::outln;
-use crate::policy::Policy;
 use clap::Args as ClapArgs;
+use input::error::Error;
 use kernel::release::Release;
+use runner::exit::ExitStatus;
+use runner::load;
+use runner::outln;
+use runner::policy::Policy;
 
 #[derive(ClapArgs)]
 pub struct Args {

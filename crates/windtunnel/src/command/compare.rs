@@ -4,16 +4,16 @@
 use super::complete;
 use super::profiles;
 use super::progress::bar;
-use crate::compare::{self, Comparison, Condition, Judgement, Plan, metric};
-use crate::console;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::interrupt;
-use crate::scenario::Scenario;
-use crate::spec::{Phase, RunSpec, SIDES};
-use crate::{out, outln};
 use clap::Args as ClapArgs;
+use input::error::Error;
+use lab::compare::{self, Comparison, Condition, Judgement, Plan, metric};
 use report::Surface;
+use runner::console;
+use runner::exit::ExitStatus;
+use runner::interrupt;
+use runner::scenario::Scenario;
+use runner::spec::{Phase, RunSpec, SIDES};
+use runner::{out, outln};
 use std::num::NonZero;
 
 /// Width of the help text.

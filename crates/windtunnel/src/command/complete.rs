@@ -3,16 +3,17 @@
 //! command line, and the command prints the words that can follow. It therefore knows the policies,
 //! machines, workloads and experiments of the working directory, and the parameters of a policy.
 
-use crate::console::Stdout;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::policy::{self, Policy};
-use crate::{compare, experiment, load, search};
 use clap::Args as ClapArgs;
 use clap_complete::Shell;
 use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::{Bash, CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
+use input::error::Error;
 use kernel::release::RELEASES;
+use lab::{compare, experiment};
+use runner::console::Stdout;
+use runner::exit::ExitStatus;
+use runner::policy::{self, Policy};
+use runner::{load, search};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -163,6 +164,23 @@ fn join(words: &[OsString], index: usize) -> Joined {
         }
     }
     joined
+}
+
+/// Adds the completers of the options that describe runs ([`RunSpec`](runner::spec::RunSpec)).
+pub fn add_to_runs(command: clap::Command) -> clap::Command {
+    command.mut_subcommands(|subcommand| {
+        if !subcommand.get_groups().any(|group| group.get_id() == "RunSpec") {
+            return subcommand;
+        }
+        subcommand.mut_args(|option| match option.get_id().as_str() {
+            "machine" => option.add(machines()),
+            "workload" => option.add(workloads()),
+            "set" => option.add(settings()),
+            "profile" => option.add(profiles()),
+            "kernel" => option.add(releases()),
+            _ => option,
+        })
+    })
 }
 
 fn candidates(rows: impl IntoIterator<Item = (String, String)>, current: &str) -> Vec<CompletionCandidate> {

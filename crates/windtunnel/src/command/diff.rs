@@ -4,16 +4,16 @@
 use super::complete;
 use super::profiles;
 use super::progress::with_progress;
-use crate::console;
-use crate::diff::streams::Kind;
-use crate::diff::{self, Options};
-use crate::duration;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::interrupt;
-use crate::spec::{RunSpec, SIDES};
-use crate::{out, outln};
 use clap::{Args as ClapArgs, ValueEnum};
+use input::duration;
+use input::error::Error;
+use lab::diff::streams::Kind;
+use lab::diff::{self, Options};
+use runner::console;
+use runner::exit::ExitStatus;
+use runner::interrupt;
+use runner::spec::{RunSpec, SIDES};
+use runner::{out, outln};
 
 const AFTER: &str = "\
 Compares two policies, two versions of an object, or one policy with two sets of parameters

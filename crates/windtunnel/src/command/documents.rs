@@ -2,11 +2,11 @@
 //! Generates documents from the command-line options: reference pages and man pages.
 
 use super::examples;
-use crate::error::Error;
-use crate::exit::ExitStatus;
 use clap::{Arg, Args as ClapArgs, Command, CommandFactory};
 use clap_mangen::Man;
+use input::error::Error;
 use roff::{Roff, roman};
+use runner::exit::ExitStatus;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};

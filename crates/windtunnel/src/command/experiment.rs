@@ -4,12 +4,12 @@
 use super::complete;
 use super::live;
 use super::progress::bar;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::experiment::measure::kinds;
-use crate::experiment::{self, Comparison, Experiment, Options, Sensitivity};
-use crate::{console, destination, errln, interrupt, out, outln};
 use clap::{Args as ClapArgs, Subcommand};
+use input::error::Error;
+use lab::experiment::measure::kinds;
+use lab::experiment::{self, Comparison, Experiment, Options, Sensitivity};
+use runner::exit::ExitStatus;
+use runner::{console, destination, errln, interrupt, out, outln};
 use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};

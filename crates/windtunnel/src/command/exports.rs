@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Command-line options that write a trace in the format of another tool.
 
-use crate::error::Error;
-use crate::exports::Exports;
-use crate::{console, destination};
 use clap::Args as ClapArgs;
+use input::error::Error;
 use report::RunResult;
+use runner::exports::Exports;
+use runner::{console, destination};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command `init`: writes a starter project.
 
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::outln;
-use crate::quote::quote;
 use clap::Args as ClapArgs;
+use input::error::Error;
+use runner::exit::ExitStatus;
+use runner::outln;
+use runner::quote::quote;
 use std::path::PathBuf;
 
 #[derive(ClapArgs)]

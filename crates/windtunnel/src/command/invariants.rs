@@ -4,15 +4,15 @@
 use super::complete;
 use super::profiles;
 use super::progress::with_progress;
-use crate::console;
-use crate::duration;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::interrupt;
-use crate::invariants::{self, Bounds};
-use crate::spec::RunSpec;
-use crate::{errln, outln};
 use clap::Args as ClapArgs;
+use input::duration;
+use input::error::Error;
+use lab::invariants::{self, Bounds};
+use runner::console;
+use runner::exit::ExitStatus;
+use runner::interrupt;
+use runner::spec::RunSpec;
+use runner::{errln, outln};
 
 const AFTER: &str = "\
 Prints for each invariant whether it holds. A bound that is longer than the run is not tested. For

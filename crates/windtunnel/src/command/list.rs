@@ -2,14 +2,15 @@
 //! The commands `list` and `show` for policies, machines and workloads, and `machine calibrate`.
 
 use super::complete;
-use crate::calibrate::calibrate;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::policy::EEVDF;
-use crate::{console, destination, load, policy, search, workloads};
-use crate::{errln, out};
+use crate::workloads;
+use calibrate::calibrate;
 use clap::Subcommand;
+use input::error::Error;
 use kernel::release::Release;
+use runner::exit::ExitStatus;
+use runner::policy::EEVDF;
+use runner::{console, destination, load, policy, search};
+use runner::{errln, out};
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]

@@ -3,10 +3,10 @@
 //!
 //! `windtunnel-live` is a separate program so that the simulator does not depend on libbpf.
 
-use crate::error::Error;
-use crate::exit::ExitStatus;
 use crate::live::Action;
 use clap::Args as ClapArgs;
+use input::error::Error;
+use runner::exit::ExitStatus;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -36,12 +36,12 @@ mod top;
 
 pub use python::options;
 
-use crate::code_files;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::quote::quote;
-use crate::{console, errln, interrupt};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use input::error::Error;
+use runner::code_files;
+use runner::exit::ExitStatus;
+use runner::quote::quote;
+use runner::{console, errln, interrupt};
 use std::ffi::OsString;
 
 /// A wind tunnel for Linux CPU schedulers: runs sched_ext BPF objects on simulated machines
@@ -139,7 +139,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
 
 /// Returns the options of all commands, with examples in their help.
 fn command() -> clap::Command {
-    examples::add_to_help(Command::command())
+    complete::add_to_runs(examples::add_to_help(Command::command()))
 }
 
 /// Parses a command line, which begins with the name of the program. Prints error messages and

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What commands print about the profiles of their runs.
 
-use crate::scenario::Scenario;
+use runner::scenario::Scenario;
 
 /// Returns a line for each scenario whose policy has a profile, for example `steal: profile
 /// steal.toml`. In comparisons, the side precedes the line instead of the policy.

@@ -5,10 +5,10 @@
 
 use super::Action;
 use super::complete;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::spec::Phase;
 use clap::{Args as ClapArgs, ValueEnum};
+use input::error::Error;
+use runner::exit::ExitStatus;
+use runner::spec::Phase;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -112,7 +112,7 @@ pub struct Mcp {
 
 /// Checks a time, and returns its text.
 fn some_time(text: &str) -> Result<String, String> {
-    crate::duration::parse_some(text).map(|_| text.to_owned())
+    input::duration::parse_some(text).map(|_| text.to_owned())
 }
 
 /// Parses the arguments of `tune` or `mcp`, for the Python package. The first argument is the name of

@@ -5,15 +5,17 @@
 use super::complete;
 use super::exports::{ExportArgs, distinct_names, outputs, write_json};
 use super::progress::with_progress;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::exports::Exports;
-use crate::sweep::{self, analysis};
-use crate::traced::{Kind, Traced};
-use crate::{console, destination, duration, errln, interrupt, out, outln, page, search};
 use clap::Args as ClapArgs;
+use input::duration;
+use input::error::Error;
+use lab::page;
+use lab::sweep::{self, analysis};
 use machine::MachineSpec;
 use report::{Latency, RunResult, Schedstat, Timehist};
+use runner::exit::ExitStatus;
+use runner::exports::Exports;
+use runner::traced::{Kind, Traced};
+use runner::{console, destination, errln, interrupt, out, outln, search};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use trace::{Header, Record, Sink, Tee};
@@ -65,10 +67,8 @@ impl Args {
         if self.traces.iter().any(|path| analysis::is_parquet(path)) {
             return self.report_sweep();
         }
-        let folders = search::folders("machines");
-        let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
-        let machine = self.machine.as_ref();
-        let machine = machine.map(|name| machine::load(name, &folders)).transpose()?;
+        let machine = self.machine.as_ref().map(|word| search::definition(word));
+        let machine = machine.transpose()?.map(|definition| definition.spec);
         let stems = self
             .traces
             .iter()

@@ -4,16 +4,17 @@
 
 use super::complete;
 use super::progress::bar;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::inputs::Inputs;
-use crate::profiles;
-use crate::quote::quote;
-use crate::score::{self, ScoreSuite};
-use crate::spec::{Phase, RunSpec};
-use crate::{console, errln, interrupt, outln, search, size};
 use clap::Args as ClapArgs;
+use input::error::Error;
+use input::size;
 use kernel::release::Release;
+use lab::score::{self, ScoreSuite};
+use runner::exit::ExitStatus;
+use runner::inputs::Inputs;
+use runner::profiles;
+use runner::quote::quote;
+use runner::spec::{Phase, RunSpec};
+use runner::{console, errln, interrupt, outln, search};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 

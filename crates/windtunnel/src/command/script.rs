@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel script` executes scripts, and prints what the scheduler decides.
 
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::{destination, out, scripts};
 use clap::Args as ClapArgs;
+use input::error::Error;
+use runner::exit::ExitStatus;
+use runner::{destination, out, scripts};
 use std::path::PathBuf;
 
 #[derive(ClapArgs)]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel suite` runs a file of test cases on policies and counts which objects pass.
 
-use crate::duration;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::interrupt;
-use crate::outln;
-use crate::suite::Suite;
-use bpf::engine::Engine;
 use clap::Args as ClapArgs;
+use input::duration;
+use input::error::Error;
+use lab::suite::Suite;
+use runner::exit::ExitStatus;
+use runner::interrupt;
+use runner::outln;
+use runner::spec::EngineChoice;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -35,10 +35,9 @@ impl Args {
         let suite = Suite::read(&self.suite)?;
         let directory = self.suite.parent().unwrap_or(&self.suite).to_owned();
         let objects = self.objects.unwrap_or(directory);
-        let engine = if self.interpret {
-            Engine::Interpreter
-        } else {
-            Engine::default()
+        let engine = match self.interpret {
+            true => EngineChoice::Interpreter,
+            false => EngineChoice::Auto,
         };
         let only = self.only.unwrap_or_default();
         let cases = suite.cases.iter().filter(|case| case.object.contains(&only));
@@ -51,7 +50,7 @@ impl Args {
                 not_run += 1;
                 continue;
             }
-            let result = case.run(&objects, engine, self.max_time);
+            let result = case.run(&objects, engine.engine(), self.max_time);
             *objects_passed.entry(&case.object).or_insert(true) &= result.is_ok();
             match result {
                 Ok(()) => outln!("ok   {}: {}", case.object, case.about),

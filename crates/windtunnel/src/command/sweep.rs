@@ -2,14 +2,14 @@
 //! `windtunnel sweep` runs all combinations of policies, machines, workloads, parameters and seeds.
 
 use super::progress::runs_bar;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::spec::EngineChoice;
-use crate::store::Store;
-use crate::sweep::{Options, Plan, Sweep};
-use crate::{destination, errln, interrupt, outln};
 use clap::Args as ClapArgs;
+use input::error::Error;
+use lab::sweep::{Options, Plan, Sweep};
 use report::Status;
+use runner::exit::ExitStatus;
+use runner::spec::EngineChoice;
+use runner::store::Store;
+use runner::{destination, errln, interrupt, outln};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Instant;

@@ -4,8 +4,8 @@
 
 use crate::support;
 use crate::support::{Ran, windtunnel};
+use lab::experiment::{self, Experiment};
 use std::path::PathBuf;
-use windtunnel::experiment::{self, Experiment};
 
 /// Creates the directory of an experiment, with the given files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {

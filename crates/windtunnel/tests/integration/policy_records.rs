@@ -8,10 +8,10 @@ use crate::support::{self, policy::free};
 use bpf::engine::Engine;
 use bpf::object::Object;
 use kernel::Machine;
+use runner::{policy, profiles};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
-use windtunnel::{policy, profiles};
 use workload::Workload;
 
 #[test]

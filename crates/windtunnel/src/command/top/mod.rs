@@ -4,19 +4,19 @@
 mod screen;
 
 use super::complete;
-use crate::duration;
-use crate::error::Error;
-use crate::exit::ExitStatus;
-use crate::interrupt;
-use crate::running::Running;
-use crate::scenario::Scenario;
-use crate::spec::RunSpec;
 use crate::top::{HEADING, Top};
-use crate::{errln, outln};
 use clap::Args as ClapArgs;
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, execute};
+use input::duration;
+use input::error::Error;
+use runner::exit::ExitStatus;
+use runner::interrupt;
+use runner::running::Running;
+use runner::scenario::Scenario;
+use runner::spec::RunSpec;
+use runner::{errln, outln};
 use screen::Status;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};

@@ -184,7 +184,7 @@ impl Run {
             let path = super::object(&source);
             let bytes = std::fs::read(&path).expect("the object file exists");
             let mut object = Object::parse(&bytes, name).expect("the object can be parsed");
-            let profile = windtunnel::profiles::find(name, &path).expect("the profile can be read");
+            let profile = runner::profiles::find(name, &path).expect("the profile can be read");
             profile
                 .apply(
                     &mut object,

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Executes several runs and draws conclusions from their results.
+//!
+//! [`grid`] expands axes into the runs of [sweeps](sweep) and [experiments](experiment). The other
+//! modules are [comparisons](compare), [scores](score), [suites](suite) of test cases, the first
+//! [difference](diff) between two runs, [invariants], and the HTML [page].
+
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
+pub mod compare;
+pub mod diff;
+pub mod experiment;
+pub mod grid;
+pub mod invariants;
+pub mod page;
+pub mod predict;
+pub mod score;
+pub mod suite;
+pub mod sweep;

@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A run in progress. The caller advances it step by step and can look at its state between the
+//! steps.
+
+use crate::counters::Counters;
+use crate::load::{self, Loaded, Prepared};
+use crate::policy::Policy;
+use crate::profiles::Located;
+use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
+use bpf::engine::Gap;
+use bpf::link::Image;
+use bpf::rows::CALL;
+use input::error::Error;
+use kernel::ext::ops::{NAMES, Op};
+use kernel::ext::{EnableState, Exit, KicksBy, Kind};
+use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
+use kernel::release::Release;
+use kernel::{Ended, Machine, Options};
+use profile::{Profile, Properties};
+use report::{
+    ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, KickingResult, KicksResult, LockResult, Run,
+    RunResult, Status,
+};
+use std::path::Path;
+use std::time::Instant;
+use trace::{Sink, Tee};
+use workload::Action;
+
+/// Time limit in ns of a workload that defines no length and ends when all its tasks have exited.
+pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
+/// If a hotplug event ends the policy, the policy is loaded again after this number of ticks. Four
+/// ticks after the event, the kernel has disabled the policy. The remaining six ticks stand for the
+/// work of the policy's user-space part, which loads the policy again.
+const RELOAD_TICKS: u64 = 10;
+
+/// A machine with its policy and workload, and the sinks (consumers) of its records.
+pub struct Running<'a> {
+    scenario: &'a Scenario,
+    pub machine: Machine,
+    image: Option<Image>,
+    /// The kernel's reason for refusing the policy, or `None` if the policy was not refused.
+    refused: Option<Box<Exit>>,
+    warnings: Vec<String>,
+    /// The argument of `--profile` that selects the policy's profile. Empty if it has none.
+    profile: String,
+    /// The counters of the policy, if they are read during the run.
+    pub counters: Option<Counters>,
+    sinks: Sinks,
+    started: Instant,
+    /// Simulated time up to which the run has been executed, in ns.
+    at: u64,
+    /// Time at which the run ends at the latest, in ns.
+    until: u64,
+    /// Number of times that the policy was reloaded after a hotplug event.
+    reloads: u32,
+    ended: Option<Ended>,
+    interrupted: bool,
+}
+
+impl Scenario {
+    /// Creates a machine and loads the policy. The run starts at time 0, or later if the policy's
+    /// profile sets an uptime.
+    ///
+    /// # Errors
+    /// The errors of [`Scenario::run`].
+    pub fn start(&self) -> Result<Running<'_>, Error> {
+        let started = Instant::now();
+        let (workload, first_tick_ns) = self.phased();
+        let options = Options {
+            seed: self.spec.seed,
+            first_tick_ns,
+            release: self.spec.kernel,
+            sanitizer: self.spec.sanitize,
+            stop_with_policy: !self.spec.after_failure,
+            memory_limit: self.spec.memory,
+            isolated: Vec::new(),
+        };
+        let mut machine = Machine::new(self.machine.clone(), workload, options).map_err(Error::new)?;
+        for &(at, cpu, online) in &self.hotplug {
+            if cpu >= machine.nr_cpus() {
+                return Err(Error::new(format!(
+                    "--hotplug: machine '{}' has no CPU {cpu}",
+                    self.machine.name
+                )));
+            }
+            machine.plan_hotplug(at, cpu, online);
+        }
+        let mut sinks = Sinks::new(self, &machine)?;
+        let mut at = 0;
+        let mut ended = None;
+        let (mut image, mut refused) = (None, None);
+        match &self.policy {
+            Policy::Eevdf => {
+                if let Some((name, _)) = self.settings.first() {
+                    return Err(Error::new(format!(
+                        "--set {name}: eevdf is the built-in fair class and has no parameters"
+                    )));
+                }
+            }
+            Policy::Object { name, path } => {
+                let Prepared {
+                    object,
+                    profile,
+                    left_out,
+                } = self.open_object(name, path)?;
+                if profile.uptime_ns > 0 {
+                    at = profile.uptime_ns;
+                    ended = machine.advance(at, &mut sinks);
+                }
+                match load::enable(&mut machine, &object, &profile, self.spec.engine.engine())? {
+                    Loaded::Enabled(mut loaded) => {
+                        let left_out = left_out
+                            .iter()
+                            .map(|misfit| format!("left out of the profile: {misfit}"));
+                        loaded.warnings.splice(0..0, left_out);
+                        image = Some(*loaded);
+                    }
+                    Loaded::Refused(exit) => refused = Some(exit),
+                }
+            }
+        }
+        machine.details = self.trace.is_some();
+        Ok(Running {
+            scenario: self,
+            profile: self.profile_word().unwrap_or_default().to_owned(),
+            counters: None,
+            warnings: image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default(),
+            sinks,
+            machine,
+            image,
+            refused,
+            started,
+            at,
+            // Without a time limit, the run ends when the last task has exited.
+            until: self.limit_ns().unwrap_or(LONGEST_NS),
+            reloads: 0,
+            ended,
+            interrupted: false,
+        })
+    }
+
+    /// Opens the policy's object and applies the profile and the settings.
+    fn open_object(&self, name: &str, path: &Path) -> Result<Prepared, Error> {
+        let profile = self.profile.as_ref();
+        let profile = profile.map_or_else(|| Ok(Profile::default()), Located::read)?;
+        load::prepare_with_profile(
+            profile,
+            self.spec.profile_fit,
+            name,
+            path,
+            &self.settings,
+            Properties::new(&self.machine, &self.spec.kernel),
+        )
+    }
+}
+
+impl Running<'_> {
+    /// Returns the simulated time up to which the run has been executed, in ns.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns the time before which no further event can happen, in ns. While the run is in
+    /// progress, and after its policy has failed, this is the time reached so far. After any other
+    /// end, it is `u64::MAX`.
+    pub fn clock(&self) -> u64 {
+        match self.ended {
+            None | Some(Ended::Policy) => self.at,
+            Some(Ended::Time | Ended::AllExited | Ended::Deadlock { .. }) => u64::MAX,
+        }
+    }
+
+    /// Returns whether the run is over because the policy was refused or failed.
+    pub fn failed(&self) -> bool {
+        self.refused.is_some() || self.ended == Some(Ended::Policy)
+    }
+
+    /// Returns the time at which the run ends at the latest, in ns.
+    pub fn until(&self) -> u64 {
+        self.until
+    }
+
+    /// Returns whether the run is over.
+    pub fn ended(&self) -> bool {
+        self.refused.is_some() || self.ended.is_some() || self.at >= self.until
+    }
+
+    /// Returns the kernel's reason for refusing the policy. The run of a refused policy executes
+    /// nothing. Returns `None` if the policy was not refused.
+    pub fn refused(&self) -> Option<&Exit> {
+        self.refused.as_deref()
+    }
+
+    /// Describes how the policy failed. Returns `None` if it did not fail. For example: `ended at
+    /// 1.20 s: runtime error: non-existent DSQ 0x7`.
+    pub fn failure(&self) -> Option<String> {
+        let result = RunResult {
+            status: self.status(),
+            simulated_ns: self.machine.now,
+            exit: self.exit().map(exit_record),
+            deadlock: self.deadlock(),
+            ..RunResult::default()
+        };
+        result.failure()
+    }
+
+    /// Returns the exit record of a policy that was refused or has ended.
+    pub fn exit(&self) -> Option<&Exit> {
+        self.refused().or(self.machine.ext.exit.as_ref())
+    }
+
+    /// Returns the linked object of the policy. After a reload, it is the reloaded one.
+    pub fn image(&self) -> Option<&Image> {
+        self.image.as_ref()
+    }
+
+    /// Executes all events up to and including the time `to` (ns), unless the run ends before. The
+    /// records are passed to `sink` and to the scenario's own sinks.
+    ///
+    /// # Errors
+    /// The policy must be reloaded after a hotplug event, but cannot be.
+    pub fn advance(&mut self, to: u64, sink: &mut dyn Sink) -> Result<(), Error> {
+        let to = to.min(self.until);
+        while !self.ended() && self.at < to {
+            let after = RELOAD_TICKS * 1_000_000_000 / u64::from(self.scenario.machine.hz);
+            let plan = self.scenario.hotplug.iter().map(|&(time, ..)| time);
+            let named = self.scenario.workload.disturbances.iter();
+            let named = named.filter(|disturbance| matches!(disturbance.action, Action::Hotplug { .. }));
+            let plan = plan.chain(named.map(|disturbance| disturbance.at_ns));
+            let reload = plan.map(|time| time.saturating_add(after));
+            let reload = reload.filter(|&time| time > self.at).min();
+            let sample = self.counters.as_ref().map_or(u64::MAX, Counters::next);
+            self.at = to.min(reload.unwrap_or(to)).min(sample);
+            self.ended = self
+                .machine
+                .advance(self.at, &mut Tee::new().with(&mut self.sinks).with(sink));
+            if self.ended == Some(Ended::Policy) {
+                self.at = self.machine.now;
+            }
+            if let Some(counters) = self
+                .counters
+                .as_mut()
+                .filter(|_| self.at == sample && self.ended.is_none())
+            {
+                counters.sample(&self.machine, self.at);
+            }
+            if let Policy::Object { name, path } = &self.scenario.policy
+                && self.ended.is_none()
+                && Some(self.at) == reload
+                && wants_restart(&self.machine)
+            {
+                let Prepared { object, profile, .. } = self.scenario.open_object(name, path)?;
+                match load::enable(&mut self.machine, &object, &profile, self.scenario.spec.engine.engine())? {
+                    Loaded::Enabled(image) => {
+                        if let Some(counters) = &mut self.counters {
+                            counters.reloaded(&self.machine, &image);
+                        }
+                        self.image = Some(*image);
+                    }
+                    // The results up to this time are valid. The run ends with the exit record of
+                    // the failed reload.
+                    Loaded::Refused(exit) => {
+                        self.machine.ext.exit = Some(*exit);
+                        if !self.scenario.spec.after_failure {
+                            self.ended = Some(Ended::Policy);
+                        }
+                    }
+                }
+                self.reloads += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the run early at the user's request. The trace file is incomplete and is therefore
+    /// discarded.
+    pub fn interrupt(&mut self) {
+        self.interrupted = true;
+        self.sinks.discard_trace();
+    }
+
+    /// Ends the run at the current time. Completes the statistics and emits the last records.
+    pub fn end(&mut self, sink: &mut dyn Sink) {
+        if self.refused.is_some() {
+            self.machine.pass_printed_lines(sink);
+            return;
+        }
+        let ended = self.ended.get_or_insert(Ended::Time);
+        self.machine
+            .finish(ended, self.at, &mut Tee::new().with(&mut self.sinks).with(sink));
+    }
+
+    fn status(&self) -> Status {
+        match (&self.refused, &self.machine.ext.exit, &self.ended) {
+            (Some(_), _, _) => Status::Refused,
+            (None, Some(_), _) => Status::Ejected,
+            (None, None, Some(Ended::Deadlock { .. })) => Status::Deadlock,
+            (None, None, _) => Status::Ran,
+        }
+    }
+
+    /// Returns the tasks of the deadlock in which the run ended.
+    fn deadlock(&self) -> Vec<Blocked> {
+        let blocked = match &self.ended {
+            Some(Ended::Deadlock { blocked }) => blocked.as_slice(),
+            _ => &[],
+        };
+        let blocked = blocked.iter().map(|task| Blocked {
+            pid: task.pid,
+            comm: task.comm.clone(),
+            waits_for: task.waits_for.clone(),
+        });
+        blocked.collect()
+    }
+
+    /// Returns a warning if the policy was loaded but never scheduled a task.
+    fn without_tasks(&self) -> Option<String> {
+        let core = &self.machine.ext;
+        if self.image.is_none() || core.nr_enabled > 0 || self.machine.tasks().is_empty() {
+            return None;
+        }
+        let why = match core.ops().flags & SCX_OPS_SWITCH_PARTIAL {
+            0 => "",
+            _ => ": it sets SCX_OPS_SWITCH_PARTIAL, but no task of the workload has the policy SCHED_EXT",
+        };
+        Some(format!(
+            "the policy scheduled no task{why}; the fair class scheduled all of them"
+        ))
+    }
+
+    /// Returns the outcome of a run after [`Running::end`].
+    ///
+    /// # Errors
+    /// The trace file cannot be written.
+    pub fn outcome(mut self) -> Result<Outcome, Error> {
+        let profile = std::mem::take(&mut self.profile);
+        let counters = self.counters.take();
+        let counters = counters.map(|counters| counters.finish(&self.machine, self.machine.now));
+        let (machine, scenario) = (&self.machine, self.scenario);
+        let completed = self.ended == Some(Ended::AllExited);
+        let run = Run {
+            policy: scenario.policy.name().to_owned(),
+            machine: scenario.machine.name.clone(),
+            workload: scenario.workload.name.clone(),
+            settings: scenario
+                .settings
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect(),
+            profile,
+            kernel: match scenario.spec.kernel == Release::default() {
+                true => String::new(),
+                false => scenario.spec.kernel.to_string(),
+            },
+            seed: scenario.spec.seed,
+            simulated_ns: machine.now,
+            wall_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,
+            trace_hash: self.sinks.hash.value(),
+            status: self.status(),
+            exit: self.exit().map(exit_record),
+            failed_forks: machine.failed_forks.len() as u64,
+            waiting: machine.waiting_at_end.iter().map(waiting).collect(),
+            deadlock: self.deadlock(),
+            unit: scenario.workload.unit.clone(),
+            score: scenario.workload.score,
+            completed,
+            callbacks: callbacks(machine),
+            lock_waits: lock_waits(machine),
+            reload_ns: machine.reload_ns(),
+            line_transfers: machine.line_transfers().count,
+            line_transfer_ns: machine.line_transfers().ns,
+            numa_faults: machine.numa.faults,
+            numa_faults_local: machine.numa.local_faults,
+            numa_pages_migrated: machine.numa.migrated,
+            idle_states: machine
+                .idle_times()
+                .into_iter()
+                .map(|time| (time.name, time.ns))
+                .collect(),
+            frequencies: machine
+                .busy_frequencies()
+                .into_iter()
+                .map(|cpu| (cpu.busy_ns, cpu.mean))
+                .collect(),
+            kicks: kicks(machine),
+            counters: counters.unwrap_or_default(),
+            ops: callback_names(),
+            locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
+        };
+        let without_tasks = self.without_tasks();
+        self.warnings.extend(without_tasks);
+        self.warnings.extend(failed_forks(&machine.failed_forks));
+        self.warnings.extend(machine.ended_tasks.iter().cloned());
+        self.warnings.extend(machine.cgroups.refused.iter().cloned());
+        if self.reloads > 0 {
+            self.warnings.push(format!(
+                "CPU hotplug ended the policy, which does not handle it; the policy was reloaded {} times",
+                self.reloads
+            ));
+        }
+        let checked = machine.ext.last_vm().and_then(|vm| vm.check_counts());
+        let arena_faults = arena_faults(machine);
+        self.warnings.extend(arena_faults.iter().map(ArenaFault::sentence));
+        let uncalled = uncalled(machine);
+        let mut outcome = self.sinks.finish(run, self.warnings)?;
+        outcome.uncalled = uncalled;
+        outcome.result.checked = checked.map(|checked| CheckedResult {
+            accesses: checked.accesses,
+            calls: checked.calls,
+        });
+        outcome.result.arena_faults = arena_faults;
+        outcome.result.interrupted = self.interrupted;
+        Ok(outcome)
+    }
+}
+
+fn arena_faults(machine: &Machine) -> Vec<ArenaFault> {
+    let Some(vm) = machine.ext.last_vm() else {
+        return Vec::new();
+    };
+    let fault = |(pc, gap): (usize, Gap)| ArenaFault {
+        access: if gap.write { "WRITE" } else { "READ" }.to_owned(),
+        count: gap.count,
+        address: format!("{:#x}", gap.addr),
+        source: vm.code().describe(pc),
+    };
+    vm.gaps().into_iter().map(fault).collect()
+}
+
+fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
+    report::Waiting {
+        pid: task.pid,
+        comm: task.comm.clone(),
+        since_ns: task.since_ns,
+        has_run: task.has_run,
+        idle_ns: task.idle_ns,
+        kept: task.kept.clone().unwrap_or_default(),
+    }
+}
+
+/// Returns whether the policy has ended with an exit code that asks for a reload.
+fn wants_restart(machine: &Machine) -> bool {
+    let restart = SCX_ECODE_ACT_RESTART.cast_signed();
+    let exit = machine.ext.exit.as_ref();
+    machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
+}
+
+/// Error number of a fork that failed because of the memory limit.
+const EAGAIN: i32 = 11;
+
+/// Returns a warning about tasks that could not be created.
+fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
+    let (comm, errno) = forks.first()?;
+    let number = forks.len();
+    if *errno == -EAGAIN {
+        return Some(format!(
+            "{number} tasks were not created, the first was '{comm}': the memory limit is reached (--memory); the \
+             workload continued without them"
+        ));
+    }
+    Some(format!(
+        "{number} forks failed, the first for '{comm}': ops.init_task() returned {errno}; the workload continued \
+         without them"
+    ))
+}
+
+fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
+    let called = NAMES
+        .iter()
+        .zip(&machine.ext.called)
+        .filter(|(_, called)| called.count > 0);
+    called
+        .map(|(name, called)| CallbackResult::new(name, called.count, called.insns, called.insns_max))
+        .collect()
+}
+
+/// Returns the names of the policy's callbacks that were not called.
+fn uncalled(machine: &Machine) -> Vec<&'static str> {
+    let ops = machine.ext.ops();
+    let defined = NAMES
+        .into_iter()
+        .zip(&machine.ext.called)
+        .filter(|(name, _)| Op::by_name(name).is_some_and(|op| ops.defines(op)));
+    let uncalled = defined.filter(|(_, called)| called.count == 0);
+    uncalled.map(|(name, _)| name).collect()
+}
+
+/// Name of the programs that are no callbacks, in the list of those that kick CPUs.
+const OTHER_PROGRAMS: &str = "timers and other programs";
+
+/// Returns the kicks of the policy, or `None` if it kicked no CPU.
+fn kicks(machine: &Machine) -> Option<KicksResult> {
+    let counts = &machine.ext.kicks;
+    let kicking = |(callback, kicks): (Option<&str>, KicksBy)| KickingResult {
+        callback: callback.unwrap_or(OTHER_PROGRAMS).to_owned(),
+        calls: kicks.calls,
+        reschedules: kicks.reschedules,
+        switches: kicks.switches,
+    };
+    let callbacks: Vec<KickingResult> = counts.by_callback().map(kicking).collect();
+    let calls: u64 = callbacks.iter().map(|kicking| kicking.calls).sum();
+    let call_ns = u64::from(machine.spec.costs.function_ns("scx_bpf_kick_cpu", CALL));
+    (calls > 0).then(|| KicksResult {
+        ipis: counts.ipis,
+        ns: counts.ns + calls * call_ns,
+        callbacks,
+    })
+}
+
+fn lock_waits(machine: &Machine) -> Vec<LockResult> {
+    let taken = machine.locks().filter(|(_, stat)| stat.acquisitions > 0);
+    taken
+        .map(|(id, stat)| LockResult {
+            lock: machine.lock_name(id),
+            acquisitions: stat.acquisitions,
+            waits: stat.contended,
+            wait_ns: stat.wait_ns,
+            wait_max_ns: stat.wait_max_ns,
+            held_ns: stat.held_ns,
+        })
+        .collect()
+}
+
+fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
+    // The first line of the backtrace is the source line, and the last is the callback.
+    let callback = exit.backtrace.last().filter(|_| exit.backtrace.len() > 1).cloned();
+    ExitRecord {
+        at_ns: exit.at_ns,
+        kind: exit.kind.name().to_owned(),
+        reason: exit.reason.to_owned(),
+        message: exit.message.clone(),
+        callback,
+        source: exit.backtrace.first().cloned(),
+        backtrace: match exit.kind {
+            Kind::ErrorCheck => exit.backtrace.clone(),
+            _ => Vec::new(),
+        },
+        notes: exit.notes.clone(),
+        dump: exit.dump.clone(),
+    }
+}

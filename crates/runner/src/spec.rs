@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The description of a run in the words of the command line: [`RunSpec`].
+//!
+//! [`RunSpec::resolve`] finds the policy, the machine and the workload. [`RunSpec::command`] returns
+//! the command line that repeats the run. [`Inputs::key`](crate::inputs::Inputs::key) identifies its
+//! result in a store.
+
+use crate::inputs::Inputs;
+use crate::load;
+use crate::policy::{EEVDF, Policy};
+use crate::quote::quote;
+use crate::scenario::Scenario;
+use bpf::engine::Engine;
+use bpf::memory::DEFAULT_LIMIT;
+use clap::{Args, ValueEnum};
+use input::error::Error;
+use input::{duration, size};
+use kernel::release::Release;
+use machine::Noise;
+use machine::scale::Factor;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+mod text;
+
+/// Names of the two policies of a comparison, as in `--set A:NAME=VALUE`.
+pub const SIDES: [&str; 2] = ["A", "B"];
+
+/// The workload of runs for which the user names none.
+const WORKLOAD: &str = "mixed.json";
+
+// Everything that one run depends on, by name. A command with several policies parses one
+// description, from which `for_policies` makes one for each policy.
+//
+// This is no documentation comment, because clap would show it as the description of each command.
+#[derive(Args, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunSpec {
+    /// An object file, the name of a built policy, or `eevdf`.
+    #[arg(skip)]
+    pub policy: String,
+    /// Simulated machine: a name (`machine list`), an hwloc XML file, an hwloc synthetic string, or
+    /// `host` [default: numa32; for a recording, a machine with as many CPUs as recorded]
+    #[arg(long, short)]
+    pub machine: Option<String>,
+    /// Workload: an rt-app JSON file, a generator such as closed:n=7,compute=250ms (`workload
+    /// list`), or the file of a recording
+    #[arg(long, short, default_value = WORKLOAD)]
+    pub workload: String,
+    /// Simulated time, for example 500ms [default: the workload's own length, or until its tasks
+    /// exit]
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse_some)]
+    #[serde(rename = "for", with = "text::duration")]
+    pub for_ns: Option<u64>,
+    /// Seed of the random generator
+    #[arg(long, default_value_t = 1, value_parser = parse_seed)]
+    pub seed: u64,
+    /// Whether the seed also determines the times of the ticks and of the tasks' starts [default:
+    /// fixed, but random in `compare`]
+    #[arg(long, value_enum)]
+    pub phase: Option<Phase>,
+    /// Set a parameter (`policy show`): NAME=VALUE sets it in every policy that has it,
+    /// POLICY:NAME=VALUE in one. `compare` and `diff` also accept A:NAME=VALUE and B:NAME=VALUE
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// Profile, which replaces a policy's user-space part (profiles/README.md): a file, a name in
+    /// profiles/, or `none`. POLICY:FILE gives it to one policy [default: for a policy NAME,
+    /// NAME.toml beside its object, else profiles/NAME.toml]
+    #[arg(long, value_name = "FILE")]
+    pub profile: Vec<String>,
+    /// What happens with the parts of a profile that do not fit the object
+    #[arg(long, value_enum, value_name = "FIT", default_value_t)]
+    pub profile_fit: load::Fit,
+    /// Take a CPU offline or bring it back online: CPU:off@TIME or CPU:on@TIME
+    #[arg(long, value_name = "CPU:off@TIME")]
+    pub hotplug: Vec<String>,
+    /// Linux release for which objects are loaded, 6.12 to 7.2. It determines which functions,
+    /// callbacks and fields exist. Scheduling always behaves as in 7.2
+    #[arg(long, value_name = "RELEASE", default_value_t)]
+    #[serde(with = "text::release")]
+    pub kernel: Release,
+    /// Background work of the machine's kernel, in place of that in the machine's file
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub noise: Option<NoiseLevel>,
+    /// After a policy has failed, let the fair class schedule the rest of the run. The results then
+    /// cover the whole run
+    #[arg(long)]
+    pub after_failure: bool,
+    /// Memory that one run may use on this host, for example 512M. A policy that needs more ends
+    /// with an error
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size::parse)]
+    #[serde(with = "text::size")]
+    pub memory: u64,
+    /// How to execute the policy's code, which does not change the results
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: EngineChoice,
+    /// Whether the sanitizer checks every memory access and call of the policy. It does not change
+    /// the schedule.
+    #[arg(skip)]
+    pub sanitize: bool,
+    /// Whether the kernel, the policy and the caches cost no time.
+    #[arg(skip)]
+    pub no_costs: bool,
+    /// Ticks per second. `None` means that the machine determines them.
+    #[arg(skip)]
+    pub hz: Option<u32>,
+    /// A constant of the machine that is multiplied by a factor.
+    #[arg(skip)]
+    pub scaled: Option<(String, Factor)>,
+}
+
+/// Whether the seed also determines what no real run controls: the times of the ticks and of the
+/// tasks' starts. If these times are the same for all seeds, tasks that start together stay exactly
+/// in step, and the results of a workload without random numbers do not differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
+#[serde(into = "String", try_from = "String")]
+pub enum Phase {
+    /// The run starts at a tick, and tasks start at the times that the workload defines
+    #[default]
+    Fixed,
+    /// The seed determines when the first tick occurs, and delays the start of each task by up to
+    /// 100 us. Starts in a recording are not delayed
+    Random,
+}
+
+/// Background work of a machine's kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
+#[serde(into = "String", try_from = "String")]
+pub enum NoiseLevel {
+    /// No background work
+    Off,
+    /// A system on which nothing else runs
+    Quiet,
+    /// A server with block I/O and network traffic
+    Server,
+    /// A desktop with a display and an input device
+    Desktop,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineChoice {
+    /// JIT compiler if it supports this host, else the interpreter
+    #[default]
+    Auto,
+    /// Compile to machine code
+    Jit,
+    /// Interpret
+    Interpreter,
+}
+
+/// Formats and parses the values of an option by their names on the command line.
+macro_rules! named {
+    ($type:ty, $error:expr) => {
+        impl Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str(self.to_possible_value().expect("no value is hidden").get_name())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<$type, String> {
+                <$type as ValueEnum>::from_str(text, false).map_err(|_| $error(text))
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<$type, String> {
+                text.parse()
+            }
+        }
+    };
+}
+
+named!(Phase, |text| format!("phase {text}: expected fixed or random"));
+named!(NoiseLevel, |text| Noise::parse(text).err().unwrap_or_default());
+
+impl NoiseLevel {
+    /// Returns the level as machines have it: `None` stands for no background work.
+    pub fn noise(self) -> Option<Noise> {
+        Noise::named(&self.to_string())
+    }
+}
+
+impl EngineChoice {
+    pub fn engine(self) -> Engine {
+        match self {
+            EngineChoice::Auto => Engine::default(),
+            EngineChoice::Jit => Engine::Jit,
+            EngineChoice::Interpreter => Engine::Interpreter,
+        }
+    }
+}
+
+impl Default for RunSpec {
+    fn default() -> RunSpec {
+        RunSpec {
+            policy: EEVDF.to_owned(),
+            machine: None,
+            workload: WORKLOAD.to_owned(),
+            for_ns: None,
+            seed: 1,
+            phase: None,
+            set: Vec::new(),
+            profile: Vec::new(),
+            profile_fit: load::Fit::Strict,
+            hotplug: Vec::new(),
+            kernel: Release::default(),
+            noise: None,
+            after_failure: false,
+            memory: DEFAULT_LIMIT,
+            engine: EngineChoice::default(),
+            sanitize: false,
+            no_costs: false,
+            hz: None,
+            scaled: None,
+        }
+    }
+}
+
+impl RunSpec {
+    /// Returns a description of a policy's run on a machine, with the default of each option.
+    pub fn new(policy: &str, machine: &str, workload: &str) -> RunSpec {
+        RunSpec {
+            policy: policy.to_owned(),
+            machine: Some(machine.to_owned()),
+            workload: workload.to_owned(),
+            ..RunSpec::default()
+        }
+    }
+
+    /// Reads a description from JSON. Fields that are missing have their defaults.
+    ///
+    /// # Errors
+    /// The first field that is unknown or has a wrong value, with its name.
+    pub fn from_json(text: &str) -> Result<RunSpec, Error> {
+        let fields: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(text).map_err(|error| Error::new(format!("the description of a run: {error}")))?;
+        for (name, value) in &fields {
+            let alone = serde_json::json!({ name: value });
+            serde_json::from_value::<RunSpec>(alone).map_err(|error| {
+                let message = error.to_string();
+                Error::new(match message.starts_with(name) {
+                    true => message,
+                    false => format!("{name}: {message}"),
+                })
+            })?;
+        }
+        serde_json::from_value(fields.into()).map_err(|error| Error::new(error.to_string()))
+    }
+
+    /// Finds the policy, the machine and the workload, ready to run.
+    ///
+    /// # Errors
+    /// User errors: an input that does not exist, or an option that cannot be parsed.
+    pub fn resolve(&self) -> Result<Scenario, Error> {
+        Inputs::default().resolve(self)
+    }
+
+    /// Returns the description of each policy's run. A `set` or `profile` option applies to the
+    /// policy that it names, by the policy's name or by its entry in `sides`. A setting that names
+    /// no policy applies to all policies that have the parameter.
+    ///
+    /// # Errors
+    /// A policy does not exist, or a setting applies to none.
+    pub fn for_policies(&self, policies: &[String], sides: &[&str]) -> Result<Vec<RunSpec>, Error> {
+        let found: Vec<Policy> = policies
+            .iter()
+            .map(|word| Policy::find(word))
+            .collect::<Result<_, _>>()?;
+        let is_owner = |index: usize, owner: &str| found[index].name() == owner || sides.get(index) == Some(&owner);
+        let mut specs: Vec<RunSpec> = policies
+            .iter()
+            .map(|policy| RunSpec {
+                policy: policy.clone(),
+                set: Vec::new(),
+                profile: Vec::new(),
+                ..self.clone()
+            })
+            .collect();
+        for profile in &self.profile {
+            let owner = profile.split_once(':');
+            let owner = owner.filter(|(owner, _)| (0..found.len()).any(|index| is_owner(index, owner)));
+            for (index, spec) in specs.iter_mut().enumerate() {
+                match owner {
+                    None => spec.profile = vec![profile.clone()],
+                    Some((owner, file)) if is_owner(index, owner) => spec.profile = vec![file.to_owned()],
+                    Some(_) => {}
+                }
+            }
+        }
+        for setting in &self.set {
+            let (name, value) = split_setting(setting)?;
+            let (owner, name) = match name.split_once(':') {
+                Some((owner, name)) => (Some(owner), name),
+                None => (None, name),
+            };
+            let mut applies = false;
+            for (index, spec) in specs.iter_mut().enumerate() {
+                let chosen = match owner {
+                    Some(owner) => is_owner(index, owner),
+                    // If there is only one policy, an unknown parameter is reported later, by an
+                    // error that also lists the known ones.
+                    None => found.len() == 1 || load::has_parameter(&found[index], name)?,
+                };
+                if chosen {
+                    spec.set.push(format!("{name}={value}"));
+                    applies = true;
+                }
+            }
+            if !applies {
+                let missing = match owner {
+                    Some(owner) => format!("no policy of this run is named '{owner}'"),
+                    None => format!("no policy of this run has a parameter '{name}'"),
+                };
+                return Err(Error::new(format!("--set {setting}: {missing}"))
+                    .hint("`windtunnel policy show POLICY` lists a policy's parameters"));
+            }
+        }
+        Ok(specs)
+    }
+
+    /// Returns the scenario of each policy's run, and prints the notes about their inputs.
+    ///
+    /// # Errors
+    /// The errors of [`RunSpec::for_policies`] and [`RunSpec::resolve`].
+    pub fn scenarios(&self, policies: &[String], sides: &[&str]) -> Result<Vec<Scenario>, Error> {
+        let inputs = Inputs::default();
+        let specs = self.for_policies(policies, sides)?;
+        let scenarios: Vec<Scenario> = specs
+            .iter()
+            .map(|spec| inputs.resolve(spec))
+            .collect::<Result<_, _>>()?;
+        scenarios.iter().for_each(Scenario::print_notes);
+        Ok(scenarios)
+    }
+
+    /// Returns the value of a parameter that the description sets.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let settings = self.set.iter().filter_map(|setting| setting.split_once('='));
+        settings.rev().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Returns the command line that repeats the run with the subcommand `command`, which runs one
+    /// policy. [`Scenario::spec`] also contains the machine and the profile that were found by
+    /// default, so its command line does not depend on these defaults.
+    pub fn command(&self, command: &str) -> String {
+        self.words(command, [self.policy.as_str()])
+    }
+
+    /// Returns the command line that repeats the runs of several policies, which
+    /// [`RunSpec::scenarios`] made from this description.
+    pub fn command_for(&self, command: &str, scenarios: &[Scenario], sides: &[&str]) -> String {
+        let policies: Vec<String> = scenarios.iter().map(|scenario| scenario.spec.policy.clone()).collect();
+        let mut whole = self.clone();
+        if let Some(first) = scenarios.first() {
+            whole.machine.clone_from(&first.spec.machine);
+        }
+        // Profiles that were found by the names of policies.
+        let given = self.for_policies(&policies, sides).unwrap_or_default();
+        for (index, (given, scenario)) in given.iter().zip(scenarios).enumerate() {
+            for word in scenario.spec.profile.iter().filter(|_| given.profile.is_empty()) {
+                let argument = match (scenarios.len(), sides.get(index)) {
+                    (1, _) => word.clone(),
+                    (_, Some(side)) => format!("{side}:{word}"),
+                    (_, None) => format!("{}:{word}", scenario.policy.name()),
+                };
+                if !whole.profile.contains(&argument) {
+                    whole.profile.push(argument);
+                }
+            }
+        }
+        whole.words(command, policies.iter().map(String::as_str))
+    }
+
+    fn words<'a>(&self, command: &str, policies: impl IntoIterator<Item = &'a str>) -> String {
+        let mut words = vec![format!("windtunnel {command}")];
+        words.extend(policies.into_iter().map(quote));
+        words.extend(
+            self.machine
+                .iter()
+                .map(|machine| format!("--machine {}", quote(machine))),
+        );
+        words.push(format!("--workload {}", quote(&self.workload)));
+        words.extend(self.for_ns.map(|ns| format!("--for {}", duration::format(ns))));
+        words.push(format!("--seed {}", self.seed));
+        words.extend(self.options());
+        if self.sanitize {
+            words.push("--sanitize".to_owned());
+        }
+        if self.no_costs || self.hz.is_some() {
+            let costs = if self.no_costs { " without costs" } else { "" };
+            let ticks = self.hz.map(|hz| format!(" at {hz} ticks per second"));
+            words.push(format!("# but{costs}{}", ticks.unwrap_or_default()));
+        }
+        words.join(" ")
+    }
+
+    /// Returns the options that differ from their defaults, apart from the machine, the workload,
+    /// the simulated time and the seed.
+    pub fn options(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(self.phase.map(|phase| format!("--phase {phase}")));
+        words.extend(self.set.iter().map(|setting| format!("--set {}", quote(setting))));
+        words.extend(self.profile.iter().map(|word| format!("--profile {}", quote(word))));
+        if self.profile_fit == load::Fit::Loose {
+            words.push("--profile-fit loose".to_owned());
+        }
+        words.extend(self.hotplug.iter().map(|spec| format!("--hotplug {}", quote(spec))));
+        if self.memory != DEFAULT_LIMIT {
+            words.push(format!("--memory {}", size::format(self.memory)));
+        }
+        if self.kernel != Release::default() {
+            words.push(format!("--kernel {}", self.kernel));
+        }
+        words.extend(self.noise.map(|level| format!("--noise {level}")));
+        if self.after_failure {
+            words.push("--after-failure".to_owned());
+        }
+        words
+    }
+}
+
+/// Splits a setting NAME=VALUE.
+///
+/// # Errors
+/// There is no `=` in the text.
+pub(crate) fn split_setting(setting: &str) -> Result<(&str, &str), Error> {
+    let parts = setting.split_once('=');
+    parts.ok_or_else(|| Error::new(format!("--set {setting}: expected NAME=VALUE")))
+}
+
+fn parse_seed(text: &str) -> Result<u64, String> {
+    let range = format!("expected a whole number from 0 to {}, for example 7", u64::MAX);
+    text.parse().map_err(|_| range)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        policies: Vec<String>,
+        #[command(flatten)]
+        spec: RunSpec,
+    }
+
+    fn parse(line: &str) -> RunSpec {
+        let words = line.split(' ').skip(1);
+        let command = Command::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+        let mut specs = command
+            .spec
+            .for_policies(&command.policies, &[])
+            .expect("the policy exists");
+        specs.remove(0)
+    }
+
+    /// A description in which no option has its default.
+    fn full() -> RunSpec {
+        parse(
+            "windtunnel run eevdf --machine smp4 --workload closed:n=3 --for 20ms --seed 7 --phase random \
+             --set eevdf:a=1 --profile eevdf:none --profile-fit loose --hotplug 3:off@1ms --memory 1G --kernel 6.12 --noise off --after-failure",
+        )
+    }
+
+    #[test]
+    fn the_command_line_of_a_description_describes_the_same_run() {
+        let spec = full();
+        assert_eq!(
+            spec.command("run"),
+            "windtunnel run eevdf --machine smp4 --workload closed:n=3 --for 20ms --seed 7 --phase random \
+             --set a=1 --profile none --profile-fit loose --hotplug 3:off@1ms --memory 1G --kernel 6.12 --noise off --after-failure"
+        );
+        assert_eq!(parse(&spec.command("run")), spec);
+        let minimal = parse("windtunnel run eevdf");
+        assert_eq!(minimal, RunSpec::default());
+        assert_eq!(
+            minimal.command("run"),
+            "windtunnel run eevdf --workload mixed.json --seed 1"
+        );
+    }
+
+    #[test]
+    fn changes_that_have_no_option_are_a_comment_of_the_command_line() {
+        let spec = RunSpec {
+            no_costs: true,
+            hz: Some(100),
+            sanitize: true,
+            ..RunSpec::new("eevdf", "smp4", "mixed.json")
+        };
+        assert!(
+            spec.command("run")
+                .ends_with(" --seed 1 --sanitize # but without costs at 100 ticks per second")
+        );
+    }
+
+    #[test]
+    fn a_description_survives_serialisation() {
+        let spec = RunSpec {
+            scaled: Some(("cache_line".to_owned(), Factor::Half)),
+            ..full()
+        };
+        let json = serde_json::to_value(&spec).expect("it can be written");
+        assert_eq!((&json["for"], &json["memory"]), (&"20ms".into(), &"1G".into()));
+        assert_eq!(
+            (&json["kernel"], &json["noise"], &json["phase"]),
+            (&"6.12".into(), &"off".into(), &"random".into())
+        );
+        assert_eq!(RunSpec::from_json(&json.to_string()).expect("it can be read"), spec);
+    }
+
+    #[test]
+    fn wrong_fields_of_a_description_are_reported() {
+        for (json, expected) in [
+            (r#"{"phase": "randm"}"#, "phase randm: expected fixed or random"),
+            (r#"{"noise": "sever"}"#, "did you mean 'server'?"),
+            (r#"{"kernel": "5.4"}"#, "kernel 5.4: "),
+            (r#"{"for": "100"}"#, "'100' has no unit"),
+            (r#"{"memory": "x"}"#, "'x' is not a size"),
+            (r#"{"machin": "smp4"}"#, "machin: unknown field `machin`"),
+            (r#"{"seed": -1}"#, "seed: invalid value: integer `-1`, expected u64"),
+            (
+                r#"{"sanitize": "yes"}"#,
+                "sanitize: invalid type: string \"yes\", expected a boolean",
+            ),
+            ("[1]", "the description of a run: "),
+        ] {
+            let error = RunSpec::from_json(json).expect_err(json).to_string();
+            assert!(error.contains(expected), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn settings_and_profiles_apply_to_the_policy_or_the_side_that_they_name() {
+        let spec = RunSpec {
+            set: vec!["A:x=1".into(), "eevdf:y=2".into()],
+            profile: vec!["none".into(), "B:other".into()],
+            ..RunSpec::default()
+        };
+        let sides = spec
+            .for_policies(&["eevdf".into(), "eevdf".into()], &SIDES)
+            .expect("the policies exist");
+        assert_eq!(
+            (&sides[0].set, &sides[1].set),
+            (&vec!["x=1".into(), "y=2".into()], &vec!["y=2".into()])
+        );
+        assert_eq!(
+            (sides[0].profile[0].as_str(), sides[1].profile[0].as_str()),
+            ("none", "other")
+        );
+    }
+}

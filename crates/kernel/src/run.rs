@@ -6,7 +6,7 @@ use crate::policy::bpf_world;
 use crate::sched::state::rq::Entry;
 use crate::sched::{deadline, ext, fair};
 use crate::simulation::event::Event;
-use crate::simulation::id::CpuId;
+use crate::simulation::id::{CpuId, IDLE};
 use crate::watch::state::observed::Transition;
 use bpf::memory::Use;
 use trace::Sink;
@@ -218,7 +218,7 @@ impl Machine {
         }
         ext::irq_work(self);
         if self.rqs[cpu].need_resched_lazy {
-            if self.entry.to_user {
+            if self.entry.to_user && !self.runs_in_kernel(cpu) {
                 self.rqs[cpu].need_resched = true;
             } else if self.rqs[cpu].debt() > 0 {
                 self.notify_work_done(cpu);
@@ -248,6 +248,14 @@ impl Machine {
                 self.defer_resched(cpu);
             }
         }
+    }
+
+    /// Returns whether the running task of a CPU is a kernel thread or is in a section of the kernel in
+    /// which it must not migrate. A lazy reschedule request then waits for the next tick.
+    #[cold]
+    fn runs_in_kernel(&self, cpu: CpuId) -> bool {
+        let curr = self.rqs[cpu].curr;
+        curr != IDLE && (self.tasks[curr].is_kthread() || self.tasks[curr].migration_disabled() > 0)
     }
 
     /// Performs a disturbance of the workload, such as an interrupt or a change of a cgroup.

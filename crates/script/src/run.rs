@@ -123,19 +123,20 @@ fn task_number(script: &Script, name: &str) -> u32 {
     index(task_names(script).position(|task| task == name).unwrap_or(0))
 }
 
-fn class(attributes: &Attributes, old: Option<Policy>) -> Policy {
+fn class(attributes: &Attributes, old: Option<(Policy, i32)>) -> Policy {
+    // Real-time tasks report the nice value 0.
     let old_nice = match old {
-        Some(Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice }) => nice,
-        _ => 0,
+        Some((Policy::Fifo { .. } | Policy::RoundRobin { .. }, _)) | None => 0,
+        Some((_, nice)) => nice,
     };
     let nice = attributes.nice.unwrap_or(old_nice);
     let rt_priority = attributes.prio.unwrap_or(1);
     let kept = match old {
-        Some(Policy::Batch { .. }) => "batch",
-        Some(Policy::Idle) => "idle",
-        Some(Policy::Fifo { .. }) => "fifo",
-        Some(Policy::RoundRobin { .. }) => "rr",
-        Some(Policy::Ext { .. }) => "ext",
+        Some((Policy::Batch { .. }, _)) => "batch",
+        Some((Policy::Idle, _)) => "idle",
+        Some((Policy::Fifo { .. }, _)) => "fifo",
+        Some((Policy::RoundRobin { .. }, _)) => "rr",
+        Some((Policy::Ext { .. }, _)) => "ext",
         _ => "other",
     };
     match attributes.class.as_deref().unwrap_or(kept) {
@@ -240,7 +241,9 @@ fn execute(script: &Script, m: &mut Machine, line: &Line) -> Result<(), Refused>
         Command::Exit(name) => m.step_exit(name),
         Command::MigrateDisable(name) => m.step_migrate_disable(name),
         Command::MigrateEnable(name) => m.step_migrate_enable(name),
-        Command::Set { name, attributes } => m.step_set(name, |old| class(attributes, Some(old)), attributes.slice),
+        Command::Set { name, attributes } => {
+            m.step_set(name, |old, nice| class(attributes, Some((old, nice))), attributes.slice)
+        }
         Command::Affinity { name, cpus } => m.step_affinity(name, cpus),
         Command::Move { name, group: path } => m.step_cgroup(&Action::Attach {
             cgroup: group(path),

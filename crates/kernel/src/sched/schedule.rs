@@ -152,7 +152,10 @@ impl Machine {
         self.arm_tick(cpu);
         if next == IDLE {
             self.events.disarm_step(cpu);
-            fair::nohz_enter_idle(self, cpu);
+            fair::nohz_run_idle_balance(self, cpu);
+            if self.stepped.is_none() || !self.rqs[cpu].tick_armed {
+                fair::nohz_enter_idle(self, cpu);
+            }
             self.enter_idle(cpu);
         } else {
             execute::prepare(self, next);
@@ -325,10 +328,16 @@ impl Machine {
             return;
         }
         if rq.idle() {
-            if self.idle_tick(cpu) {
+            let keeps_tick = self.idle_tick(cpu);
+            // A CPU of a stepped machine stops its tick at the first tick after it has become idle.
+            if keeps_tick || self.stepped.is_some() {
                 self.charge(cpu, u64::from(self.spec.costs.tick_ns));
                 self.run_soft_timers(cpu);
+                fair::idle_tick(self, cpu);
                 self.arm_tick(cpu);
+                if !keeps_tick {
+                    fair::nohz_enter_idle(self, cpu);
+                }
             }
             return;
         }

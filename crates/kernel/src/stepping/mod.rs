@@ -261,15 +261,18 @@ impl Machine {
     }
 
     /// Sets the policy and the slice of a task (sched_setattr). The function `change` receives the
-    /// current policy.
+    /// current policy and the nice value.
     pub fn step_set(
         &mut self,
         name: &str,
-        change: impl FnOnce(Policy) -> Policy,
+        change: impl FnOnce(Policy, i32) -> Policy,
         slice: Option<u64>,
     ) -> Result<(), Refused> {
         let task = self.known(name)?;
-        let policy = change(policy_of(&self.tasks[task]));
+        let policy = change(
+            policy_of(&self.tasks[task]),
+            self.tasks[task].task_struct.static_prio - 120,
+        );
         ext::enable::run_as_user(self, |m| {
             m.finish_wakeup(task);
             m.set_policy(task, policy);

@@ -62,7 +62,7 @@ impl Machine {
             " curr={} nr_running={} capacity={}",
             self.name_of(rq.curr),
             rq.nr_running,
-            self.cpu_capacity(cpu)
+            self.capacity_of(cpu)
         );
         if rq.fair.misfit_task_load > 0 {
             add!(row, " misfit={}", rq.fair.misfit_task_load);

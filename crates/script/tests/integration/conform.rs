@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 /// Linux 7.3 has one queue for the tasks of all groups of a CPU. Here each group has a queue.
 const FLAT: &str = "flattened hierarchy of groups (__calc_prop_weight, reweight_eevdf)";
 const CAPACITY: &str = "the capacity of a CPU changes only when the CPU balances (update_cpu_capacity)";
-const BLOCKED: &str = "the time at which the load of an idle CPU is updated (nohz.next_blocked)";
 
 /// Scripts whose logs differ, with the reason. A script that is in this list although its logs are
 /// equal fails the test, so the list can only become shorter.
@@ -31,23 +30,20 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
     ("idle_group", FLAT),
     (
-        "kernel_threads",
-        "the high-resolution tick while a kernel thread runs (hrtick_start_fair)",
-    ),
-    (
         "migrate_disable",
         "the effective affinity of a running task that must not migrate (cpus_ptr)",
     ),
-    ("misfit", "new-idle balancing on CPUs of different capacity"),
+    ("misfit", "new-idle balancing of a small CPU after active balancing"),
     ("nested_groups", FLAT),
     ("rt_priorities", CAPACITY),
-    ("rt_round_robin", CAPACITY),
+    (
+        "rt_round_robin",
+        "the time at which the time slice of SCHED_RR is shown",
+    ),
     (
         "rt_starves_fair",
         "the kernel's log shows no deadline server (dl_server_timer)",
     ),
-    ("sync_wakeup", BLOCKED),
-    ("wake_affine", BLOCKED),
 ];
 
 /// Scripts with a policy are compared by the crate windtunnel, which finds policies.

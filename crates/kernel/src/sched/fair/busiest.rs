@@ -123,6 +123,12 @@ fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
     if env.level + 1 == m.domains.levels[env.cpu.index()].len() {
         m.domains.overloaded = false;
     }
+    let jiffies = m.jiffies();
+    if env.level == 0 && (env.idle != IdleType::NewlyIdle || jiffies >= m.rqs[env.dst_cpu].fair.capacity_update) {
+        m.update_cpu_capacity(env.dst_cpu);
+        let interval = m.domains.levels[env.cpu.index()][env.level].interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
+        m.rqs[env.dst_cpu].fair.capacity_update = jiffies + interval;
+    }
     let local = group_stats(m, env, own, true);
     let mut all = SpanStats {
         busiest: None,

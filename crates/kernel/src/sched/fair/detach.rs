@@ -189,7 +189,8 @@ fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
     if is_idle_policy(m, task) || env.span(m).smt {
         return false;
     }
-    m.now.saturating_sub(m.tasks[task].fair.exec_start) < MIGRATION_COST
+    let exec_start = m.tasks[task].fair.exec_start;
+    exec_start != 0 && m.now.saturating_sub(exec_start) < MIGRATION_COST
 }
 
 /// Starts the stopper on `src`, which moves a task to `dst`. Returns false if the stopper is

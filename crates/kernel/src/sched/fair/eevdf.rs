@@ -14,7 +14,7 @@
 
 use crate::machine::Machine;
 use crate::sched::class::state::flags;
-use crate::sched::fair::state::entity::{CfsRq, CfsRqId, EntityId, NONE, scale_load_down};
+use crate::sched::fair::state::entity::{CfsRq, CfsRqId, EntityId, GROUP, NONE, scale_load_down};
 use crate::sched::fair::state::task_group::Entities;
 
 impl CfsRq {
@@ -272,7 +272,9 @@ impl Machine {
             rel_vprot = is_curr && e.protected();
             e.vprot -= if rel_vprot { avg } else { 0 };
         }
-        self.update_load_avg(cfs_rq, id);
+        if on_rq || id >= GROUP {
+            self.update_load_avg(cfs_rq, id);
+        }
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[id];
         let attached = !e.avg.detached();

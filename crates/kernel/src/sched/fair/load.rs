@@ -65,7 +65,9 @@ impl Entity {
             runnable: runnable.unwrap_or(u64::from(self.on_rq && !self.delayed)),
             running: running && self.on_rq,
         };
-        self.avg.update(now, state, self.weight());
+        if self.avg.update(now, state, self.weight()) {
+            self.util_unchanged = false;
+        }
     }
 }
 
@@ -218,6 +220,10 @@ impl Machine {
     /// Updates the smoothed utilization of a task that goes to sleep (util_est_update).
     pub(super) fn util_est_update(&mut self, task: TaskId) {
         let e = &mut self.tasks[task].fair;
+        // The utilization has not been recalculated since the last update (UTIL_AVG_UNCHANGED).
+        if std::mem::replace(&mut e.util_unchanged, true) {
+            return;
+        }
         let dequeued = e.avg.util_avg;
         if e.util_est <= dequeued {
             e.util_est = dequeued;
@@ -227,7 +233,7 @@ impl Machine {
         // `util_est` keeps its value if the change is small, or if the task often waited for the
         // CPU and would otherwise have used more CPU time.
         if diff >= UTIL_EST_MARGIN && dequeued + UTIL_EST_MARGIN >= e.avg.runnable_avg {
-            e.util_est -= diff / 4;
+            e.util_est = (4 * e.util_est - diff) / 4;
         }
     }
 
@@ -267,15 +273,19 @@ impl Machine {
         self.rqs[cpu].fair.cfs.avg.runnable_avg
     }
 
-    /// Returns the part of a CPU's capacity that real-time tasks do not use (capacity_of).
-    pub(super) fn capacity_of(&self, cpu: CpuId) -> u64 {
-        let used = self.rqs[cpu].rt.util_avg(self.clock_pelt(cpu));
-        self.arch_capacity(cpu).saturating_sub(used).max(1)
+    /// Returns the part of a CPU's capacity that real-time tasks did not use when the CPU balanced
+    /// last (capacity_of).
+    pub(crate) fn capacity_of(&self, cpu: CpuId) -> u64 {
+        match self.rqs[cpu].fair.cpu_capacity {
+            0 => self.arch_capacity(cpu),
+            capacity => capacity,
+        }
     }
 
-    /// Returns the capacity that a CPU has for fair tasks (rq->cpu_capacity).
-    pub(crate) fn cpu_capacity(&self, cpu: CpuId) -> u64 {
-        self.capacity_of(cpu)
+    /// Calculates the capacity that a CPU has for fair tasks (update_cpu_capacity).
+    pub(super) fn update_cpu_capacity(&mut self, cpu: CpuId) {
+        let used = self.rqs[cpu].rt.util_avg(self.clock_pelt(cpu));
+        self.rqs[cpu].fair.cpu_capacity = self.arch_capacity(cpu).saturating_sub(used).max(1);
     }
 
     /// Returns whether a CPU is fast enough for a task (task_fits_cpu).

@@ -52,7 +52,7 @@ pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
 pub(crate) use detach::move_delayed;
 pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
-pub(crate) use nohz::{nohz_balance, nohz_enter_idle, trigger_load_balance};
+pub(crate) use nohz::{idle_tick, nohz_balance, nohz_enter_idle, nohz_run_idle_balance, trigger_load_balance};
 pub(crate) use queue::{dequeue_task, enqueue_task};
 pub(crate) use shares::{set_idle, set_weight};
 pub(crate) use wake::select_task_rq;
@@ -323,7 +323,7 @@ fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, first: bool) 
             set_protect_slice(m, cfs_rq, id);
         }
     }
-    m.se_mut(id).exec_start = now;
+    m.se_mut(id).exec_start = now.max(1);
     m.cfs_mut(cfs_rq).curr = id;
 }
 
@@ -357,7 +357,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let now = m.now;
     let task = TaskId::from_entity(curr);
     let e = &mut m.tasks[task].fair;
-    e.exec_start = now;
+    e.exec_start = now.max(1);
     e.vruntime += e.delta_fair(ns);
     let over = e.vruntime >= e.deadline && m.update_deadline(cpu.nr(), curr);
     let several = m.rqs[cpu].fair.cfs.nr_queued > 1;
@@ -391,7 +391,7 @@ fn update_curr_in_group(m: &mut Machine, cpu: CpuId, group: EntityId, ns: u64) {
 fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, ns: u64) {
     let now = m.now;
     let e = m.se_mut(curr);
-    e.exec_start = now;
+    e.exec_start = now.max(1);
     e.vruntime += e.delta_fair(ns);
     let over = m.update_deadline(cfs_rq, curr);
     if m.cfs(cfs_rq).nr_queued > 1 && (over || !m.se(curr).protected()) {

@@ -273,15 +273,29 @@ pub(super) fn newidle_stats(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Handles a CPU that has switched to the idle task (nohz_run_idle_balance,
-/// nohz_balance_enter_idle).
-pub(crate) fn nohz_enter_idle(m: &mut Machine, cpu: CpuId) {
+/// Handles a CPU that has switched to the idle task: updates the load of idle CPUs if that was
+/// requested.
+pub(crate) fn nohz_run_idle_balance(m: &mut Machine, cpu: CpuId) {
     super::hrtick_cancel(m, cpu);
     let flags = m.rqs[cpu].fair.nohz_flags;
     m.rqs[cpu].fair.nohz_flags = flags & !NEW_IDLE;
     if flags == NEW_IDLE && !m.rqs[cpu].need_resched {
         balance_idle_cpus(m, cpu, STATS);
     }
+}
+
+/// Performs periodic balancing in the tick of an idle CPU.
+pub(crate) fn idle_tick(m: &mut Machine, cpu: CpuId) {
+    if m.domains.levels[cpu].is_empty() || m.jiffies() < m.rqs[cpu].fair.next_balance {
+        return;
+    }
+    m.charge_here(u64::from(m.spec.costs.softirq_ns));
+    m.update_blocked_averages(cpu);
+    balance_domains(m, cpu, IdleType::Idle);
+}
+
+/// Handles an idle CPU whose tick stops (nohz_balance_enter_idle).
+pub(crate) fn nohz_enter_idle(m: &mut Machine, cpu: CpuId) {
     if !m.rqs[cpu].online {
         return;
     }

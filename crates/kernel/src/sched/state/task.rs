@@ -252,7 +252,8 @@ impl Task {
             Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
                 Some((nice, PRIO_TO_WEIGHT[(nice + 20) as usize]))
             }
-            Policy::Idle => Some((0, WEIGHT_IDLEPRIO)),
+            // The nice value has no effect but remains.
+            Policy::Idle => Some(((s.static_prio - 120).clamp(-20, 19), WEIGHT_IDLEPRIO)),
             Policy::Deadline { .. } | Policy::Fifo { .. } | Policy::RoundRobin { .. } => None,
         };
         if let Some((nice, weight)) = fair {

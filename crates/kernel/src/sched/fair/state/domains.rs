@@ -248,7 +248,7 @@ impl Domains {
             base_slice: base_slice(nr_online),
             nr_queued: 0,
             overloaded: false,
-            nohz: Nohz::new(&online),
+            nohz: Nohz::new(online),
             rng: (0..u64::from(nr_cpus)).map(Prandom::new).collect(),
             snapshot: Snapshot::default(),
         };

@@ -66,11 +66,14 @@ pub struct Entity {
     pub load: u32,
     /// Cgroup on whose queue the entity is queued; 0 is the root.
     pub group: u32,
-    /// Time up to which the CPU time of the entity is accounted, ns. It is 0 after a migration.
+    /// Time up to which the CPU time of the entity is accounted, ns. It is 0 if the entity has never
+    /// run, and after a migration.
     pub exec_start: u64,
     pub avg: Avg,
     /// Smoothed average of the task's utilization at the times when it went to sleep.
     pub util_est: u64,
+    /// Whether the utilization has not been recalculated since `util_est` was updated.
+    pub(crate) util_unchanged: bool,
     pub(crate) position: Position,
     /// Neighbours in the list of the CPU's tasks, ordered by when they last ran (cfs_tasks).
     pub(crate) newer: TaskId,
@@ -95,6 +98,7 @@ impl Default for Entity {
             exec_start: 0,
             avg: Avg::default(),
             util_est: 0,
+            util_unchanged: false,
             position: (0, 0),
             newer: IDLE,
             older: IDLE,
@@ -231,6 +235,10 @@ pub struct FairRq {
     /// CPU to which the stopper will move a task. `None` unless the stopper has been started
     /// (active_balance, push_cpu).
     pub(crate) push_cpu: Option<CpuId>,
+    /// Capacity that the CPU has for fair tasks; 0 until it is calculated (cpu_capacity).
+    pub(crate) cpu_capacity: u64,
+    /// Jiffy from which new-idle balancing calculates the capacity again (sgc->next_update).
+    pub(crate) capacity_update: u64,
     /// Work that other CPUs or the CPU itself have requested (nohz_flags): `nohz::STATS` and others.
     pub(crate) nohz_flags: u8,
     /// Whether the CPU's load is not 0, so that it decays while the CPU is idle.
@@ -276,6 +284,8 @@ impl Default for FairRq {
             next_balance: 0,
             misfit_task_load: 0,
             push_cpu: None,
+            cpu_capacity: 0,
+            capacity_update: 0,
             nohz_flags: 0,
             has_blocked_load: false,
             last_blocked_update: 0,

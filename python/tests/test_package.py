@@ -48,6 +48,22 @@ def test_settings_change_the_run():
     assert package.run("rr", **LOAD, set={"exact": False}).settings == ["exact=0"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"seed": -1}, "seed: invalid value: integer `-1`"),
+        ({"phase": "randm"}, "phase randm: expected fixed or random"),
+        ({"kernel": "5.4"}, "kernel 5.4: "),
+        ({"for_": "100"}, "for: '100' has no unit"),
+        ({"sanitize": "yes"}, "sanitize: invalid type"),
+    ],
+)
+def test_the_error_of_a_wrong_argument_names_it(wrong, message):
+    with pytest.raises(package.Error) as error:
+        package.run("fifo", **{**LOAD, **wrong})
+    assert message in str(error.value)
+
+
 def test_background_work_is_a_parameter_of_runs_and_an_axis_of_sweeps():
     load = {"machine": "smp4", "workload": "closed:n=3", "for_": "20ms"}
     off, quiet, server = (package.run("fifo", noise=level, **load) for level in ("off", "quiet", "server"))

@@ -264,6 +264,7 @@ fn parse_hotplug(spec: &str) -> Result<(u64, u32, bool), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Fit;
     use crate::spec::{EngineChoice, NoiseLevel, Phase};
     use machine::scale::Factor;
 
@@ -295,6 +296,7 @@ mod tests {
             change(|run| run.seed = 2),
             change(|run| run.phase = Some(Phase::Random)),
             change(|run| run.set = vec!["a=1".into()]),
+            change(|run| run.profile_fit = Fit::Loose),
             change(|run| run.hotplug = vec!["3:off@1ms".into()]),
             change(|run| run.kernel = "6.12".parse().expect("the release is known")),
             change(|run| run.noise = Some(NoiseLevel::Server)),

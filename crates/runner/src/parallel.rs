@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Executes jobs on several threads. The results do not depend on which thread executes which job.
 
+use crate::inputs::Inputs;
 use crate::interrupt;
+use crate::scenario::Outcome;
+use crate::spec::RunSpec;
 use input::error::Error;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -41,6 +44,23 @@ pub fn run_until_interrupted<Job: Sync, Done: Send>(
 ) -> Result<Vec<Option<Done>>, Error> {
     let done = run_jobs(jobs, threads, progress, run, &|| interrupt::signal().is_some());
     done.into_iter().map(|done| done.unwrap_or(Ok(None))).collect()
+}
+
+/// Executes runs and returns their outcomes, in the order of the runs. The outcome is `None` if a
+/// signal ended the run, or came before it was started.
+///
+/// # Errors
+/// The first user error in the order of the runs.
+pub fn run_all(
+    inputs: &Inputs,
+    runs: &[RunSpec],
+    threads: Option<NonZero<usize>>,
+    progress: &Progress,
+) -> Result<Vec<Option<Outcome>>, Error> {
+    run_until_interrupted(runs, threads, progress, |run, report| {
+        let outcome = inputs.resolve(run)?.run(report)?;
+        Ok(Some(outcome).filter(|outcome| !outcome.result.interrupted))
+    })
 }
 
 /// Executes the jobs and returns their results. `None` means that the job was not started, because

@@ -111,14 +111,6 @@ impl Observer<'_> {
 }
 
 impl Scenario {
-    /// Returns the scenario with another seed.
-    #[must_use]
-    pub fn with_seed(&self, seed: u64) -> Scenario {
-        let mut scenario = self.clone();
-        scenario.spec.seed = seed;
-        scenario
-    }
-
     /// Returns the time at which the run ends at the latest, if the description or the workload
     /// defines it.
     pub fn limit_ns(&self) -> Option<u64> {

@@ -19,8 +19,10 @@ use effect::{Conclusion, Effect};
 use input::error::Error;
 use metric::{Metric, metrics};
 use report::{Better, RunResult, Unit};
+use runner::inputs::Inputs;
 use runner::parallel::{self, Progress};
 use runner::scenario::Scenario;
+use runner::spec::RunSpec;
 use std::num::NonZero;
 
 /// How many pairs of runs a comparison has.
@@ -133,16 +135,14 @@ impl Comparison {
 /// User errors, or a signal before the first pair was complete. A policy that fails is not an
 /// error: see [`Comparison::failures`].
 pub fn run(
-    sides: &[Scenario; 2],
+    inputs: &Inputs,
+    sides: &[RunSpec; 2],
     plan: &Plan,
     conditions: &[Condition],
     threads: Option<NonZero<usize>>,
     progress: &Progress,
 ) -> Result<Comparison, Error> {
-    let run = |&(seed, side): &(u64, &Scenario), report: &mut dyn FnMut(u64)| {
-        let result = side.with_seed(seed).run(report)?.result;
-        Ok(Some(result).filter(|result| !result.interrupted))
-    };
+    let names = names(&[inputs.resolve(&sides[0])?, inputs.resolve(&sides[1])?]);
     let rounds = plan.rounds();
     let (mut planned, mut done, mut results) = (0, Vec::new(), Vec::new());
     loop {
@@ -152,14 +152,13 @@ pub fn run(
         let seeds: Vec<u64> = (planned..pairs).map(|run| plan.seed.wrapping_add(run)).collect();
         // The two runs of a pair take about the same time. They are adjacent in the list, so that
         // they also finish at about the same time.
-        let jobs: Vec<(u64, &Scenario)> = seeds
-            .iter()
-            .flat_map(|&seed| sides.iter().map(move |side| (seed, side)))
-            .collect();
+        let with_seed = |seed: u64| sides.clone().map(|side| RunSpec { seed, ..side });
+        let runs: Vec<RunSpec> = seeds.iter().flat_map(|&seed| with_seed(seed)).collect();
         // Each job counts as 1000, and each earlier pair had two jobs.
         let before = 2000 * planned;
         let report = |done, total| progress(before + done, before + total);
-        let found = parallel::run_until_interrupted(&jobs, threads, &report, run)?;
+        let found = parallel::run_all(inputs, &runs, threads, &report)?;
+        let found: Vec<Option<RunResult>> = found.into_iter().map(|outcome| Some(outcome?.result)).collect();
         let (seeds, found) = complete_pairs(&seeds, &found);
         done.extend(seeds);
         results.extend(found);
@@ -167,7 +166,7 @@ pub fn run(
         if results.is_empty() {
             return Err(Error::new("interrupted before a pair of runs was complete"));
         }
-        let comparison = compared(names(sides), &done, &results, rounds.len());
+        let comparison = compared(names.clone(), &done, &results, rounds.len());
         let interrupted = (done.len() as u64) < planned;
         if interrupted || pairs >= plan.max_runs || !comparison.undecided(conditions) {
             return Ok(Comparison {

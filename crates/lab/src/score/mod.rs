@@ -112,11 +112,7 @@ pub fn run(
     }
     let nr_scored = runs.len();
     runs.extend(suite.probes.iter().map(|probe| on(probe, suite.seeds[0])));
-    let run = |run: &RunSpec, report: &mut dyn FnMut(u64)| {
-        let outcome = inputs.resolve(run)?.run(report)?;
-        Ok(Some(outcome).filter(|outcome| !outcome.result.interrupted))
-    };
-    let outcomes = parallel::run_until_interrupted(&runs, threads, progress, run)?;
+    let outcomes = parallel::run_all(&inputs, &runs, threads, progress)?;
     let Some(outcomes) = outcomes.into_iter().collect::<Option<Vec<Outcome>>>() else {
         return Ok(None);
     };

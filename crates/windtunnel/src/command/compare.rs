@@ -10,6 +10,7 @@ use lab::compare::{self, Comparison, Condition, Judgement, Plan, metric};
 use report::Surface;
 use runner::console;
 use runner::exit::ExitStatus;
+use runner::inputs::Inputs;
 use runner::interrupt;
 use runner::scenario::Scenario;
 use runner::spec::{Phase, RunSpec, SIDES};
@@ -89,9 +90,12 @@ impl Args {
             phase: self.spec.phase.or(Some(Phase::Random)),
             ..self.spec.clone()
         };
-        let Ok(sides) = <[_; 2]>::try_from(spec.scenarios(&policies, &SIDES)?) else {
-            unreachable!("scenarios() returns one scenario for each policy");
+        let inputs = Inputs::default();
+        let Ok(runs) = <[_; 2]>::try_from(spec.for_policies(&policies, &SIDES)?) else {
+            unreachable!("for_policies() returns one description for each policy");
         };
+        let sides = [inputs.resolve(&runs[0])?, inputs.resolve(&runs[1])?];
+        sides.iter().for_each(Scenario::print_notes);
         let plan = Plan {
             seed: self.spec.seed,
             runs: self.runs,
@@ -99,7 +103,7 @@ impl Args {
         };
         interrupt::listen();
         let bar = bar("compare");
-        let comparison = compare::run(&sides, &plan, &conditions, self.threads, &|done, total| {
+        let comparison = compare::run(&inputs, &runs, &plan, &conditions, self.threads, &|done, total| {
             bar.set_length(total);
             bar.set_position(done);
         });

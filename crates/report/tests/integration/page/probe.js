@@ -78,6 +78,8 @@
       check("the pointer shows it again", !tip.hidden);
       const scrolled = scrollY;
       scrollBy({ top: scrolled > 300 ? -300 : 300, behavior: "instant" });
+      // Without a frame, the browser sends no scroll event.
+      document.dispatchEvent(new Event("scroll"));
       check("scrolling hides the tooltip", await until(() => tip.hidden), [scrolled, scrollY, tip.textContent]);
       scrollTo({ top: scrolled, behavior: "instant" });
       again();

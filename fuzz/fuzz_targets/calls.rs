@@ -15,9 +15,9 @@ mod calls;
 use bpf::engine::Engine;
 use bpf::object::Object;
 use calls::Draw;
-use kernel::Machine;
 use kernel::kfuncs;
 use kernel::load::{LoadError, attach, open_changed};
+use kernel::{Machine, Options};
 use libfuzzer_sys::fuzz_target;
 use machine::MachineSpec;
 use profile::Profile;
@@ -49,8 +49,12 @@ fn run(bytes: &[u8], engine: Engine) -> (String, Vec<Record>) {
     let tasks = (0..3).fold(Tasks::default(), |tasks, i| {
         tasks.add(&format!("t{i}"), vec![op.clone(), sleep.clone(), op.clone()])
     });
-    let mut m = Machine::new(MachineSpec::smp(2), tasks.workload, 1).expect("the machine and the workload are valid");
-    m.sanitizer = true;
+    let options = Options {
+        sanitizer: true,
+        ..Options::from(1)
+    };
+    let machine = Machine::new(MachineSpec::smp(2), tasks.workload, options);
+    let mut m = machine.expect("the machine and the workload are valid");
     let table = kfuncs::table(&m.spec.costs);
     let profile = Profile::default();
     let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(0, bytes));

@@ -115,15 +115,15 @@ impl Machine {
         self.stopped = self.options.stop_with_policy;
     }
 
-    /// Passes the pending trace records to `sink`.
-    /// Passes the lines that a policy printed to a sink, if the run does not begin because the policy
-    /// was refused. Discards all other records.
+    /// Passes the lines that a policy printed to a sink, if the run does not begin because the
+    /// policy was refused. Discards all other records.
     pub fn pass_printed_lines(&mut self, sink: &mut dyn Sink) {
         self.records
             .retain(|record| matches!(record.event, trace::Event::Printk { .. }));
         self.flush(sink);
     }
 
+    /// Passes the pending trace records to `sink`.
     fn flush(&mut self, sink: &mut dyn Sink) {
         sink.take(&self.records);
         if std::mem::take(&mut self.texts) {
@@ -250,8 +250,8 @@ impl Machine {
         }
     }
 
-    /// Returns whether the running task of a CPU is a kernel thread or is in a section of the kernel in
-    /// which it must not migrate. A lazy reschedule request then waits for the next tick.
+    /// Returns whether the running task of a CPU is a kernel thread or is in a section of the kernel
+    /// in which it must not migrate. A lazy reschedule request then waits for the next tick.
     #[cold]
     fn runs_in_kernel(&self, cpu: CpuId) -> bool {
         let curr = self.rqs[cpu].curr;

@@ -76,7 +76,7 @@ pub struct RunSpec {
     #[arg(long, value_name = "CPU:off@TIME")]
     pub hotplug: Vec<String>,
     /// Linux release for which objects are loaded, 6.12 to 7.2. It determines which functions,
-    /// callbacks and fields exist. Scheduling always behaves as in 7.2
+    /// callbacks and fields exist, and does not change how the simulated kernel schedules
     #[arg(long, value_name = "RELEASE", default_value_t)]
     #[serde(with = "text::release")]
     pub kernel: Release,

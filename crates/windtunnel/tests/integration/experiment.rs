@@ -118,13 +118,16 @@ fn agreement_is_stated_beside_the_error_of_predicting_no_difference() {
     // The prediction is that two CPUs need as long as one CPU. The medians of the errors are 80 %
     // and 4 %:
     //
-    //   predicted published measured error of the prediction error of the simulator 4 ms 2 ms 2.0
-    //   ms 100 % 0 % 8 ms 5 ms 4.6 ms 60 % 8 %
+    //   predicted  published  measured  error of the prediction  error of the simulator
+    //   4 ms       2 ms       2.0 ms    100 %                    0 %
+    //   8 ms       5 ms       4.6 ms    60 %                     8 %
     assert_eq!(of(0), (Some(2), 80.0, 4.0));
     // The prediction is that all speedups are 0. The medians of the errors are 60 and 10:
     //
-    //   predicted published measured error of the prediction error of the simulator 0 110 100 110
-    //   10 0 -5 0 5 5 0 60 74 60 14
+    //   predicted  published  measured  error of the prediction  error of the simulator
+    //   0          110        100       110                      10
+    //   0          -5         0         5                        5
+    //   0          60         74        60                       14
     assert_eq!(of(1), (Some(3), 60.0, 10.0));
     let page = folder.join("page.html");
     let text = run(&folder, &["--report", page.to_str().expect("the path is UTF-8")]).stdout;

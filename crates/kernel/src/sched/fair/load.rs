@@ -35,19 +35,19 @@ impl CfsRq {
             runnable: u64::from(self.h_nr_runnable),
             running: self.curr != NONE,
         };
-        let removed = self.removed.nr > 0 && self.subtract_removed() != 0;
+        let removed = self.removed.nr > 0;
+        if removed {
+            self.subtract_removed();
+        }
         self.avg.update(now, state, 1) | removed
     }
 
     /// Subtracts the load of entities that have left the queue (update_cfs_rq_load_avg). Returns the
-    /// unweighted load sum that has left, or 1 if it is 0.
+    /// (negative) change of the unweighted load sum.
     #[cold]
     fn subtract_removed(&mut self) -> i64 {
         let removed = std::mem::take(&mut self.removed);
-        match self.avg.subtract_removed(removed) {
-            0 => 1,
-            sum => sum,
-        }
+        self.avg.subtract_removed(removed)
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fair class of Linux 7.2: EEVDF, placement of woken and new tasks, and load balancing
-//! (kernel/sched/fair.c, kernel/sched/topology.c).
+//! The fair class of Linux 7.3, with the task groups of 7.2: EEVDF, placement of woken and new
+//! tasks, and load balancing (kernel/sched/fair.c, kernel/sched/topology.c).
 //!
 //! Modelled:
 //! - virtual time, lag, deadlines and eligibility

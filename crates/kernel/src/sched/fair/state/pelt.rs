@@ -119,7 +119,7 @@ impl Avg {
     }
 
     /// Subtracts the averages of entities that have left the queue while it was not locked. Their
-    /// sums are estimated. Returns the unweighted load sum that has left.
+    /// sums are estimated. Returns the (negative) change of the unweighted load sum.
     pub(crate) fn subtract_removed(&mut self, removed: Removed) -> i64 {
         let divider = self.divider();
         let sub = |avg: &mut u64, sum: &mut u64, removed: u64| {

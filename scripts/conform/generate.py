@@ -65,7 +65,9 @@ class Generator:
         }
         self.tasks = []
         self.groups = []
+        # Tasks that may be in a section without migration, and tasks with threads.
         self.held = set()
+        self.threaded = set()
         self.offline = set()
 
     def name(self):
@@ -128,11 +130,17 @@ class Generator:
             return self.wake()
         if kind == "create":
             return self.create()
-        if kind == "fork":
-            child = self.name()
-            line = f"{rng.choice(['fork', 'fork', 'thread'])} {task} {child}"
+        if kind == "fork" and task not in self.held:
+            # Linux never forks in a section without migration.
+            child, how = self.name(), rng.choice(["fork", "fork", "thread"])
+            line = f"{how} {task} {child}"
+            if how == "thread":
+                self.threaded.add(task)
             # The child exists only if the parent runs, so nothing else refers to it.
-        elif kind in ("block", "yield", "exec", "exit"):
+        elif kind == "exec" and task not in self.threaded:
+            # A task with threads would wait for their end.
+            line = f"exec {task}"
+        elif kind in ("block", "yield", "exit"):
             line = f"{kind} {task}"
         elif kind == "sleep":
             line = f"sleep {task} {rng.choice(DURATIONS[:10])}"

@@ -227,11 +227,18 @@ impl Machine {
         if !self.rqs[cpu].need_resched || !self.rqs[cpu].online {
             if self.rqs[cpu].idle() {
                 self.enter_idle(cpu);
+                return;
             }
-            return;
+            if !self.task_groups.limited() || !self.throttle_on_exit(cpu) {
+                return;
+            }
         }
         if !self.rqs[cpu].spinning {
             self.schedule(cpu);
+            // Each throttled task that is picked is dequeued when it returns to user space.
+            while self.task_groups.limited() && self.throttle_on_exit(cpu) {
+                self.schedule(cpu);
+            }
             ext::irq_work(self);
             if self.rqs[cpu].need_resched_lazy {
                 self.notify_work_done(cpu);
@@ -248,6 +255,18 @@ impl Machine {
                 self.defer_resched(cpu);
             }
         }
+    }
+
+    /// Dequeues the running task if it returns to user space and its group is throttled. Returns
+    /// whether the CPU has to reschedule (resume_user_mode_work).
+    #[cold]
+    fn throttle_on_exit(&mut self, cpu: CpuId) -> bool {
+        let curr = self.rqs[cpu].curr;
+        if curr == IDLE || !self.tasks[curr].fair.throttle_work || self.runs_in_kernel(cpu) {
+            return false;
+        }
+        fair::throttle_work(self, cpu);
+        self.rqs[cpu].need_resched
     }
 
     /// Returns whether the running task of a CPU is a kernel thread or is in a section of the kernel

@@ -162,6 +162,15 @@ fn workload(script: &Script) -> Workload {
         ],
         counters: 1,
     };
+    let mut programs = vec![forever];
+    let disables = |line: &Line| matches!(line.command, Command::MigrateDisable(_));
+    if script.lines.iter().any(disables) {
+        // No task executes this program. It makes the machine allocate what migrate_disable() needs.
+        programs.push(Program {
+            ops: vec![Op::MigrateDisable, Op::MigrateEnable],
+            counters: 0,
+        });
+    }
     let all = || (1..=script.machine.nr_cpus).collect::<Vec<u32>>();
     let mut tasks: Vec<TaskSpec> = Vec::new();
     for line in &script.lines {
@@ -206,7 +215,7 @@ fn workload(script: &Script) -> Workload {
     }));
     Workload {
         tasks,
-        programs: vec![forever],
+        programs,
         cgroups,
         // A group that a disturbance creates does not exist before. The lines of the script create
         // the groups long before this time.

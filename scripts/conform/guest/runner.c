@@ -481,6 +481,22 @@ static int split(char *line, char **words)
 	return count;
 }
 
+/* The next script begins with all CPUs online. */
+static void bring_cpus_online(void)
+{
+	glob_t files;
+
+	glob("/sys/devices/system/cpu/cpu[0-9]*/online", 0, NULL, &files);
+	for (size_t i = 0; i < files.gl_pathc; i++) {
+		int file = open(files.gl_pathv[i], O_WRONLY);
+
+		if (file >= 0 && write(file, "1", 1) < 0)
+			perror(files.gl_pathv[i]);
+		close(file);
+	}
+	globfree(&files);
+}
+
 static void clean_up(void)
 {
 	ioctl(device, STEP_END);
@@ -497,6 +513,7 @@ static void clean_up(void)
 	for (int i = 0; ioctl(device, STEP_GROUPS) > 0 && i < 10000; i++)
 		usleep(1000);
 	nr_tasks = 0;
+	bring_cpus_online();
 }
 
 /* The process that keeps the policy loaded, or 0. */

@@ -107,7 +107,8 @@ static u64 call(int slot, u64 a, u64 b, u64 c, u64 d)
 	u64 values[] = { a, b, c, d }, result;
 	struct row row = {};
 
-	if (slot == 14)
+	/* The first callbacks for a new task are ops.init_task and ops.enable. */
+	if (slot == 14 || slot == 16)
 		task_adopt((struct task_struct *)a);
 	if (foreign(op, values))
 		return originals[slot](a, b, c, d);

@@ -14,6 +14,16 @@
 
 static struct step_machine machine;
 
+/* Returns the number of nodes of the script's machine. */
+int node_count(void)
+{
+	int count = 1;
+
+	for (int cpu = 1; cpu < STEP_MAX_CPUS; cpu++)
+		count = max_t(int, count, machine.node[cpu] + 1);
+	return count;
+}
+
 static void set_mask(cpumask_var_t __percpu *maps, int cpu, u64 cpus)
 {
 	struct cpumask *map = *per_cpu_ptr(maps, cpu);

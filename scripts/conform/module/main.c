@@ -21,11 +21,6 @@ long long clock_since_begin(unsigned long long time)
 	return time - begin;
 }
 
-int node_count(void)
-{
-	return nr_node_ids;
-}
-
 /* For loops over driven CPUs: -1 after the last CPU, 0 if it is offline. */
 int cpu_usable(int cpu)
 {

@@ -381,8 +381,15 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
         cursor.time += u64::from(m.spec.costs.exit(is_thread));
         return Next::Work;
     }
+    if cursor.stage == Stage::Begun {
+        cursor.stage = Stage::Exiting;
+        m.exit_task(task);
+        if m.rqs[m.this_cpu].need_resched {
+            // The task may be preempted before it is dead.
+            return Next::Work;
+        }
+    }
     let parent = m.task_from_addr(m.tasks[task].task_struct.real_parent as u64);
-    m.exit_task(task);
     if let Some(parent) = parent {
         m.tasks[parent].children -= 1;
         let is_process = m.tasks[parent].process != m.tasks[task].process;

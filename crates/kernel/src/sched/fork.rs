@@ -179,6 +179,7 @@ impl Machine {
             numa: None,
             cache_process: 0,
             preferred_llc: None,
+            migration_pending: None,
             on_preferred_llc: false,
             program: crate::programs::state::cursor::Cursor::new(
                 spec.program,
@@ -274,7 +275,7 @@ impl Machine {
         };
         self.set_task_cpu(task, cpu, MigrateReason::Fork);
         self.lock(LockId::Rq(cpu));
-        self.activate_task(cpu, task, flags::INITIAL);
+        self.activate_task(cpu, task, flags::INITIAL | flags::NOCLOCK);
         let pid = self.tasks[task].pid();
         self.trace(
             self.this_cpu,
@@ -349,13 +350,22 @@ impl Machine {
         self.mover = mover;
     }
 
-    /// Makes the running task exit (do_exit). schedule() then switches to another task and frees
-    /// the exited task.
+    /// Begins the exit of the running task (do_exit). In a kernel with CONFIG_SCHED_AUTOGROUP, which
+    /// distributions set, the task is queued again, and its CPU reschedules
+    /// (sched_autogroup_exit_task). This is so even if autogroups are off. Another task can therefore
+    /// run before the exiting one is dead. schedule() finally switches to another task and frees the
+    /// exited task.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
         self.tasks[task].task_struct.flags |= layout::PF_EXITING;
         let pid = self.tasks[task].pid();
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
+        self.change_queued(task, |m| {
+            if m.class_of(task) == Class::Fair {
+                fair::change_group(m, task, m.tasks[task].cgroup());
+            }
+        });
+        self.resched_curr(self.this_cpu);
     }
 
     /// Removes a dead task (finish_task_switch). The task's slot is reused when the policy holds no

@@ -114,6 +114,9 @@ impl Machine {
     pub(crate) fn schedule(&mut self, cpu: CpuId) {
         debug_assert_eq!(cpu, self.this_cpu);
         let prev = self.rqs[cpu].curr;
+        if prev != IDLE && self.tasks[prev].migration_disabled() > 0 && self.tasks[prev].on_rq() {
+            self.migrate_disable_switch(prev);
+        }
         let kicked_by = std::mem::take(&mut self.rqs[cpu].ext.kicks.kicked_by);
         let began = if kicked_by == 0 { 0 } else { self.local_time(cpu) };
         // A task that has left its queue was charged with its CPU time before it left.
@@ -150,6 +153,9 @@ impl Machine {
         rt::balance_callback(self, cpu);
         self.unlock(LockId::Rq(cpu));
         self.arm_tick(cpu);
+        if prev != IDLE && self.tasks[prev].state() == State::Dead {
+            self.release_task(prev);
+        }
         if next == IDLE {
             self.events.disarm_step(cpu);
             fair::nohz_run_idle_balance(self, cpu);
@@ -160,9 +166,6 @@ impl Machine {
         } else {
             execute::prepare(self, next);
             self.arm_step(cpu);
-        }
-        if prev != IDLE && self.tasks[prev].state() == State::Dead {
-            self.release_task(prev);
         }
     }
 
@@ -179,6 +182,10 @@ impl Machine {
             if prev == IDLE || self.tasks[prev].cpu() == cpu {
                 self.class_put_prev_task(cpu, prev, next);
             }
+            self.class_set_next_task(cpu, next);
+        } else if next != IDLE && self.class_of(next) == Class::Fair && self.rqs[cpu].fair.eevdf.curr != next {
+            // The stopper has moved the task away, and balancing has pulled it back.
+            self.observe(Transition::Dequeued { task: next });
             self.class_set_next_task(cpu, next);
         }
         next
@@ -242,9 +249,6 @@ impl Machine {
         }
         if prev != IDLE {
             self.tasks[prev].off_cpu_at = self.local_time(cpu);
-            if self.tasks[prev].migration_disabled() > 0 {
-                self.migrate_disable_switch(cpu, prev);
-            }
         }
         self.switch_footprints(cpu, prev, next);
         if next != IDLE {
@@ -302,13 +306,20 @@ impl Machine {
                 self.class_yield_task(cpu);
                 self.rqs[cpu].need_resched = true;
             }
-            Next::Block(state) => {
-                self.tasks[curr].set_state(state);
-                self.update_rq_clock(cpu);
-                self.deactivate_task(cpu, curr, flags::SLEEP);
-                self.rqs[cpu].need_resched = true;
-            }
+            Next::Block(state) => self.block(cpu, curr, state),
         }
+    }
+
+    /// Removes the running task from its queue, because it sleeps or is dead (try_to_block_task). In
+    /// Linux, this is a part of schedule().
+    pub(crate) fn block(&mut self, cpu: CpuId, curr: TaskId, state: State) {
+        if self.tasks[curr].migration_disabled() > 0 {
+            self.migrate_disable_switch(curr);
+        }
+        self.tasks[curr].set_state(state);
+        self.update_rq_clock(cpu);
+        self.deactivate_task(cpu, curr, flags::SLEEP);
+        self.rqs[cpu].need_resched = true;
     }
 
     /// Handles the scheduler tick. An idle CPU has a tick only if the idle governor keeps it

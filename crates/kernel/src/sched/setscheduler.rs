@@ -10,6 +10,7 @@ use crate::sched::{ext, fair};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::watch::state::observed::Transition;
+use std::rc::Rc;
 use trace::MigrateReason;
 use workload::Policy;
 
@@ -19,29 +20,48 @@ impl Machine {
     ///
     /// An affinity without an online CPU is ignored. Linux returns EINVAL in this case.
     pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, cpus: CpuSet) {
-        if !cpus.intersects(&self.online_cpus) {
+        if !cpus.intersects(&self.online_cpus) || cpus == *self.tasks[task].cpus {
             return;
         }
         self.finish_wakeup(task);
         let cpu = self.tasks[task].cpu();
-        if self.tasks[task].migration_disabled() > 0 {
-            self.migrate_disable_switch(cpu, task);
-        }
+        let allowed = cpus.contains(cpu);
+        let to = self.any_and_distribute(&cpus);
         self.set_cpus_mask(task, cpus);
-        // A task with migration disabled moves when it enables migration again.
+        if self.tasks[task].migration_disabled() > 0 {
+            // The task moves when it enables migration again. Before, the stopper interrupts it in
+            // vain.
+            if !allowed {
+                self.tasks[task].migration_pending = Some(to);
+                if self.tasks[task].on_cpu() {
+                    self.migrate_disable_switch(task);
+                }
+            }
+            return;
+        }
         if self.is_cpu_allowed(task, cpu) {
             return;
         }
-        let to = self.select_fallback_rq(task, cpu);
         let t = &self.tasks[task];
         if t.on_cpu() {
             self.migrate_running(task, to, MigrateReason::Affinity);
         } else if t.on_rq() {
             self.move_queued_task(task, to, MigrateReason::Affinity);
         } else if t.fair.delayed {
-            fair::move_delayed(self, task, to);
+            fair::move_delayed(self, task, to, MigrateReason::Affinity);
         }
         // A sleeping task moves when it wakes up.
+    }
+
+    /// Returns an online CPU of a mask that contains one. Successive calls on a CPU go through the CPUs
+    /// in turn (cpumask_any_and_distribute).
+    fn any_and_distribute(&mut self, cpus: &CpuSet) -> CpuId {
+        let usable = || cpus.iter().filter(|&cpu| self.online_cpus.contains(cpu));
+        let last = self.rqs[self.this_cpu].distribute_cpu_mask_prev;
+        let next = usable().find(|&cpu| cpu > last).or_else(|| usable().next());
+        let cpu = next.expect("the mask contains an online CPU");
+        self.rqs[self.this_cpu].distribute_cpu_mask_prev = cpu;
+        cpu
     }
 
     /// Keeps the running task on its CPU (migrate_disable). The calls nest.
@@ -60,6 +80,10 @@ impl Machine {
         }
         let own = self.cpus_mask(task).addr() as *mut cpumask;
         if self.tasks[task].task_struct.cpus_ptr != own {
+            let cpus = Rc::clone(&self.tasks[task].cpus);
+            if cpus.intersects(&self.online_cpus) {
+                self.any_and_distribute(&cpus);
+            }
             self.change_queued(task, |m| {
                 m.tasks[task].task_struct.cpus_ptr = own;
                 m.class_set_cpus_allowed(task);
@@ -67,23 +91,29 @@ impl Machine {
         }
         self.tasks[task].task_struct.migration_disabled = 0;
         let cpu = self.tasks[task].cpu();
+        let pending = self.tasks[task].migration_pending.take();
         if !self.is_cpu_allowed(task, cpu) {
-            let to = self.select_fallback_rq(task, cpu);
+            let to = match pending.filter(|&to| self.is_cpu_allowed(task, to)) {
+                Some(to) => to,
+                None => self.select_fallback_rq(task, cpu),
+            };
             self.migrate_running(task, to, MigrateReason::Affinity);
         }
     }
 
-    /// Restricts the mask that a policy sees to `cpu`, because a task with migration disabled is
-    /// switched out there (migrate_disable_switch).
+    /// Restricts the mask that a policy sees to the CPU of a task with migration disabled. Called when
+    /// the task's CPU begins schedule() (migrate_disable_switch).
     #[cold]
-    pub(crate) fn migrate_disable_switch(&mut self, cpu: CpuId, task: TaskId) {
+    pub(crate) fn migrate_disable_switch(&mut self, task: TaskId) {
         let own = self.cpus_mask(task).addr() as *mut cpumask;
-        if let Some(single) = self.layout.cpumask_of(cpu)
+        if let Some(single) = self.layout.cpumask_of(self.tasks[task].cpu())
             && self.tasks[task].task_struct.cpus_ptr == own
             && self.tasks[task].state() != State::Dead
         {
-            self.tasks[task].task_struct.cpus_ptr = single.addr() as *mut cpumask;
-            self.class_set_cpus_allowed(task);
+            self.change_queued(task, |m| {
+                m.tasks[task].task_struct.cpus_ptr = single.addr() as *mut cpumask;
+                m.class_set_cpus_allowed(task);
+            });
         }
     }
 
@@ -111,6 +141,14 @@ impl Machine {
 
     /// Sets the scheduling policy and the nice value of a task (sched_setscheduler, setpriority).
     pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
+        self.set_attr(task, policy, None);
+    }
+
+    /// Sets the scheduling policy of a task, and the length of its slices in ns unless `slice` is
+    /// `None` (sched_setattr).
+    pub(crate) fn set_attr(&mut self, task: TaskId, policy: Policy, slice: Option<u64>) {
+        let slice = slice.map_or(self.tasks[task].fair.slice, custom_slice);
+        self.task_groups.custom_slices |= slice != 0;
         if !ext::check_setscheduler(self, task, policy) {
             return;
         }
@@ -119,6 +157,7 @@ impl Machine {
         let old_prio = self.tasks[task].prio();
         self.change_queued(task, |m| {
             m.tasks[task].set_params(policy);
+            m.tasks[task].fair.slice = slice;
             let class = ext::class_for(m, &m.tasks[task]);
             if class != old_class {
                 m.class_switched_from(old_class, cpu, task);
@@ -176,8 +215,10 @@ impl Machine {
     /// before the change and started again after it.
     pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu();
-        self.update_curr(cpu);
         let (queued, running) = (self.tasks[task].on_rq(), self.tasks[task].on_cpu());
+        if queued || running {
+            self.update_curr(cpu);
+        }
         if queued {
             self.class_dequeue_task(cpu, task, flags::SAVE | flags::MOVE | flags::NOCLOCK);
         }

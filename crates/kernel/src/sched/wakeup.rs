@@ -167,12 +167,16 @@ impl Machine {
     pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         self.update_curr(cpu);
         debug_assert!(self.tasks[task].on_rq());
+        let sleeps = flags & flags::SLEEP != 0;
+        if !sleeps {
+            self.tasks[task].set_dequeued(false);
+        }
         self.class_dequeue_task(cpu, task, flags);
         self.domains.note_change(cpu);
         let t = &mut self.tasks[task];
         self.rqs[cpu].nr_running -= u32::from(!t.fair.delayed);
-        t.set_dequeued(flags & flags::SLEEP != 0);
-        if !t.on_cpu() {
+        t.set_dequeued(sleeps);
+        if self.rqs[cpu].curr != task {
             self.observe(Transition::Dequeued { task });
         }
     }

@@ -120,7 +120,10 @@ impl Machine {
 
     fn known(&self, name: &str) -> Result<TaskId, Refused> {
         const ESRCH: i32 = 3;
-        self.task_named(name).ok_or(Refused::Errno(ESRCH))
+        let live = self
+            .task_named(name)
+            .filter(|&task| self.tasks[task].state() != State::Dead);
+        live.ok_or(Refused::Errno(ESRCH))
     }
 
     /// Returns the row of a task, if the task exists.
@@ -141,7 +144,7 @@ impl Machine {
 
     /// Begins kernel code of a running task.
     fn enter_task(&mut self, name: &str) -> Result<(TaskId, CpuId), Refused> {
-        let task = self.known(name)?;
+        let task = self.task_named(name).ok_or(Refused::NotRunning)?;
         if !self.tasks[task].on_cpu() {
             return Err(Refused::NotRunning);
         }
@@ -154,10 +157,14 @@ impl Machine {
     /// Wakes a task by an interrupt on `cpu`.
     pub fn step_wake_from(&mut self, name: &str, cpu: u32, sync: bool) -> Result<(), Refused> {
         const ENODEV: i32 = 19;
-        let (task, cpu) = (self.known(name)?, self.named_cpu(cpu));
+        let cpu = self.named_cpu(cpu);
         if !self.online_cpus.contains(cpu) {
             return Err(Refused::Errno(ENODEV));
         }
+        // A wake-up of a task that has exited has no effect.
+        let Some(task) = self.task_named(name) else {
+            return Ok(());
+        };
         self.enter_irq(cpu, 0);
         self.wake_here(task, cpu, sync);
         self.leave();
@@ -167,8 +174,9 @@ impl Machine {
     /// Lets a running task wake another one.
     pub fn step_wake_by(&mut self, name: &str, waker: &str, sync: bool) -> Result<(), Refused> {
         let (_, cpu) = self.enter_task(waker)?;
-        let task = self.known(name)?;
-        self.wake_here(task, cpu, sync);
+        if let Some(task) = self.task_named(name) {
+            self.wake_here(task, cpu, sync);
+        }
         self.leave();
         Ok(())
     }
@@ -187,21 +195,13 @@ impl Machine {
 
     /// Lets a running task sleep until it is woken, or for `ns`.
     pub fn step_block(&mut self, name: &str, ns: Option<u64>) -> Result<(), Refused> {
-        let (task, _) = self.enter_task(name)?;
+        let (task, cpu) = self.enter_task(name)?;
         if let Some(ns) = ns {
             self.wake_at(task, self.now.saturating_add(ns));
         }
-        self.deactivate_running(task, State::Interruptible);
+        self.block(cpu, task, State::Interruptible);
         self.leave();
         Ok(())
-    }
-
-    fn deactivate_running(&mut self, task: TaskId, state: State) {
-        let cpu = self.tasks[task].cpu();
-        self.tasks[task].set_state(state);
-        self.update_rq_clock(cpu);
-        self.deactivate_task(cpu, task, flags::SLEEP);
-        self.rqs[cpu].need_resched = true;
     }
 
     pub fn step_yield(&mut self, name: &str) -> Result<(), Refused> {
@@ -218,6 +218,10 @@ impl Machine {
     pub fn step_fork(&mut self, name: &str, index: u32, thread: bool) -> Result<(), Refused> {
         let (parent, _) = self.enter_task(name)?;
         let t = &self.tasks[parent];
+        if t.is_kthread() {
+            // A kernel thread has no process that it could copy.
+            return Ok(());
+        }
         let (policy, slice, kthread) = (policy_of(t), t.fair.slice, t.is_kthread());
         let (cpus, cgroup) = (t.cpus.iter().map(CpuId::nr).collect(), t.cgroup());
         let spec = &mut self.workload.tasks[index as usize];
@@ -231,15 +235,19 @@ impl Machine {
 
     pub fn step_exec(&mut self, name: &str) -> Result<(), Refused> {
         let (task, _) = self.enter_task(name)?;
+        if self.tasks[task].is_kthread() {
+            return Ok(());
+        }
         self.exec(task, name.to_string());
         self.leave();
         Ok(())
     }
 
     pub fn step_exit(&mut self, name: &str) -> Result<(), Refused> {
-        let (task, _) = self.enter_task(name)?;
-        self.exit_task(task);
-        self.deactivate_running(task, State::Dead);
+        let (task, cpu) = self.enter_task(name)?;
+        let ops = self.programs[self.tasks[task].program.program as usize].len();
+        self.tasks[task].program.exit(ops as u32);
+        self.step(cpu);
         self.leave();
         Ok(())
     }
@@ -269,19 +277,19 @@ impl Machine {
         slice: Option<u64>,
     ) -> Result<(), Refused> {
         let task = self.known(name)?;
-        let policy = change(
-            policy_of(&self.tasks[task]),
-            self.tasks[task].task_struct.static_prio - 120,
-        );
+        let old = policy_of(&self.tasks[task]);
+        let policy = change(old, self.tasks[task].task_struct.static_prio - 120);
+        if matches!((&old, &policy), (Policy::Idle, Policy::Idle)) {
+            // The nice value of a task that stays SCHED_IDLE does not change.
+            return Ok(());
+        }
         ext::enable::run_as_user(self, |m| {
             m.finish_wakeup(task);
-            m.set_policy(task, policy);
-            if matches!(
+            let fair = matches!(
                 policy,
                 Policy::Normal { .. } | Policy::Batch { .. } | Policy::Ext { .. }
-            ) {
-                m.set_slice(task, slice.unwrap_or(0));
-            }
+            );
+            m.set_attr(task, policy, fair.then_some(slice.unwrap_or(0)));
         });
         Ok(())
     }

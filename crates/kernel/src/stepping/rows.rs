@@ -7,7 +7,7 @@ use crate::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
 use crate::sched::ext::state::dsq::{DsqRef, NO_DSQ};
-use crate::sched::fair::state::entity::{CfsRqId, Entity, EntityId, GROUP, NONE};
+use crate::sched::fair::state::entity::{CfsRqId, Entity, FIRST_VRUNTIME};
 use crate::sched::fair::state::pelt::Avg;
 use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -70,19 +70,18 @@ impl Machine {
         (format!("cpu {cpu}"), row)
     }
 
-    fn entity_name(&self, id: EntityId) -> String {
-        if id < GROUP {
-            self.tasks[TaskId::from_entity(id)].comm()
-        } else {
-            self.group_path(self.task_groups.group_number(id)).to_string()
-        }
-    }
-
     fn queue_row(&self, cpu: CpuId, group: u32, id: CfsRqId) -> Row {
         let cfs = self.cfs(id);
+        let eevdf = &self.rqs[cpu].fair.eevdf;
+        // EEVDF picks from one queue with the tasks of all groups, so the groups have no virtual time.
+        let zero_vruntime = if group == 0 {
+            eevdf.zero_vruntime
+        } else {
+            FIRST_VRUNTIME
+        };
         let mut row = format!(
-            " nr_queued={} h_nr_queued={} h_nr_runnable={} h_nr_idle={} weight={} zero_vruntime={}",
-            cfs.nr_queued, cfs.h_nr_queued, cfs.h_nr_runnable, cfs.h_nr_idle, cfs.load, cfs.zero_vruntime
+            " nr_queued={} h_nr_queued={} h_nr_runnable={} h_nr_idle={} weight={} zero_vruntime={zero_vruntime}",
+            cfs.nr_queued, cfs.h_nr_queued, cfs.h_nr_runnable, cfs.h_nr_idle, cfs.load
         );
         add_averages(&mut row, &cfs.avg);
         if group > 0 {
@@ -95,34 +94,25 @@ impl Machine {
             );
             add_entity(&mut row, se, se.slice);
             if self.task_groups.groups[group as usize].bandwidth.quota.is_some() {
-                let (throttled, count) = self.throttle_state(cpu, id);
-                let remaining = queue.runtime.remaining;
+                let runtime = &queue.runtime;
                 add!(
                     row,
-                    " throttled={throttled} throttle_count={count} runtime_remaining={remaining}"
+                    " throttled={} throttle_count={} runtime_remaining={}",
+                    u32::from(runtime.throttled),
+                    runtime.throttle_count,
+                    runtime.remaining
                 );
             }
-        }
-        if cfs.curr != NONE {
-            add!(row, " curr={}", self.entity_name(cfs.curr));
-        }
-        for (index, entity) in cfs.timeline.iter().enumerate() {
-            let before = if index == 0 { " queue=" } else { "," };
-            add!(row, "{before}{}", self.entity_name(entity));
+        } else {
+            if eevdf.curr != IDLE {
+                add!(row, " curr={}", self.name_of(eevdf.curr));
+            }
+            for (index, task) in eevdf.timeline.iter().enumerate() {
+                let before = if index == 0 { " queue=" } else { "," };
+                add!(row, "{before}{}", self.name_of(task));
+            }
         }
         (format!("cfs {cpu} {}", self.group_path(group)), row)
-    }
-
-    /// Returns 1 if a queue is throttled itself, and the number of throttled queues among it and
-    /// those above it (throttled, throttle_count).
-    fn throttle_state(&self, cpu: CpuId, id: CfsRqId) -> (u32, u32) {
-        let throttled = |id| u32::from(self.task_groups.rq(id).runtime.throttled);
-        let (mut at, mut count) = (id, 0);
-        while at >= GROUP {
-            count += throttled(at);
-            at = self.cfs_rq_of(cpu, at);
-        }
-        (throttled(id), count)
     }
 
     fn group_row(&self, group: u32) -> Row {

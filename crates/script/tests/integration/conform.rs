@@ -6,35 +6,19 @@ use script::Script;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Linux 7.3 has one queue for the tasks of all groups of a CPU. Here each group has a queue.
-const FLAT: &str = "flattened hierarchy of groups (__calc_prop_weight, reweight_eevdf)";
 const CAPACITY: &str = "the capacity of a CPU changes only when the CPU balances (update_cpu_capacity)";
 
 /// Scripts whose logs differ, with the reason. A script that is in this list although its logs are
 /// equal fails the test, so the list can only become shorter.
 const DIFFERENCES: &[(&str, &str)] = &[
-    ("cpu_max", FLAT),
-    ("cpu_max_nested", FLAT),
-    (
-        "exit",
-        "the averages of a CPU differ by 1 after a dead task's load has left",
-    ),
     (
         "four_nodes",
         "the order of the groups of a NUMA domain (build_overlap_sched_groups)",
     ),
-    ("groups", FLAT),
     (
         "hotplug",
         "the running task leaves a CPU that goes offline first (balance_push)",
     ),
-    ("idle_group", FLAT),
-    (
-        "migrate_disable",
-        "the effective affinity of a running task that must not migrate (cpus_ptr)",
-    ),
-    ("misfit", "new-idle balancing of a small CPU after active balancing"),
-    ("nested_groups", FLAT),
     ("rt_priorities", CAPACITY),
     (
         "rt_round_robin",

@@ -34,6 +34,8 @@ pub(crate) enum Stage {
     Begun,
     /// The task waited for a condition variable, which was signalled. It now waits for the mutex.
     Signalled,
+    /// The task exits, and has left its autogroup. It may have been preempted since.
+    Exiting,
 }
 
 /// Position of a task in its program. The most frequently used fields come first.
@@ -228,6 +230,13 @@ impl Cursor {
     pub(crate) fn wake(&mut self, now: u64) {
         self.woken = now;
         self.ahead = 0;
+    }
+
+    /// Lets the task exit now, instead of executing the rest of its program. `end` is the number of
+    /// steps in the program.
+    pub(crate) fn exit(&mut self, end: u32) {
+        (self.pc, self.stage) = (end, Stage::Begun);
+        (self.work, self.time) = (0, 0);
     }
 
     pub(crate) fn done(&mut self) {

@@ -71,7 +71,6 @@ pub(super) fn call<const N: usize>(m: &Machine, op: Op, args: &[u64; N]) -> Stri
                 None => write!(text, " {label}=none"),
             },
             Kind::Number => write!(text, " {label}={}", value as i32),
-            Kind::Hex if value == 0 => write!(text, " {label}=0"),
             Kind::Hex => write!(text, " {label}={value:#x}"),
             Kind::Bool => write!(text, " {label}={}", value & 1),
             Kind::Cpus => {

@@ -9,22 +9,17 @@
 //! - A queue that becomes empty returns all but 1 ms of its runtime to the pool. Throttled queues
 //!   get this runtime 5 ms later.
 //!
-//! As in Linux since 6.18, the entity of a throttled queue stays on the queue of the parent group.
-//! Each task of the throttled queue is dequeued only when it is picked and is about to return to
-//! user space. The task then waits in the queue's `limbo` list until the queue has runtime again,
-//! and does not count in `nr_running`.
+//! Each task of a throttled queue is dequeued only when it is about to return to user space. The
+//! task then waits in the queue's `limbo` list until the queue has runtime again, and does not count
+//! in `nr_running`. The load averages of a throttled queue stand still while it is empty.
 //!
 //! Differences from Linux:
-//! - In Linux, a task that was picked runs in the kernel until it returns to user space, and is
-//!   dequeued there. A simulated task does not run in the kernel at this point, so it is dequeued
-//!   when it is picked. The CPU is charged for a context switch and a schedule(). A task that holds
-//!   a kernel lock is not dequeued.
-//! - Load also decays while a queue is throttled.
-//! - A throttled task whose parameters or CPU change is queued again, and is dequeued again when it
-//!   is picked.
-//! - The first period begins when the limit is set.
+//! - The periods of a group begin at multiples of the period. Linux adds a random time.
+//! - The runtime of all groups that contain the running task is updated at the same times.
 
-use super::{dequeue_throttled_entities, enqueue_task};
+use super::enqueue_task;
+use super::queue::dequeue_throttled_group;
+use crate::layout::PF_EXITING;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::fair::state::entity::{CfsRqId, GROUP, NONE};
@@ -62,19 +57,24 @@ impl Machine {
     }
 
     /// Subtracts `ns` from the runtime of a group's queue. If none is left, takes more from the
-    /// pool (account_cfs_rq_runtime).
-    pub(super) fn account_cfs_rq_runtime(&mut self, id: CfsRqId, ns: u64) {
+    /// pool. If the pool is empty, throttles the queue. Returns whether the queue is throttled
+    /// (account_cfs_rq_runtime).
+    pub(super) fn account_cfs_rq_runtime(&mut self, id: CfsRqId, ns: u64) -> bool {
         if self.bandwidth(id).quota.is_none() {
-            return;
+            return false;
         }
         let runtime = self.runtime(id);
         runtime.remaining -= ns as i64;
-        if runtime.remaining > 0 || runtime.throttled {
-            return;
+        if runtime.remaining > 0 {
+            return false;
         }
-        if !self.assign_cfs_rq_runtime(id, SLICE_NS) && self.cfs(id).curr != NONE {
-            // The task is throttled when it returns to user space (task_throttle_setup_work).
-            self.resched_curr_lazy(self.queue_cpu(id));
+        runtime.throttled || self.throttle_cfs_rq(id)
+    }
+
+    /// Throttles a queue that gets its first entity, if it has no runtime (check_enqueue_throttle).
+    pub(super) fn check_enqueue_throttle(&mut self, id: CfsRqId) {
+        if self.cfs(id).curr == NONE && !self.runtime(id).throttled {
+            self.account_cfs_rq_runtime(id, 0);
         }
     }
 
@@ -96,7 +96,7 @@ impl Machine {
 
     /// Starts the period timer if it is not running.
     fn start_cfs_bandwidth(&mut self, id: CfsRqId) {
-        let (now, cpu, group) = (self.now, self.queue_cpu(id), self.task_groups.group_number(id));
+        let (now, cpu, group) = (self.now, self.this_cpu, self.task_groups.group_number(id));
         let pool = self.bandwidth(id);
         if pool.active {
             return;
@@ -104,106 +104,186 @@ impl Machine {
         pool.active = true;
         pool.cpu = cpu;
         // The period ends when it would have ended if the timer had not been stopped.
-        pool.expires = match pool.expires {
-            0 => now + pool.period_ns,
-            last => last + ((now - last.min(now)) / pool.period_ns + 1) * pool.period_ns,
-        };
+        pool.expires += (now.saturating_sub(pool.expires) / pool.period_ns + 1) * pool.period_ns;
         let (at, generation) = (pool.expires, pool.generation);
         self.events.push(at, Event::CfsPeriod { group, generation });
-    }
-
-    /// Returns whether a queue is out of runtime and is therefore throttled. This call throttles
-    /// the queue if necessary (check_cfs_rq_runtime).
-    pub(super) fn check_cfs_rq_runtime(&mut self, id: CfsRqId) -> bool {
-        if self.bandwidth(id).quota.is_none() || self.runtime(id).remaining > 0 {
-            return false;
-        }
-        self.runtime(id).throttled || self.throttle_cfs_rq(id)
     }
 
     /// Throttles a queue, unless the pool has runtime for it. Returns whether the queue is
     /// throttled.
     fn throttle_cfs_rq(&mut self, id: CfsRqId) -> bool {
-        // The pool may have been refilled since the queue last asked for runtime. In this case the
-        // queue takes only enough to have 1 ns, and takes a slice when this runtime is used up.
-        if self.assign_cfs_rq_runtime(id, 1) {
+        // A queue that runs takes a slice. Otherwise it takes only enough to have 1 ns, and takes a
+        // slice when this runtime is used up.
+        let cpu = self.queue_cpu(id);
+        let curr = self.cfs(id).curr;
+        let runs = curr != NONE && self.se(curr).on_rq;
+        if self.assign_cfs_rq_runtime(id, if runs { SLICE_NS } else { 1 }) {
             return false;
         }
-        self.runtime(id).throttled = true;
         self.bandwidth(id).throttled.push(id);
+        self.for_queues_below(id, |m, queue| m.throttle_down(queue));
+        self.runtime(id).throttled = true;
+        if runs && let Some(curr) = self.fair_curr(cpu) {
+            self.throttle_on_return(curr);
+        }
         true
     }
 
-    /// Returns whether this queue or a queue above it is throttled (throttled_hierarchy).
-    fn throttled_hierarchy(&self, cpu: CpuId, id: CfsRqId) -> bool {
-        let mut at = id;
-        while at >= GROUP {
-            if self.task_groups.rq(at).runtime.throttled {
-                return true;
+    /// Calls a function for a group's queue and for those of the groups below it on the same CPU,
+    /// children before their parents.
+    fn for_queues_below(&mut self, id: CfsRqId, mut function: impl FnMut(&mut Machine, CfsRqId)) {
+        let (cpu, group) = (self.queue_cpu(id), self.task_groups.group_number(id));
+        for at in 0..self.task_groups.bottom_up.len() {
+            let below = self.task_groups.bottom_up[at];
+            if self.task_groups.is_in(below, group) {
+                function(self, self.task_groups.id(below, cpu));
             }
-            at = self.cfs_rq_of(cpu, at);
         }
+    }
+
+    /// Records that this queue or a queue above it is throttled (tg_throttle_down).
+    fn throttle_down(&mut self, id: CfsRqId) {
+        let runtime = self.runtime(id);
+        runtime.throttle_count += 1;
+        if runtime.throttle_count == 1 {
+            self.stop_pelt_clock(id);
+        }
+    }
+
+    /// Stops the clock of a queue's load averages, if the queue is empty and throttled.
+    pub(super) fn stop_pelt_clock(&mut self, id: CfsRqId) {
+        if self.throttled_hierarchy(id) && self.cfs(id).nr_queued == 0 {
+            let now = self.clock_pelt(self.queue_cpu(id));
+            let runtime = self.runtime(id);
+            (runtime.pelt_clock_stopped, runtime.pelt_clock_stopped_at) = (true, now);
+        }
+    }
+
+    /// Lets the clock of a queue's load averages continue.
+    pub(super) fn start_pelt_clock(&mut self, id: CfsRqId) {
+        if self.pelt_clock_stopped(id) {
+            let now = self.clock_pelt(self.queue_cpu(id));
+            let runtime = self.runtime(id);
+            runtime.pelt_clock_lost += now - runtime.pelt_clock_stopped_at;
+            runtime.pelt_clock_stopped = false;
+        }
+    }
+
+    /// Returns whether the clock of a queue's load averages stands still.
+    pub(super) fn pelt_clock_stopped(&self, id: CfsRqId) -> bool {
+        id >= GROUP && self.task_groups.rq(id).runtime.pelt_clock_stopped
+    }
+
+    /// Returns the time of the clock of a queue's load averages, ns (cfs_rq_clock_pelt).
+    pub(super) fn cfs_rq_clock_pelt(&self, id: CfsRqId) -> u64 {
+        if id < GROUP {
+            return self.clock_pelt(CpuId::from_root_queue(id));
+        }
+        let runtime = &self.task_groups.rq(id).runtime;
+        let now = match runtime.pelt_clock_stopped {
+            true => runtime.pelt_clock_stopped_at,
+            false => self.clock_pelt(self.queue_cpu(id)),
+        };
+        now - runtime.pelt_clock_lost
+    }
+
+    /// Returns whether this queue or a queue above it is throttled (throttled_hierarchy).
+    pub(super) fn throttled_hierarchy(&self, id: CfsRqId) -> bool {
+        id >= GROUP && self.task_groups.rq(id).runtime.throttle_count > 0
+    }
+
+    /// Checks the throttling of a task when it next returns to user space
+    /// (task_throttle_setup_work). A kernel thread or a task that exits never does.
+    pub(super) fn throttle_on_return(&mut self, task: TaskId) {
+        let t = &mut self.tasks[task];
+        if t.task_struct.flags & PF_EXITING != 0 || t.is_kthread() || t.fair.throttle_work {
+            return;
+        }
+        t.fair.throttle_work = true;
+        let cpu = t.cpu();
+        if t.on_cpu() && cpu != self.this_cpu {
+            // The task has to enter the kernel (kick_process).
+            self.interrupt_cpu(cpu, Event::Resched { cpu });
+        }
+    }
+
+    /// Removes a throttled task from the list of waiting tasks, because it sleeps, or because an
+    /// attribute, its group or its CPU changes (dequeue_throttled_task).
+    pub(super) fn dequeue_throttled_task(&mut self, cpu: CpuId, task: TaskId, sleeps: bool, migrates: bool) {
+        let id = self.task_cfs_rq(cpu, task);
+        self.runtime(id).limbo.retain(|&other| other != task);
+        self.rqs[cpu].nr_running += 1;
+        self.observe(Transition::Queued { task });
+        if sleeps {
+            self.tasks[task].fair.throttled = false;
+        } else if migrates {
+            self.detach_cfs_rq(id, task.into());
+        }
+    }
+
+    /// Adds a throttled task that changed to the list of waiting tasks of its queue, if that queue is
+    /// throttled. Otherwise the task is no longer throttled. Returns whether it is
+    /// (enqueue_throttled_task).
+    pub(super) fn enqueue_throttled_task(&mut self, cpu: CpuId, task: TaskId) -> bool {
+        let id = self.task_cfs_rq(cpu, task);
+        if self.throttled_hierarchy(id) && self.rqs[cpu].curr != task {
+            self.runtime(id).limbo.insert(0, task);
+            self.rqs[cpu].nr_running -= 1;
+            self.observe(Transition::Throttled { task });
+            return true;
+        }
+        self.tasks[task].fair.throttled = false;
         false
     }
 
-    /// Dequeues a task that was picked although its group is throttled. The task waits until there
-    /// is runtime (throttle_cfs_rq_work).
-    pub(super) fn throttle_task(&mut self, cpu: CpuId, task: TaskId) {
-        let id = self.cfs_rq_of(cpu, task);
-        let on_cpu = self.tasks[task].on_cpu();
-        let costs = &self.spec.costs;
-        let switch = if on_cpu { 0 } else { costs.context_switch_ns };
-        self.charge(cpu, u64::from(costs.schedule_ns) + u64::from(switch));
-        self.util_est_dequeue(cpu, task);
-        self.util_est_update(task);
-        dequeue_throttled_entities(self, cpu, task);
-        self.tasks[task].fair.throttled = true;
-        self.runtime(id).limbo.push(task);
-        self.rqs[cpu].nr_running -= 1;
-        if !on_cpu {
-            self.observe(Transition::Throttled { task });
-        }
-    }
-
-    /// Removes a throttled task from the list of waiting tasks, because the task is about to be
-    /// queued or to leave the group.
-    pub(super) fn leave_limbo(&mut self, cpu: CpuId, task: TaskId) {
-        let id = self.cfs_rq_of(cpu, task);
-        self.runtime(id).limbo.retain(|&other| other != task);
-        self.tasks[task].fair.throttled = false;
-        self.rqs[cpu].nr_running += 1;
-        self.observe(Transition::Queued { task });
-    }
-
     /// Ends the throttling of a queue. Queues the waiting tasks of the group and its descendants
-    /// whose queues on this CPU are no longer throttled.
+    /// whose queues on this CPU are no longer throttled (unthrottle_cfs_rq).
     fn unthrottle_cfs_rq(&mut self, id: CfsRqId) {
+        let cpu = self.queue_cpu(id);
+        self.update_curr(cpu);
+        if self.bandwidth(id).quota.is_some() && self.runtime(id).remaining <= 0 {
+            return;
+        }
         self.runtime(id).throttled = false;
         self.bandwidth(id).throttled.retain(|&other| other != id);
-        let (cpu, group) = (self.queue_cpu(id), self.task_groups.group_number(id));
-        self.update_curr(cpu);
         self.lock(LockId::Rq(cpu));
-        for at in 0..self.task_groups.bottom_up.len() {
-            let below = self.task_groups.bottom_up[at];
-            let queue = self.task_groups.id(below, cpu);
-            if !self.task_groups.is_in(below, group) || self.throttled_hierarchy(cpu, queue) {
-                continue;
-            }
-            for task in self.runtime(queue).limbo.clone() {
-                self.leave_limbo(cpu, task);
-                enqueue_task(self, cpu, task, flags::WAKEUP);
-            }
-        }
-        if self.rqs[cpu].curr == IDLE && self.rqs[cpu].nr_running > 0 {
+        self.for_queues_below(id, |m, queue| m.unthrottle_up(cpu, queue));
+        if self.rqs[cpu].curr == IDLE && self.rqs[cpu].fair.cfs.h_nr_queued > 0 {
             self.resched_curr(cpu);
         }
         self.unlock(LockId::Rq(cpu));
+    }
+
+    /// Queues the waiting tasks of a queue, unless it is still throttled (tg_unthrottle_up).
+    fn unthrottle_up(&mut self, cpu: CpuId, id: CfsRqId) {
+        let runtime = self.runtime(id);
+        runtime.throttle_count -= 1;
+        if runtime.throttle_count > 0 {
+            return;
+        }
+        self.start_pelt_clock(id);
+        let waiting = std::mem::take(&mut self.runtime(id).limbo);
+        for (at, &task) in waiting.iter().enumerate() {
+            // Another group of the hierarchy may have used up its runtime meanwhile.
+            if self.throttled_hierarchy(id) {
+                let limbo = &mut self.runtime(id).limbo;
+                limbo.splice(0..0, waiting[at..].iter().copied());
+                return;
+            }
+            self.tasks[task].fair.throttled = false;
+            self.rqs[cpu].nr_running += 1;
+            self.observe(Transition::Queued { task });
+            enqueue_task(self, cpu, task, flags::WAKEUP);
+        }
     }
 
     /// Distributes the runtime in the pool to throttled queues until the pool is empty. Each queue
     /// gets its deficit plus 1 ns (distribute_cfs_runtime).
     fn distribute_cfs_runtime(&mut self, group: u32) {
         for id in self.task_groups.groups[group as usize].bandwidth.throttled.clone() {
+            if self.cfs(id).curr != NONE {
+                self.update_curr(self.queue_cpu(id));
+            }
             let wanted = 1 - self.runtime(id).remaining;
             let pool = self.bandwidth(id);
             let amount = (pool.runtime as i64).min(wanted);
@@ -252,6 +332,27 @@ impl Machine {
     }
 }
 
+/// Dequeues the running task, which returns to user space, if its group is throttled. The task waits
+/// until there is runtime (throttle_cfs_rq_work).
+pub(crate) fn throttle_work(m: &mut Machine, cpu: CpuId) {
+    let task = m.rqs[cpu].curr;
+    m.tasks[task].fair.throttle_work = false;
+    let exits = m.tasks[task].task_struct.flags & PF_EXITING != 0;
+    if exits || m.class_of(task) != Class::Fair || !m.tasks[task].on_rq() {
+        return;
+    }
+    let id = m.task_cfs_rq(cpu, task);
+    if !m.throttled_hierarchy(id) {
+        return;
+    }
+    m.update_curr(cpu);
+    dequeue_throttled_group(m, cpu, task);
+    m.tasks[task].fair.throttled = true;
+    m.runtime(id).limbo.insert(0, task);
+    m.rqs[cpu].nr_running -= 1;
+    m.resched_curr(cpu);
+}
+
 /// Handles the end of a period (do_sched_cfs_period_timer).
 pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) {
     let pool = &mut m.task_groups.groups[group as usize].bandwidth;
@@ -294,23 +395,17 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
     if cgroup == 0 {
         return;
     }
-    for cpu in m.cpus() {
-        m.update_curr(cpu);
-    }
     let pool = &mut m.task_groups.groups[cgroup as usize].bandwidth;
     pool.quota = (quota_us != u64::MAX).then(|| quota_us.saturating_mul(1000));
     pool.period_ns = period_us.saturating_mul(1000);
     pool.burst_ns = burst_us.saturating_mul(1000);
     pool.refill();
-    // Stops the period timer. It starts again when the group uses runtime.
-    pool.generation = pool.generation.wrapping_add(1);
-    (pool.active, pool.expires, pool.slack_pending) = (false, 0, false);
     if pool.quota.is_some() {
         m.task_groups.limited = true;
         let first = m.task_groups.id(cgroup, m.this_cpu);
         m.start_cfs_bandwidth(first);
     }
-    for cpu in m.cpus() {
+    for cpu in m.cpus().filter(|&cpu| m.online_cpus.contains(cpu)).collect::<Vec<_>>() {
         let id = m.task_groups.id(cgroup, cpu);
         m.runtime(id).remaining = 1;
         if m.runtime(id).throttled {
@@ -320,13 +415,23 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
 }
 
 /// Unthrottles the queues of a CPU that goes offline, after all tasks have been moved away from it
-/// (unthrottle_offline_cfs_rqs).
+/// (unthrottle_offline_cfs_rqs), and removes their contributions to the loads of the groups.
 pub(crate) fn offline(m: &mut Machine, cpu: CpuId) {
     for at in 0..m.task_groups.bottom_up.len() {
         let id = m.task_groups.id(m.task_groups.bottom_up[at], cpu);
-        debug_assert!(m.runtime(id).limbo.is_empty());
-        m.runtime(id).throttled = false;
-        m.runtime(id).remaining = 0;
-        m.bandwidth(id).throttled.retain(|&other| other != id);
+        if m.runtime(id).throttled {
+            m.runtime(id).remaining = 1;
+            m.unthrottle_cfs_rq(id);
+        }
+    }
+    m.clear_tg_load_avg(cpu);
+}
+
+/// Takes over the throttling of the groups above a new group (sync_throttle).
+pub(super) fn sync_throttle(m: &mut Machine, cpu: CpuId, id: CfsRqId) {
+    let above = m.cfs_rq_of(cpu, id);
+    if above >= GROUP && m.throttled_hierarchy(above) {
+        m.runtime(id).throttle_count = m.task_groups.rq(above).runtime.throttle_count;
+        m.stop_pelt_clock(id);
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
             rq.push_newest(&mut m.tasks, task);
             continue;
         }
-        detached.push((task, detach_task(m, task, env.dst_cpu)));
+        detached.push((task, detach_task(m, task, env.dst_cpu, MigrateReason::Balance)));
         if env.idle == IdleType::NewlyIdle {
             // A newly idle CPU needs only one task, and should not spend more time on balancing.
             break;
@@ -87,7 +87,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
 
 /// Removes a task from its queue and assigns it to the CPU `to`. Returns whether the task is a
 /// delayed sleeper (a sleeping task that is still queued).
-fn detach_task(m: &mut Machine, task: TaskId, to: CpuId) -> bool {
+fn detach_task(m: &mut Machine, task: TaskId, to: CpuId, reason: MigrateReason) -> bool {
     let from = m.tasks[task].cpu();
     let delayed = m.tasks[task].fair.delayed;
     if delayed {
@@ -95,7 +95,7 @@ fn detach_task(m: &mut Machine, task: TaskId, to: CpuId) -> bool {
     } else {
         m.deactivate_task(from, task, flags::NOCLOCK);
     }
-    m.set_task_cpu(task, to, MigrateReason::Balance);
+    m.set_task_cpu(task, to, reason);
     delayed
 }
 
@@ -109,8 +109,8 @@ fn attach_task(m: &mut Machine, task: TaskId, cpu: CpuId, delayed: bool) {
 }
 
 /// Moves a delayed sleeper to a different CPU.
-pub(crate) fn move_delayed(m: &mut Machine, task: TaskId, to: CpuId) {
-    detach_task(m, task, to);
+pub(crate) fn move_delayed(m: &mut Machine, task: TaskId, to: CpuId, reason: MigrateReason) {
+    detach_task(m, task, to, reason);
     m.lock(LockId::Rq(to));
     attach_task(m, task, to, true);
     m.wakeup_preempt(to, task, 0);
@@ -139,12 +139,15 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
 /// Returns whether a task may be moved at the moment (can_migrate_task).
 pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId) -> bool {
     let failed = env.domain(m).nr_balance_failed;
-    let dst_queued = m.cfs(m.cfs_rq_of(env.dst_cpu, task)).nr_queued;
+    let dst_queued = m.rqs[env.dst_cpu].fair.cfs.h_nr_queued;
     // Delayed sleepers contribute to the load of their CPU, so they are moved only to move load.
     if m.tasks[task].fair.delayed && env.kind != Migrate::Load {
         return false;
     }
-    if failed == 0 && dst_queued > 0 && !m.eligible(m.cfs_rq_of(env.src_cpu, task), task.into()) {
+    if m.throttled_hierarchy(m.task_cfs_rq(env.dst_cpu, task)) {
+        return false;
+    }
+    if failed == 0 && dst_queued > 0 && !m.eligible(env.src_cpu, task) {
         return false;
     }
     if !may_run_on(m, task, env.dst_cpu) {
@@ -164,7 +167,7 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
         return false;
     }
     state.all_pinned = false;
-    if m.tasks[task].on_cpu() || m.rqs[env.src_cpu].curr == task {
+    if m.rqs[env.src_cpu].curr == task {
         return false;
     }
     let locality = match m.numa.active() {
@@ -230,7 +233,7 @@ pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     if m.tasks[task].on_cpu() {
         m.migrate_running(task, dst, MigrateReason::Balance);
     } else if m.tasks[task].fair.delayed {
-        move_delayed(m, task, dst);
+        move_delayed(m, task, dst, MigrateReason::Balance);
     } else {
         m.move_queued_task(task, dst, MigrateReason::Balance);
     }

@@ -1,106 +1,126 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduling algorithm EEVDF (earliest eligible virtual deadline first): virtual time,
-//! placement of entities, and the choice of the next entity.
+//! placement of tasks, and the choice of the next task.
 //!
-//! An entity is a task or a group of tasks. V is the average of the vruntimes of all entities on a
-//! queue, weighted by their weights.
+//! V is the average of the vruntimes of all tasks of a CPU, weighted by their weights. The weight
+//! of a task (`h_load`) depends on its nice value and on the shares of its groups.
 //!
-//! - lag = weight * (V - vruntime). This is the CPU time that the entity is owed. An entity keeps
-//!   its lag while it is not queued.
-//! - An entity is eligible if its lag is not negative.
+//! - lag = weight * (V - vruntime). This is the CPU time that the task is owed. A task keeps its lag
+//!   while it is not queued.
+//! - A task is eligible if its lag is not negative.
 //! - deadline = (vruntime at the start of the slice) + (length of the slice in virtual time).
 //!
-//! The eligible entity with the earliest deadline runs next.
+//! The eligible task with the earliest deadline runs next.
 
 use crate::machine::Machine;
 use crate::sched::class::state::flags;
-use crate::sched::fair::state::entity::{CfsRq, CfsRqId, EntityId, GROUP, NONE, scale_load_down};
-use crate::sched::fair::state::task_group::Entities;
+use crate::sched::fair::state::entity::{Eevdf, Entity, EntityId, GROUP, MIN_SHARES, NICE_0_LOAD};
+use crate::sched::state::task::Task;
+use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::table::Table;
 
-impl CfsRq {
-    /// Returns the key (vruntime - `zero_vruntime`) and the weight of the current entity. Returns
-    /// `None` if no entity runs or if the current entity is not queued.
-    fn curr_part(&self, entities: &Entities) -> Option<(i64, i64)> {
-        if self.curr == NONE {
+type Tasks = Table<TaskId, Task>;
+
+/// Returns `sum` / `weight`, rounded down.
+#[inline]
+fn average(sum: i128, weight: i64) -> i64 {
+    match i64::try_from(sum) {
+        Ok(sum) => sum.div_euclid(weight),
+        Err(_) => sum.div_euclid(weight.into()) as i64,
+    }
+}
+
+impl Eevdf {
+    /// Returns the key (vruntime - `zero_vruntime`) and the weight of the current task. Returns
+    /// `None` if no fair task runs or if the current task is not queued.
+    #[inline]
+    fn curr_part(&self, tasks: &Tasks) -> Option<(i64, i64)> {
+        if self.curr == IDLE {
             return None;
         }
-        let e = &entities[self.curr];
-        e.on_rq.then(|| (e.vruntime - self.zero_vruntime, e.weight() as i64))
+        let e = &tasks[self.curr].fair;
+        e.on_rq.then(|| self.part(e))
+    }
+
+    /// Returns the key and the weight of a task.
+    #[inline]
+    fn part(&self, e: &Entity) -> (i64, i64) {
+        (e.vruntime - self.zero_vruntime, e.h_load as i64)
     }
 
     /// Increases `zero_vruntime` by `delta`, and adapts `sum_w_vruntime`, which is relative to
     /// `zero_vruntime`.
     fn move_zero(&mut self, delta: i64) {
-        self.sum_w_vruntime -= self.sum_weight * delta;
+        self.sum_w_vruntime -= product(delta, self.sum_weight);
         self.zero_vruntime += delta;
     }
 
     /// Returns V, rounded down. Also sets `zero_vruntime` to V.
-    pub(super) fn avg_vruntime(&mut self, entities: &Entities) -> i64 {
-        let delta = match (self.sum_weight, self.curr_part(entities)) {
+    pub(super) fn avg_vruntime(&mut self, tasks: &Tasks) -> i64 {
+        let delta = match (self.sum_weight, self.curr_part(tasks)) {
             (0, None) => 0,
             (0, Some((key, _))) => key,
-            (weight, None) => self.sum_w_vruntime.div_euclid(weight),
-            (weight, Some((key, w))) => (self.sum_w_vruntime + key * w).div_euclid(weight + w),
+            (weight, None) => average(self.sum_w_vruntime, weight),
+            (weight, Some((key, w))) => average(self.sum_w_vruntime + product(key, w), weight + w),
         };
         self.move_zero(delta);
         self.zero_vruntime
     }
 
-    /// Returns V of all entities except the current one, rounded down.
+    /// Returns V of all tasks except the current one, rounded down.
     pub(super) fn avg_without_curr(&self) -> i64 {
         match self.sum_weight {
             0 => self.zero_vruntime,
-            weight => self.zero_vruntime + self.sum_w_vruntime.div_euclid(weight),
+            weight => self.zero_vruntime + average(self.sum_w_vruntime, weight),
         }
     }
 
-    /// Forgets that `id` should be picked next (clear_buddies).
+    /// Forgets that `task` should be picked next (clear_buddies).
     #[inline]
-    pub(super) fn clear_buddy(&mut self, id: EntityId) {
-        if self.next == id {
-            self.next = NONE;
+    pub(super) fn clear_buddy(&mut self, task: TaskId) {
+        if self.next == task {
+            self.next = IDLE;
         }
     }
 
     /// Returns a function that tests whether a vruntime is at most V (vruntime_eligible). It
     /// compares with the exact V, which is not rounded.
-    pub(super) fn eligibility(&self, entities: &Entities) -> impl Fn(i64) -> bool + use<> {
-        let (key, w) = self.curr_part(entities).unwrap_or((0, 0));
-        let (sum, load, zero) = (self.sum_w_vruntime + key * w, self.sum_weight + w, self.zero_vruntime);
-        move |vruntime| i128::from(sum) >= i128::from(vruntime - zero) * i128::from(load)
+    pub(super) fn eligibility(&self, tasks: &Tasks) -> impl Fn(i64) -> bool + use<> {
+        let (key, w) = self.curr_part(tasks).unwrap_or((0, 0));
+        let (load, zero) = (self.sum_weight + w, self.zero_vruntime);
+        let sum = self.sum_w_vruntime + product(key, w);
+        move |vruntime| sum >= product(vruntime - zero, load)
     }
 
-    pub(super) fn eligible(&self, entities: &Entities, id: EntityId) -> bool {
-        self.eligibility(entities)(entities[id].vruntime)
+    pub(super) fn eligible(&self, tasks: &Tasks, task: TaskId) -> bool {
+        self.eligibility(tasks)(tasks[task].fair.vruntime)
     }
 
-    /// Inserts an entity into the timeline, the list of queued entities (__enqueue_entity).
-    pub(super) fn insert(&mut self, entities: &mut Entities, id: EntityId) {
-        let e = &mut entities[id];
-        let weight = e.weight() as i64;
-        self.sum_w_vruntime += (e.vruntime - self.zero_vruntime) * weight;
+    /// Inserts a task into the timeline, the list of queued tasks (__enqueue_entity).
+    pub(super) fn insert(&mut self, tasks: &mut Tasks, task: TaskId) {
+        let e = &mut tasks[task].fair;
+        let (key, weight) = self.part(e);
+        self.sum_w_vruntime += product(key, weight);
         self.sum_weight += weight;
-        e.position = self.timeline.insert(id, e.deadline, e.vruntime);
+        e.position = self.timeline.insert(task, e.deadline, e.vruntime);
         self.slices.insert(e.slice);
     }
 
-    /// Removes an entity from the timeline, the list of queued entities (__dequeue_entity).
-    pub(super) fn remove(&mut self, entities: &Entities, id: EntityId) {
-        let e = &entities[id];
-        let weight = e.weight() as i64;
+    /// Removes a task from the timeline, the list of queued tasks (__dequeue_entity).
+    pub(super) fn remove(&mut self, tasks: &Tasks, task: TaskId) {
+        let e = &tasks[task].fair;
         self.timeline.remove(e.position);
         self.slices.remove(e.slice);
-        self.sum_w_vruntime -= (e.vruntime - self.zero_vruntime) * weight;
+        let (key, weight) = self.part(e);
+        self.sum_w_vruntime -= product(key, weight);
         self.sum_weight -= weight;
     }
 
-    /// Returns the lengths of the slices on the queue: the shortest custom slice of a waiting
-    /// entity, the longest one, the base slice if a waiting entity has it, and the slice of the
-    /// current entity.
-    fn queued_slices(&self, entities: &Entities, base_slice: u64) -> [Option<u64>; 4] {
+    /// Returns the lengths of the slices on the queue: the shortest custom slice of a waiting task,
+    /// the longest one, the base slice if a waiting task has it, and the slice of the current task.
+    fn queued_slices(&self, tasks: &Tasks, base_slice: u64) -> [Option<u64>; 4] {
         let has_base = self.timeline.count() > self.slices.total();
-        let curr = (self.curr != NONE && entities[self.curr].on_rq).then(|| entities[self.curr].slice(base_slice));
+        let curr = (self.curr != IDLE && tasks[self.curr].fair.on_rq).then(|| tasks[self.curr].fair.slice(base_slice));
         [
             self.slices.shortest(),
             self.slices.longest(),
@@ -109,64 +129,65 @@ impl CfsRq {
         ]
     }
 
-    /// Returns the longest slice on the queue, which must not be empty (cfs_rq_max_slice).
-    fn max_slice(&self, entities: &Entities, base_slice: u64) -> u64 {
-        let slices = self.queued_slices(entities, base_slice);
-        slices.into_iter().flatten().max().unwrap_or(base_slice)
+    /// Returns the longest slice on the queue; 0 if the queue is empty (cfs_rq_max_slice).
+    fn max_slice(&self, tasks: &Tasks, base_slice: u64) -> u64 {
+        let slices = self.queued_slices(tasks, base_slice);
+        slices.into_iter().flatten().max().unwrap_or(0)
     }
 }
 
+#[inline]
+fn product(a: i64, b: i64) -> i128 {
+    i128::from(a) * i128::from(b)
+}
+
 impl Machine {
-    pub(super) fn avg_vruntime(&mut self, cfs_rq: CfsRqId) -> i64 {
-        let (cfs, entities) = self.queue(cfs_rq);
-        cfs.avg_vruntime(&entities)
+    pub(super) fn avg_vruntime(&mut self, cpu: CpuId) -> i64 {
+        self.rqs[cpu].fair.eevdf.avg_vruntime(&self.tasks)
     }
 
-    /// Returns whether an entity is eligible. Only eligible entities may be picked from their
-    /// queue.
-    pub(super) fn eligible(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
-        let (cfs, entities) = self.queue(cfs_rq);
-        cfs.eligible(&entities, id)
+    /// Returns whether a task is eligible. Only eligible tasks may be picked.
+    pub(super) fn eligible(&self, cpu: CpuId, task: TaskId) -> bool {
+        self.rqs[cpu].fair.eevdf.eligible(&self.tasks, task)
     }
 
-    /// Returns V - vruntime of an entity (entity_lag). The absolute value of the result is limited
-    /// to the virtual time of the longest slice on the queue plus one tick.
-    pub(super) fn entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> i64 {
-        let max_ns = self.longest_slice(cfs_rq) + self.tick_ns();
-        let (cfs, entities) = self.queue(cfs_rq);
-        let avg = cfs.avg_vruntime(&entities);
-        let e = &entities[id];
+    /// Returns V - vruntime of a task. The absolute value of the result is limited to the virtual
+    /// time of the longest slice on the queue plus one tick.
+    pub(super) fn entity_lag(&mut self, cpu: CpuId, task: TaskId) -> i64 {
+        let max_ns = self.longest_slice(cpu) + self.tick_ns();
+        let avg = self.avg_vruntime(cpu);
+        let e = &self.tasks[task].fair;
         let limit = e.delta_fair(max_ns);
         (avg - e.vruntime).clamp(-limit, limit)
     }
 
-    /// Returns the longest slice on a queue, which must not be empty.
+    /// Returns the longest slice on a queue.
     #[inline]
-    fn longest_slice(&mut self, cfs_rq: CfsRqId) -> u64 {
-        let base_slice = self.domains.base_slice;
-        if !self.task_groups.custom_slices {
+    fn longest_slice(&self, cpu: CpuId) -> u64 {
+        let (rq, base_slice) = (&self.rqs[cpu].fair, self.domains.base_slice);
+        if !self.task_groups.custom_slices && rq.cfs.h_nr_queued > 0 {
             return base_slice;
         }
-        let (cfs, entities) = self.queue(cfs_rq);
-        cfs.max_slice(&entities, base_slice)
+        rq.eevdf.max_slice(&self.tasks, base_slice)
     }
 
     /// Returns the shortest slice on a queue, or `None` if the queue is empty (cfs_rq_min_slice).
-    pub(super) fn shortest_slice(&mut self, cfs_rq: CfsRqId) -> Option<u64> {
-        let base_slice = self.domains.base_slice;
-        let (cfs, entities) = self.queue(cfs_rq);
-        let slices = cfs.queued_slices(&entities, base_slice);
+    pub(super) fn shortest_slice(&self, cpu: CpuId) -> Option<u64> {
+        let slices = self.rqs[cpu]
+            .fair
+            .eevdf
+            .queued_slices(&self.tasks, self.domains.base_slice);
         slices.into_iter().flatten().min()
     }
 
-    /// Stores the lag of a queued entity (update_entity_lag). Returns true if the lag was limited.
-    /// The stored lag then differs from V - vruntime.
-    pub(super) fn update_entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
-        let mut lag = self.entity_lag(cfs_rq, id);
-        let avg = self.cfs(cfs_rq).zero_vruntime;
-        let e = self.se_mut(id);
+    /// Stores the lag of a queued task (update_entity_lag). Returns true if the lag was limited. The
+    /// stored lag then differs from V - vruntime.
+    pub(super) fn update_entity_lag(&mut self, cpu: CpuId, task: TaskId) -> bool {
+        let mut lag = self.entity_lag(cpu, task);
+        let avg = self.rqs[cpu].fair.eevdf.zero_vruntime;
+        let e = &mut self.tasks[task].fair;
         if e.delayed {
-            // A delayed sleeper is an entity that sleeps but is still queued. Its negative lag only
+            // A delayed sleeper is a task that sleeps but is still queued. Its negative lag only
             // moves towards 0, and it does not become positive (DELAY_ZERO).
             lag = lag.max(e.vlag).min(0);
         }
@@ -174,22 +195,23 @@ impl Machine {
         avg - lag != e.vruntime
     }
 
-    /// Sets the vruntime and the deadline of an entity that is being queued (place_entity).
-    pub(super) fn place_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, enqueue_flags: u32) {
+    /// Sets the vruntime and the deadline of a task that is being queued (place_entity). `others`
+    /// says whether other tasks are queued.
+    pub(super) fn place_entity(&mut self, cpu: CpuId, task: TaskId, enqueue_flags: u32, others: bool) {
         let base_slice = self.domains.base_slice;
-        let (cfs, mut entities) = self.queue(cfs_rq);
-        let avg = cfs.avg_vruntime(&entities);
-        let curr_weight = cfs.curr_part(&entities).map_or(0, |(_, w)| w);
-        let e = &mut entities[id];
+        let rq = &mut self.rqs[cpu].fair.eevdf;
+        let avg = rq.avg_vruntime(&self.tasks);
+        let curr_weight = rq.curr_part(&self.tasks).map_or(0, |(_, w)| w);
+        let e = &mut self.tasks[task].fair;
         let mut lag = 0;
-        if cfs.nr_queued > 0 && e.vlag != 0 {
-            // The entity changes V when it is queued. The lag is scaled up so that the entity has
-            // the intended lag relative to the new V.
-            let load = (cfs.sum_weight + curr_weight).max(1);
-            let weight = e.weight() as i64;
-            lag = (i128::from(e.vlag) * i128::from(load + weight) / i128::from(load)) as i64;
+        if others && e.vlag != 0 {
+            // The task changes V when it is queued. The lag is scaled up so that the task has the
+            // intended lag relative to the new V.
+            let load = (rq.sum_weight + curr_weight).max(1);
+            let weight = e.h_load as i64;
+            lag = (product(e.vlag, load + weight) / i128::from(load)) as i64;
             if weight > load {
-                cfs.move_zero(-lag);
+                rq.move_zero(-lag);
             }
         }
         e.vruntime = avg - lag;
@@ -200,88 +222,111 @@ impl Machine {
         }
         let mut vslice = e.delta_fair(e.slice(base_slice));
         if enqueue_flags & flags::INITIAL != 0 {
-            // A new task starts with half of a slice, because on average the other entities have
-            // used half of their slices.
+            // A new task starts with half of a slice, because on average the other tasks have used
+            // half of their slices.
             vslice /= 2;
         }
         e.deadline = e.vruntime + vslice;
     }
 
-    /// Starts a new slice if the entity's current slice is used up. Returns whether a new slice has
+    /// Starts a new slice if the task's current slice is used up. Returns whether a new slice has
     /// started.
-    pub(super) fn update_deadline(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
+    pub(super) fn update_deadline(&mut self, cpu: CpuId, task: TaskId) -> bool {
         let base_slice = self.domains.base_slice;
-        let e = self.se_mut(id);
+        let e = &mut self.tasks[task].fair;
         if e.vruntime < e.deadline {
             return false;
         }
         e.deadline = e.vruntime + e.delta_fair(e.slice(base_slice));
-        self.avg_vruntime(cfs_rq);
+        self.avg_vruntime(cpu);
         true
     }
 
-    /// Returns the entity of a queue that should run. With `protect`, the current entity continues
-    /// to run until its vruntime reaches `vprot`.
-    pub(super) fn pick_eevdf(&mut self, cfs_rq: CfsRqId, protect: bool) -> Option<EntityId> {
-        let (cfs, entities) = self.queue(cfs_rq);
-        let curr = (cfs.curr != NONE && entities[cfs.curr].on_rq).then_some(cfs.curr);
-        if cfs.nr_queued == 1 {
-            return curr.or_else(|| cfs.timeline.any());
+    /// Returns the task that a CPU should run. With `protect`, the current task continues to run
+    /// until its vruntime reaches `vprot`.
+    pub(super) fn pick_eevdf(&mut self, cpu: CpuId, protect: bool) -> Option<TaskId> {
+        let (rq, tasks) = (&self.rqs[cpu].fair, &self.tasks);
+        let (nr, rq) = (rq.cfs.h_nr_queued, &rq.eevdf);
+        let curr = (rq.curr != IDLE && tasks[rq.curr].fair.on_rq).then_some(rq.curr);
+        if nr == 1 {
+            return curr.or_else(|| rq.timeline.any());
         }
-        let eligible = cfs.eligibility(&entities);
-        if protect && cfs.next != NONE && eligible(entities[cfs.next].vruntime) {
-            return Some(cfs.next);
+        let eligible = rq.eligibility(tasks);
+        if protect && rq.next != IDLE && eligible(tasks[rq.next].fair.vruntime) {
+            return Some(rq.next);
         }
-        let curr = curr.filter(|&curr| eligible(entities[curr].vruntime));
+        let curr = curr.filter(|&curr| eligible(tasks[curr].fair.vruntime));
         if let Some(curr) = curr
             && protect
-            && entities[curr].protected()
+            && tasks[curr].fair.protected()
         {
             return Some(curr);
         }
-        match (cfs.timeline.first_eligible(eligible), curr) {
+        match (rq.timeline.first_eligible(eligible), curr) {
             (None, curr) => curr,
-            (Some((_, deadline)), Some(curr)) if entities[curr].deadline < deadline => Some(curr),
+            (Some((_, deadline)), Some(curr)) if tasks[curr].fair.deadline < deadline => Some(curr),
             (Some((best, _)), _) => Some(best),
         }
     }
 
-    /// Changes the load of an entity. Its lag and the rest of its slice are scaled to the new
-    /// weight (reweight_entity).
-    pub(super) fn reweight_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, load: u32) {
-        let (old, new) = (self.se(id).load, load);
-        if old == new {
+    /// Returns the weight with which a queued task competes on its CPU: its own load, divided in
+    /// each of its groups by the load of the group's queue and multiplied by the load of the group's
+    /// entity (__calc_prop_weight).
+    #[inline]
+    pub(super) fn prop_weight(&self, cpu: CpuId, task: TaskId) -> u64 {
+        let e = &self.tasks[task].fair;
+        match e.group {
+            0 => e.load.max(MIN_SHARES),
+            _ => self.prop_weight_in_group(cpu, task),
+        }
+    }
+
+    #[inline(never)]
+    fn prop_weight_in_group(&self, cpu: CpuId, task: TaskId) -> u64 {
+        let mut weight = NICE_0_LOAD;
+        let mut id = EntityId::from(task);
+        loop {
+            let above = self.cfs_rq_of(cpu, id);
+            let divider = if above >= GROUP {
+                self.cfs(above).load
+            } else {
+                NICE_0_LOAD
+            };
+            weight = (weight * self.se(id).load / divider.max(1)).max(MIN_SHARES);
+            if above < GROUP {
+                return weight;
+            }
+            id = above;
+        }
+    }
+
+    /// Changes the weight with which a task competes. Its lag and the rest of its slice are scaled
+    /// to the new weight (reweight_eevdf). `on_rq` says whether the task is in the timeline or
+    /// running.
+    pub(super) fn reweight_eevdf(&mut self, cpu: CpuId, task: TaskId, weight: u64, on_rq: bool) {
+        let old = self.tasks[task].fair.h_load;
+        if old == weight {
             return;
         }
-        let on_rq = self.se(id).on_rq;
-        let is_curr = self.cfs(cfs_rq).curr == id;
+        let is_curr = self.rqs[cpu].fair.eevdf.curr == task;
         let mut avg = 0;
         let mut rel_vprot = false;
         if on_rq {
-            let lag = self.entity_lag(cfs_rq, id);
-            let (cfs, mut entities) = self.queue(cfs_rq);
-            avg = cfs.zero_vruntime;
+            let lag = self.entity_lag(cpu, task);
+            let rq = &mut self.rqs[cpu].fair.eevdf;
+            avg = rq.zero_vruntime;
             if !is_curr {
-                cfs.remove(&entities, id);
+                rq.remove(&self.tasks, task);
             }
-            cfs.load -= u64::from(old);
-            let e = &mut entities[id];
+            let e = &mut self.tasks[task].fair;
             e.vlag = lag;
             e.deadline -= avg;
             e.rel_deadline = true;
             rel_vprot = is_curr && e.protected();
             e.vprot -= if rel_vprot { avg } else { 0 };
         }
-        if on_rq || id >= GROUP {
-            self.update_load_avg(cfs_rq, id);
-        }
-        let (cfs, mut entities) = self.queue(cfs_rq);
-        let e = &mut entities[id];
-        let attached = !e.avg.detached();
-        if attached {
-            cfs.avg.sub(&e.avg, e.weight());
-        }
-        let scale = |v: i64| (i128::from(v) * i128::from(old) / i128::from(new)) as i64;
+        let e = &mut self.tasks[task].fair;
+        let scale = |v: i64| (product(v, old as i64) / i128::from(weight)) as i64;
         e.vlag = scale(e.vlag);
         if e.rel_deadline {
             e.deadline = scale(e.deadline);
@@ -289,19 +334,13 @@ impl Machine {
         if rel_vprot {
             e.vprot = scale(e.vprot) + avg;
         }
-        e.load = load;
-        let weight = scale_load_down(load.into());
-        e.avg.reweight(weight);
-        if attached {
-            cfs.avg.add(&e.avg, weight);
-        }
+        e.h_load = weight;
         if on_rq {
             e.deadline += avg;
             e.rel_deadline = false;
             e.vruntime = avg - e.vlag;
-            cfs.load += u64::from(load);
             if !is_curr {
-                cfs.insert(&mut entities, id);
+                self.rqs[cpu].fair.eevdf.insert(&mut self.tasks, task);
             }
         }
     }

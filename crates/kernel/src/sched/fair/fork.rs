@@ -72,10 +72,11 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
     let here = t.cpu() == cpu && !t.fair.avg.detached();
     let (load, runnable) = if here {
-        (m.task_h_load(task), t.fair.avg.runnable_avg)
+        (m.task_h_load(task), m.tasks[task].fair.avg.runnable_avg)
     } else {
         (0, 0)
     };
+    let t = &m.tasks[task];
     let local = u32::from(here && t.on_rq());
     stats.load += m.cpu_load(cpu).saturating_sub(load);
     stats.util += if here {

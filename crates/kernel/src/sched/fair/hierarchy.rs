@@ -3,9 +3,9 @@
 //! ([`task_group`](crate::sched::fair::state::task_group)).
 
 use crate::machine::Machine;
-use crate::sched::fair::state::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE};
+use crate::sched::fair::state::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP};
 use crate::sched::fair::state::task_group::*;
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Machine {
     #[inline]
@@ -82,41 +82,7 @@ impl Machine {
     /// Returns the fair task that runs on `cpu`.
     #[inline]
     pub(super) fn fair_curr(&self, cpu: CpuId) -> Option<TaskId> {
-        let mut curr = self.rqs[cpu].fair.cfs.curr;
-        while curr >= GROUP {
-            if curr == NONE {
-                return None;
-            }
-            curr = self.cfs(curr).curr;
-        }
-        Some(TaskId::from_entity(curr))
-    }
-
-    /// Returns the two entities that are compared to decide which of two tasks of `cpu` runs first,
-    /// and the queue to which both entities belong (find_matching_se). Each entity is the task
-    /// itself or a group that contains it.
-    #[inline]
-    pub(super) fn find_matching_se(&self, cpu: CpuId, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
-        if self.tasks[a].fair.group == 0 && self.tasks[b].fair.group == 0 {
-            return (a.into(), b.into(), cpu.nr());
-        }
-        self.find_matching_groups(cpu, a, b)
-    }
-
-    #[inline(never)]
-    fn find_matching_groups(&self, cpu: CpuId, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
-        let depth = |id: EntityId| self.task_groups.depth(self.se(id).group);
-        let (mut a, mut b) = (EntityId::from(a), EntityId::from(b));
-        while depth(a) > depth(b) {
-            a = self.cfs_rq_of(cpu, a);
-        }
-        while depth(b) > depth(a) {
-            b = self.cfs_rq_of(cpu, b);
-        }
-        while self.cfs_rq_of(cpu, a) != self.cfs_rq_of(cpu, b) {
-            a = self.cfs_rq_of(cpu, a);
-            b = self.cfs_rq_of(cpu, b);
-        }
-        (a, b, self.cfs_rq_of(cpu, a))
+        let curr = self.rqs[cpu].fair.eevdf.curr;
+        (curr != IDLE).then_some(curr)
     }
 }

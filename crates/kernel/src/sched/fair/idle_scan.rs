@@ -58,8 +58,7 @@ fn charge_scan(m: &mut Machine, nr: u32) {
 /// (select_idle_sibling).
 pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, target: CpuId) -> CpuId {
     let util = if m.domains.asym {
-        let cpu = m.tasks[task].cpu();
-        m.update_load_avg(m.cfs_rq_of(cpu, task), task.into());
+        m.sync_entity_load_avg(task);
         Some(m.tasks[task].fair.util())
     } else {
         None

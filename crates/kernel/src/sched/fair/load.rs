@@ -11,6 +11,15 @@ use crate::sched::fair::state::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP,
 use crate::sched::fair::state::pelt::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
+/// What [`Machine::update_load_avg`] updates.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Update {
+    /// The entity and its queue.
+    Queue,
+    /// Also the queue's contribution to the load of its group (UPDATE_TG).
+    Group,
+}
+
 /// About 1 % of a CPU (UTIL_EST_MARGIN).
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
 
@@ -69,6 +78,19 @@ impl Entity {
             self.util_unchanged = false;
         }
     }
+
+    /// Lets the averages of an entity decay until the time `now`, as if it had slept
+    /// (__update_load_avg_blocked_se).
+    fn decay_avg(&mut self, now: u64) {
+        if !self.avg.detached() {
+            let asleep = State {
+                load: 0,
+                runnable: 0,
+                running: false,
+            };
+            self.avg.update(now, asleep, self.weight());
+        }
+    }
 }
 
 impl Machine {
@@ -77,13 +99,14 @@ impl Machine {
         u64::from(self.spec.topology.cpus[cpu.index()].capacity)
     }
 
-    /// Updates a queue's averages to the current time. Returns whether they were recalculated.
+    /// Updates a queue's averages to the current time. Returns whether they were recalculated
+    /// (update_cfs_rq_load_avg).
     pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) -> bool {
-        let now = self.clock_pelt(self.queue_cpu(cfs_rq));
+        let now = self.cfs_rq_clock_pelt(cfs_rq);
         let mut decayed = false;
         if self.cfs(cfs_rq).removed.nr > 0 {
             let sum = self.cfs_mut(cfs_rq).subtract_removed();
-            if cfs_rq >= GROUP && sum < 0 {
+            if cfs_rq >= GROUP {
                 self.add_tg_cfs_propagate(cfs_rq, sum);
             }
             decayed = true;
@@ -93,9 +116,9 @@ impl Machine {
 
     /// Updates the averages of a queue and of one of its entities to the current time
     /// (update_load_avg).
-    pub(super) fn update_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+    pub(super) fn update_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId, update: Update) {
         if id >= GROUP || cfs_rq >= GROUP {
-            return self.update_load_avg_in_group(cfs_rq, id);
+            return self.update_load_avg_in_group(cfs_rq, id, update);
         }
         let cpu = CpuId::from_root_queue(cfs_rq);
         let now = self.clock_pelt(cpu);
@@ -110,29 +133,40 @@ impl Machine {
 
     /// Performs [`Machine::update_load_avg`] for an entity or a queue that belongs to a group.
     #[inline(never)]
-    fn update_load_avg_in_group(&mut self, cfs_rq: CfsRqId, id: EntityId) {
-        let decayed = self.update_cfs_avg(cfs_rq);
-        if decayed && cfs_rq < GROUP {
-            self.cpufreq_update_util(CpuId::from_root_queue(cfs_rq), false);
-        }
-        if self.se(id).avg.detached() {
-            return;
-        }
-        let now = self.clock_pelt(self.queue_cpu(cfs_rq));
+    fn update_load_avg_in_group(&mut self, cfs_rq: CfsRqId, id: EntityId, update: Update) {
+        let now = self.cfs_rq_clock_pelt(cfs_rq);
         let running = self.cfs(cfs_rq).curr == id;
         let of_group = (id >= GROUP).then(|| u64::from(self.task_groups.rq(id).runnable));
         self.se_mut(id).update_avg(now, running, of_group);
+        let mut decayed = self.update_cfs_avg(cfs_rq);
+        if id >= GROUP {
+            decayed |= self.propagate_entity_load_avg(cfs_rq, id);
+        }
+        if !decayed {
+            return;
+        }
+        if cfs_rq < GROUP {
+            self.cpufreq_update_util(CpuId::from_root_queue(cfs_rq), false);
+        } else if update == Update::Group {
+            self.update_tg_load_avg(cfs_rq);
+        }
+    }
+
+    /// Adds the load of an entity that is being queued to its queue (update_load_avg with
+    /// DO_ATTACH).
+    pub(super) fn attach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        self.update_cfs_avg(cfs_rq);
         if id >= GROUP {
             self.propagate_entity_load_avg(cfs_rq, id);
         }
+        self.attach_entity_load_avg(cfs_rq, id);
         if cfs_rq >= GROUP {
             self.update_tg_load_avg(cfs_rq);
         }
     }
 
-    /// Adds an entity's load to its queue (attach_entity_load_avg).
-    pub(super) fn attach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
-        self.update_cfs_avg(cfs_rq);
+    /// Adds an entity's load to its queue, whose averages are up to date (attach_entity_load_avg).
+    fn attach_entity_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[id];
         let (load, util, runnable) = (e.avg.load_avg, e.avg.util_avg, e.avg.runnable_avg);
@@ -146,12 +180,20 @@ impl Machine {
         }
     }
 
-    /// Removes an entity's remaining load from its queue (detach_entity_load_avg).
+    /// Adds the load of an entity to a queue that it joins without being queued
+    /// (attach_entity_cfs_rq).
+    pub(super) fn attach_cfs_rq(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        self.attach_load_avg(cfs_rq, id);
+        self.propagate_entity_cfs_rq(cfs_rq);
+    }
+
+    /// Removes the load of an entity that is being dequeued from its queue (update_load_avg with
+    /// DO_DETACH).
     pub(super) fn detach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         if self.se(id).avg.detached() {
             return;
         }
-        self.update_load_avg(cfs_rq, id);
+        self.update_load_avg(cfs_rq, id, Update::Queue);
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[id];
         cfs.avg.sub(&e.avg, e.weight());
@@ -159,9 +201,38 @@ impl Machine {
         if cfs_rq >= GROUP {
             let load = e.avg.load_sum();
             self.add_tg_cfs_propagate(cfs_rq, -load);
-            self.propagate_entity_cfs_rq(cfs_rq);
+            self.update_tg_load_avg(cfs_rq);
         } else {
             self.cpufreq_update_util(CpuId::from_root_queue(cfs_rq), false);
+        }
+    }
+
+    /// Removes the load of an entity that is not queued from its queue (detach_entity_cfs_rq).
+    pub(super) fn detach_cfs_rq(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        if !self.se(id).avg.detached() {
+            self.detach_load_avg(cfs_rq, id);
+            self.propagate_entity_cfs_rq(cfs_rq);
+        }
+    }
+
+    /// Changes the load of an entity (reweight_entity).
+    pub(super) fn reweight_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, load: u64) {
+        let (cfs, mut entities) = self.queue(cfs_rq);
+        let e = &mut entities[id];
+        if e.load == load {
+            return;
+        }
+        if e.on_rq {
+            cfs.load = cfs.load - e.load + load;
+        }
+        let attached = !e.avg.detached();
+        if attached {
+            cfs.avg.sub_load(&e.avg, e.weight());
+        }
+        e.load = load;
+        e.avg.reweight(e.weight());
+        if attached {
+            cfs.avg.add_load(&e.avg, e.weight());
         }
     }
 
@@ -169,18 +240,19 @@ impl Machine {
     /// averages of the queue include the task's until their next update, because the queue is not
     /// locked. If the task leaves an idle CPU, its own averages are updated to the current time
     /// (migrate_se_pelt_lag).
-    pub(super) fn remove_load_avg(&mut self, cfs_rq: CfsRqId, task: TaskId) {
+    pub(super) fn remove_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         let cpu = self.queue_cpu(cfs_rq);
-        let idle_now = self.rqs[cpu].idle().then(|| self.clock_pelt(cpu));
+        let idle_now =
+            (self.rqs[cpu].idle() && !self.pelt_clock_stopped(cfs_rq)).then(|| self.cfs_rq_clock_pelt(cfs_rq));
         let last = self.cfs(cfs_rq).avg.last_update();
-        let e = &mut self.tasks[task].fair;
+        let e = self.se_mut(id);
         if e.avg.detached() {
             return;
         }
-        e.update_avg(last, false, None);
+        e.decay_avg(last);
         let avg = e.avg;
         if let Some(now) = idle_now {
-            e.update_avg(now, false, None);
+            e.decay_avg(now);
         }
         e.avg.detach();
         let removed = &mut self.cfs_mut(cfs_rq).removed;
@@ -188,6 +260,14 @@ impl Machine {
         removed.load += avg.load_avg;
         removed.util += avg.util_avg;
         removed.runnable += avg.runnable_avg;
+    }
+
+    /// Updates the averages of a task to the time of its queue's last update, as if the task had
+    /// slept since its own last update (sync_entity_load_avg).
+    pub(super) fn sync_entity_load_avg(&mut self, task: TaskId) {
+        let cfs_rq = self.task_cfs_rq(self.tasks[task].cpu(), task);
+        let last = self.cfs(cfs_rq).avg.last_update();
+        self.tasks[task].fair.decay_avg(last);
     }
 
     /// Sets the averages of a new task: full load, and a utilization of half of the CPU's unused

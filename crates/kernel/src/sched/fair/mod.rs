@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fair class of Linux 7.3, with the task groups of 7.2: EEVDF, placement of woken and new
-//! tasks, and load balancing (kernel/sched/fair.c, kernel/sched/topology.c).
+//! The fair class of Linux 7.3: EEVDF, placement of woken and new tasks, and load balancing
+//! (kernel/sched/fair.c, kernel/sched/topology.c).
 //!
 //! Modelled:
 //! - virtual time, lag, deadlines and eligibility
@@ -48,7 +48,7 @@ mod wake;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
+pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer, throttle_work};
 pub(crate) use detach::move_delayed;
 pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
@@ -62,12 +62,13 @@ use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::fair::state::domains::Domains;
 use crate::sched::fair::state::entity::FairRq;
-use crate::sched::fair::state::entity::{CfsRqId, EntityId, GROUP, NICE_0_LOAD, NONE};
+use crate::sched::fair::state::entity::{EntityId, GROUP, NICE_0_LOAD, NONE};
 use crate::sched::state::task::Task;
 use crate::simulation::event::{Event, NEVER};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
-use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
+use load::Update;
+use queue::{dequeue_delayed, finish_delayed};
 
 /// Minimum delay of a high-resolution tick, ns (hrtick_start).
 const HRTICK_MIN_NS: u64 = 10_000;
@@ -78,68 +79,34 @@ fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].policy() == SCHED_IDLE
 }
 
-/// Returns whether an entity counts as SCHED_IDLE (se_is_idle): it is a task with this policy, or a
-/// group with cpu.idle set.
-fn se_is_idle(m: &Machine, id: EntityId) -> bool {
-    if id < GROUP {
-        is_idle_policy(m, TaskId::from_entity(id))
-    } else {
-        m.task_groups.group(id).idle
-    }
-}
-
 /// Returns the task to run next. If the CPU has no fair task, new-idle balancing tries to pull one.
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<TaskId> {
     if m.ext.switching_all {
         return None;
     }
     loop {
-        if m.rqs[cpu].fair.cfs.nr_queued == 0 {
+        if m.rqs[cpu].fair.cfs.h_nr_queued == 0 {
             if newidle::balance(m, cpu) {
                 continue;
             }
             return None;
         }
-        match pick_next_entity(m, cpu, cpu.nr(), true) {
-            Some(task) if task < GROUP => return Some(TaskId::from_entity(task)),
-            Some(group) => {
-                if let Some(task) = pick_in_group(m, cpu, group) {
-                    return Some(task);
-                }
-            }
-            None => {}
+        if let Some(task) = pick_next_entity(m, cpu, true) {
+            return Some(task);
         }
     }
 }
 
-/// Picks a task from a group. While the picked entity is itself a group, picks an entity of that
-/// group. Returns `None` if an entity was dequeued or throttled instead. The caller then picks
-/// again.
-fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId> {
-    let mut at = group;
-    let mut throttled = false;
-    while at >= GROUP {
-        throttled |= m.check_cfs_rq_runtime(at);
-        at = pick_next_entity(m, cpu, at, true)?;
-    }
-    let task = TaskId::from_entity(at);
-    if throttled {
-        m.throttle_task(cpu, task);
+/// Returns the task that EEVDF picks. With `protect`, the current task continues until its
+/// protection ends. If the task is a delayed sleeper (a sleeping task that is still queued), dequeues
+/// the sleeper and returns `None`.
+fn pick_next_entity(m: &mut Machine, cpu: CpuId, protect: bool) -> Option<TaskId> {
+    let task = m.pick_eevdf(cpu, protect).expect("one task is always eligible");
+    if m.tasks[task].fair.delayed {
+        dequeue_delayed(m, cpu, task);
         return None;
     }
     Some(task)
-}
-
-/// Returns the entity that EEVDF picks on a queue. With `protect`, the current entity continues
-/// until its protection ends. If the entity is a delayed sleeper (a sleeping task or group that is
-/// still queued), dequeues the sleeper and returns `None`.
-fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, protect: bool) -> Option<EntityId> {
-    let id = m.pick_eevdf(cfs_rq, protect).expect("one entity is always eligible");
-    if m.se(id).delayed {
-        dequeue_delayed(m, cpu, cfs_rq, id);
-        return None;
-    }
-    Some(id)
 }
 
 /// Ends the slice of the current task, if the task is eligible.
@@ -148,11 +115,11 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     if m.rqs[cpu].nr_running == 1 {
         return;
     }
-    let cfs_rq = m.cfs_rq_of(cpu, curr);
-    if m.eligible(cfs_rq, curr.into()) {
+    m.rqs[cpu].fair.eevdf.clear_buddy(curr);
+    if m.eligible(cpu, curr) {
         let e = &mut m.tasks[curr].fair;
         e.vruntime = e.deadline;
-        m.update_deadline(cfs_rq, curr.into());
+        m.update_deadline(cpu, curr);
     }
 }
 
@@ -160,105 +127,107 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
 ///
 /// SCHED_BATCH and SCHED_IDLE tasks do not preempt other tasks. A current task with SCHED_IDLE is
 /// preempted immediately. A task with a shorter slice than the current task preempts it if it is
-/// eligible (PREEMPT_SHORT). If the two tasks are in different groups, the entities of the groups
-/// are compared.
+/// eligible (PREEMPT_SHORT).
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_flags: u32) {
     let curr = m.rqs[cpu].curr;
-    if curr == task || m.class_of(curr) != Class::Fair {
+    if curr == task || m.class_of(curr) != Class::Fair || m.tasks[task].fair.throttled {
         return;
     }
-    let (se, pse, cfs_rq) = m.find_matching_se(cpu, curr, task);
-    let (idle, woken_idle) = (se_is_idle(m, se), se_is_idle(m, pse));
+    let (idle, woken_idle) = (is_idle_policy(m, curr), is_idle_policy(m, task));
     if idle && !woken_idle {
-        return preempt(m, cpu, se);
+        return preempt(m, cpu, curr);
     }
     let base_slice = m.domains.base_slice;
-    let short = m.task_groups.custom_slices && m.se(pse).slice(base_slice) < m.se(se).slice(base_slice);
+    let slice = |task: TaskId| m.tasks[task].fair.slice(base_slice);
+    let short = m.task_groups.custom_slices && slice(task) < slice(curr);
     let normal = matches!(m.tasks[task].policy(), SCHED_NORMAL | SCHED_EXT);
-    let competes = idle == woken_idle && normal && !m.se(pse).delayed;
+    let competes = idle == woken_idle && normal && !m.tasks[task].fair.delayed;
     if competes && (short || wake_flags & flags::WF_FORK == 0) {
         let next = loop {
-            if m.cfs(cfs_rq).nr_queued == 0 {
+            if m.rqs[cpu].fair.cfs.h_nr_queued == 0 {
                 break None;
             }
-            // If a delayed sleeper was dequeued instead, `pse` is still queued.
-            if let Some(next) = pick_next_entity(m, cpu, cfs_rq, !short) {
+            // If a delayed sleeper was dequeued instead, `task` is still queued.
+            if let Some(next) = pick_next_entity(m, cpu, !short) {
                 break Some(next);
             }
         };
-        if next == Some(pse) || short && m.eligible(cfs_rq, pse) {
+        if next == Some(task) || short && m.eligible(cpu, task) {
             if short {
-                set_short_buddy(m, cfs_rq, pse);
+                set_short_buddy(m, cpu, task);
             }
-            return preempt(m, cpu, se);
+            return preempt(m, cpu, curr);
         }
     }
-    update_protect_slice(m, cfs_rq, se);
+    update_protect_slice(m, cpu, curr);
 }
 
-/// Ends the protection of the running entity and reschedules.
-fn preempt(m: &mut Machine, cpu: CpuId, se: EntityId) {
-    let e = m.se_mut(se);
+/// Ends the protection of the running task and reschedules.
+fn preempt(m: &mut Machine, cpu: CpuId, curr: TaskId) {
+    let e = &mut m.tasks[curr].fair;
     e.vprot = e.vprot.min(e.vruntime);
     m.resched_curr_lazy(cpu);
 }
 
-/// Makes an entity with a short slice the one that is picked next while it is eligible.
-fn set_short_buddy(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
+/// Makes a task with a short slice the one that is picked next while it is eligible.
+fn set_short_buddy(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let base_slice = m.domains.base_slice;
-    let next = m.cfs(cfs_rq).next;
-    if next == NONE || m.se(next).slice(base_slice) >= m.se(id).slice(base_slice) {
-        m.cfs_mut(cfs_rq).next = id;
+    let slice = |task: TaskId| m.tasks[task].fair.slice(base_slice);
+    let next = m.rqs[cpu].fair.eevdf.next;
+    if next == IDLE || slice(next) >= slice(task) {
+        m.rqs[cpu].fair.eevdf.next = task;
     }
 }
 
-/// Shortens the protection of the running entity to the shortest slice of the entities on its queue
+/// Shortens the protection of the running task to the shortest slice of the tasks on its queue
 /// (update_protect_slice).
-fn update_protect_slice(m: &mut Machine, cfs_rq: CfsRqId, se: EntityId) {
+fn update_protect_slice(m: &mut Machine, cpu: CpuId, curr: TaskId) {
     let base_slice = m.domains.base_slice;
     let slice = match m.task_groups.custom_slices {
-        true => m.shortest_slice(cfs_rq).unwrap_or(base_slice),
+        true => m.shortest_slice(cpu).unwrap_or(base_slice),
         false => base_slice,
     };
-    let avg = m.avg_vruntime(cfs_rq);
-    let e = m.se_mut(se);
+    let avg = m.avg_vruntime(cpu);
+    let e = &mut m.tasks[curr].fair;
     e.vprot = e.vprot.min(e.vruntime.min(avg) + e.delta_fair(slice));
 }
 
 /// Handles a task `prev` that stops running because `next` runs now. Groups that contain both tasks
-/// remain the running entities of their queues.
+/// remain the running entities of their queues (put_prev_task_fair).
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
-    if m.tasks[prev].fair.group == 0 {
-        return put_prev_entity(m, cpu.nr(), prev.into());
-    }
-    let common = if next != prev && m.class_of(next) == Class::Fair {
-        m.find_matching_se(cpu, prev, next).2
+    let group = m.tasks[prev].fair.group;
+    if group == 0 {
+        put_prev_entity(m, cpu, prev.into());
     } else {
-        cpu.nr()
-    };
-    let mut id = EntityId::from(prev);
-    loop {
-        let cfs_rq = m.cfs_rq_of(cpu, id);
-        put_prev_entity(m, cfs_rq, id);
-        if cfs_rq == common {
-            return;
+        let stays = if next != prev && m.class_of(next) == Class::Fair {
+            m.tasks[next].fair.group
+        } else {
+            0
+        };
+        let mut id = EntityId::from(prev);
+        loop {
+            let above = put_prev_entity(m, cpu, id);
+            if above < GROUP || m.task_groups.is_in(stays, m.task_groups.group_number(above)) {
+                break;
+            }
+            id = above;
         }
-        id = cfs_rq;
+    }
+    let rq = &mut m.rqs[cpu].fair.eevdf;
+    rq.curr = IDLE;
+    if m.tasks[prev].fair.on_rq {
+        rq.insert(&mut m.tasks, prev);
     }
 }
 
-/// Makes an entity stop running (put_prev_entity). If the entity is still queued, it returns to the
-/// timeline, the list of queued entities.
-fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
+/// Makes an entity stop running (put_prev_entity). Returns its queue.
+fn put_prev_entity(m: &mut Machine, cpu: CpuId, id: EntityId) -> EntityId {
+    let cfs_rq = m.cfs_rq_of(cpu, id);
     if m.se(id).on_rq {
-        m.update_load_avg(cfs_rq, id);
-        let (cfs, mut entities) = m.queue(cfs_rq);
-        cfs.curr = NONE;
-        cfs.insert(&mut entities, id);
-    } else {
-        m.update_cfs_avg(cfs_rq);
-        m.cfs_mut(cfs_rq).curr = NONE;
+        m.update_load_avg(cfs_rq, id, Update::Queue);
     }
+    m.cfs_mut(cfs_rq).curr = NONE;
+    cfs_rq
 }
 
 /// Makes a task the running task, together with those groups above it that are not running yet
@@ -266,7 +235,7 @@ fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     exit_idle(m, cpu);
     set_task(m, cpu, next, true);
-    hrtick_start(m, cpu);
+    hrtick_start(m, cpu, next);
     m.update_misfit_status(cpu, next);
 }
 
@@ -278,68 +247,81 @@ pub(crate) fn set_curr_task(m: &mut Machine, cpu: CpuId, curr: TaskId) {
 
 /// Makes a task and the groups above it the running entities of their queues.
 fn set_task(m: &mut Machine, cpu: CpuId, next: TaskId, first: bool) {
-    if m.tasks[next].fair.on_rq {
-        let rq = &mut m.rqs[cpu].fair;
+    let on_rq = m.tasks[next].fair.on_rq;
+    let rq = &mut m.rqs[cpu].fair;
+    rq.eevdf.clear_buddy(next);
+    if on_rq {
+        rq.eevdf.remove(&m.tasks, next);
         rq.unlink(&mut m.tasks, next);
         rq.push_newest(&mut m.tasks, next);
     }
-    let mut id = EntityId::from(next);
-    let mut cfs_rq = m.task_cfs_rq(cpu, next);
-    loop {
-        set_next_entity(m, cfs_rq, id, first);
-        // If the previous task is in the same group, this group is already the running entity of
-        // its queue, and so are all groups that contain it.
-        if cfs_rq < GROUP || m.cfs(m.cfs_rq_of(cpu, cfs_rq)).curr == cfs_rq {
-            break;
+    let above = set_next_entity(m, cpu, next.into());
+    if above >= GROUP {
+        set_next_groups(m, cpu, above);
+        if m.task_groups.limited {
+            account_groups(m, cpu, next);
         }
-        id = cfs_rq;
-        cfs_rq = m.cfs_rq_of(cpu, id);
     }
-    if m.task_groups.limited {
-        account_groups(m, cpu, next);
+    m.rqs[cpu].fair.eevdf.curr = next;
+    if on_rq {
+        m.reweight_eevdf(cpu, next, m.prop_weight(cpu, next), true);
+        if first {
+            set_protect_slice(m, cpu, next);
+        }
+    }
+}
+
+/// Makes the groups above a task that starts to run the running entities of their queues.
+fn set_next_groups(m: &mut Machine, cpu: CpuId, group: EntityId) {
+    let mut id = group;
+    // If the previous task is in the same group, this group is already the running entity of its
+    // queue, and so are all groups that contain it.
+    while id >= GROUP && m.cfs(m.cfs_rq_of(cpu, id)).curr == NONE {
+        id = set_next_entity(m, cpu, id);
     }
 }
 
 /// Visits the groups that contain `task`, which starts to run. If a group has a cpu.max limit and
-/// its queue on this CPU has no runtime left, takes runtime from the group's pool.
+/// its queue on this CPU has no runtime left, takes runtime from the group's pool. If the pool is
+/// empty, the task is dequeued when it returns to user space.
 fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    let mut id = m.cfs_rq_of(cpu, task);
+    let mut id = m.task_cfs_rq(cpu, task);
+    let mut throttled = false;
     while id >= GROUP {
-        m.account_cfs_rq_runtime(id, 0);
+        throttled |= m.account_cfs_rq_runtime(id, 0);
         id = m.cfs_rq_of(cpu, id);
+    }
+    if throttled {
+        m.throttle_on_return(task);
     }
 }
 
-/// Makes an entity the running entity of its queue, which removes it from the timeline, the list of
-/// queued entities (set_next_entity).
-fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, first: bool) {
+/// Makes an entity the running entity of its queue (set_next_entity). Returns the queue.
+#[inline]
+fn set_next_entity(m: &mut Machine, cpu: CpuId, id: EntityId) -> EntityId {
     let now = m.now;
+    let cfs_rq = m.cfs_rq_of(cpu, id);
     if m.se(id).on_rq {
-        let (cfs, entities) = m.queue(cfs_rq);
-        cfs.clear_buddy(id);
-        cfs.remove(&entities, id);
-        m.update_load_avg(cfs_rq, id);
-        if first {
-            set_protect_slice(m, cfs_rq, id);
-        }
+        m.update_load_avg(cfs_rq, id, Update::Group);
     }
     m.se_mut(id).exec_start = now.max(1);
     m.cfs_mut(cfs_rq).curr = id;
+    cfs_rq
 }
 
-/// Protects an entity that starts to run from preemption (set_protect_slice). The protection lasts
-/// until the end of its slice. If an entity with a shorter slice waits, it lasts only until the
-/// running entity is no longer eligible.
+/// Protects a task that starts to run from preemption (set_protect_slice). The protection lasts
+/// until the end of its slice. If a task with a shorter slice waits, it lasts only until the running
+/// task is no longer eligible.
 #[inline]
-fn set_protect_slice(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
-    let e = m.se_mut(id);
+fn set_protect_slice(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    let e = &mut m.tasks[task].fair;
     e.vprot = e.deadline;
     if m.task_groups.custom_slices
-        && let Some(shortest) = m.shortest_slice(cfs_rq)
-        && shortest < m.se(id).slice(m.domains.base_slice)
+        && let Some(shortest) = m.shortest_slice(cpu)
+        && shortest < m.tasks[task].fair.slice(m.domains.base_slice)
     {
-        let limit = m.cfs(cfs_rq).avg_without_curr() + 1;
-        let e = m.se_mut(id);
+        let limit = m.rqs[cpu].fair.eevdf.avg_without_curr() + 1;
+        let e = &mut m.tasks[task].fair;
         e.vprot = e.vprot.min(limit);
     }
 }
@@ -347,55 +329,30 @@ fn set_protect_slice(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
 /// Charges the current task with `ns` of CPU time (update_curr). Reschedules if other tasks are
 /// queued and the task's slice, or its protection from preemption, has ended.
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
-    let curr = m.rqs[cpu].fair.cfs.curr;
-    if curr == NONE {
-        return;
-    }
-    if curr >= GROUP {
-        return update_curr_in_group(m, cpu, curr, ns);
-    }
+    let Some(curr) = m.fair_curr(cpu) else { return };
     let now = m.now;
-    let task = TaskId::from_entity(curr);
-    let e = &mut m.tasks[task].fair;
+    if m.task_groups.limited && m.tasks[curr].fair.group != 0 {
+        charge_groups(m, cpu, curr, ns);
+    }
+    let e = &mut m.tasks[curr].fair;
     e.exec_start = now.max(1);
     e.vruntime += e.delta_fair(ns);
-    let over = e.vruntime >= e.deadline && m.update_deadline(cpu.nr(), curr);
-    let several = m.rqs[cpu].fair.cfs.nr_queued > 1;
-    if several && (over || !m.tasks[task].fair.protected()) {
+    let over = e.vruntime >= e.deadline && m.update_deadline(cpu, curr);
+    let several = m.rqs[cpu].fair.cfs.h_nr_queued > 1;
+    if several && (over || !m.tasks[curr].fair.protected()) {
         m.resched_curr_lazy(cpu);
+        m.rqs[cpu].fair.eevdf.clear_buddy(curr);
     }
-    sched_cache::account(m, cpu, task, ns);
+    sched_cache::account(m, cpu, curr, ns);
 }
 
-/// Charges `ns` of CPU time to the current task and to all groups that contain it. `group` is the
-/// outermost of these groups.
+/// Charges the groups with a cpu.max limit that contain the current task.
 #[inline(never)]
-fn update_curr_in_group(m: &mut Machine, cpu: CpuId, group: EntityId, ns: u64) {
-    update_entity(m, cpu, cpu.nr(), group, ns);
-    let mut id = group;
+fn charge_groups(m: &mut Machine, cpu: CpuId, curr: TaskId, ns: u64) {
+    let mut id = m.task_cfs_rq(cpu, curr);
     while id >= GROUP {
-        if m.task_groups.limited {
-            m.account_cfs_rq_runtime(id, ns);
-        }
-        let curr = m.cfs(id).curr;
-        if curr == NONE {
-            return;
-        }
-        update_entity(m, cpu, id, curr, ns);
-        id = curr;
-    }
-    sched_cache::account(m, cpu, TaskId::from_entity(id), ns);
-}
-
-/// Charges `ns` of CPU time to the current entity of a queue.
-fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, ns: u64) {
-    let now = m.now;
-    let e = m.se_mut(curr);
-    e.exec_start = now.max(1);
-    e.vruntime += e.delta_fair(ns);
-    let over = m.update_deadline(cfs_rq, curr);
-    if m.cfs(cfs_rq).nr_queued > 1 && (over || !m.se(curr).protected()) {
-        m.resched_curr_lazy(cpu);
+        m.account_cfs_rq_runtime(id, ns);
+        id = m.cfs_rq_of(cpu, id);
     }
 }
 
@@ -407,23 +364,32 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     sched_cache::tick(m, cpu, curr);
 }
 
-/// Updates the load of the current task and of the groups that contain it (entity_tick).
+/// Updates the load of the current task and of the groups that contain it, and the weight of the
+/// task that follows from them (entity_tick).
 fn entity_ticks(m: &mut Machine, cpu: CpuId, curr: TaskId) {
-    let mut at = m.cfs_rq_of(cpu, curr);
-    m.update_load_avg(at, curr.into());
-    while at >= GROUP {
-        m.update_group_entity(cpu, at);
-        at = m.cfs_rq_of(cpu, at);
+    if !m.tasks[curr].fair.on_rq {
+        return;
     }
+    let mut id = EntityId::from(curr);
+    loop {
+        let above = m.cfs_rq_of(cpu, id);
+        m.update_load_avg(above, id, Update::Group);
+        m.update_cfs_group(cpu, id);
+        if above < GROUP {
+            break;
+        }
+        id = above;
+    }
+    m.reweight_eevdf(cpu, curr, m.prop_weight(cpu, curr), true);
 }
 
-/// Schedules the high-resolution tick for the end of the current slice, if other tasks are queued
+/// Schedules the high-resolution tick for the end of the slice of `curr`, if other tasks are queued
 /// (hrtick_start_fair). If `cpu` is a different CPU, it gets an IPI, because it has to start the
 /// timer itself. If no other task is queued, a tick that is already scheduled remains.
-fn hrtick_start(m: &mut Machine, cpu: CpuId) {
-    let Some(curr) = m.fair_curr(cpu).filter(|_| m.rqs[cpu].fair.cfs.h_nr_queued > 1) else {
+fn hrtick_start(m: &mut Machine, cpu: CpuId, curr: TaskId) {
+    if m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
         return;
-    };
+    }
     let e = &m.tasks[curr].fair;
     let vleft = e.deadline - e.vruntime;
     if vleft < 0 {
@@ -432,7 +398,7 @@ fn hrtick_start(m: &mut Machine, cpu: CpuId) {
         }
         return;
     }
-    let left = vleft as u64 * u64::from(e.load) / u64::from(NICE_0_LOAD);
+    let left = (u128::from(vleft as u64) * u128::from(e.h_load) / u128::from(NICE_0_LOAD)) as u64;
     let at = m.local_time(cpu) + left.max(HRTICK_MIN_NS);
     m.rqs[cpu].fair.hrtick_time = at;
     if cpu == m.this_cpu {
@@ -461,6 +427,8 @@ fn hrtick_cond_restart(m: &mut Machine, cpu: CpuId) {
     if rq.hrtick_at < rq.hrtick_event {
         rq.hrtick_event = rq.hrtick_at;
         m.events.push(rq.hrtick_at, Event::Hrtick { cpu });
+    } else {
+        rq.hrtick_moved_at = now;
     }
 }
 
@@ -479,8 +447,9 @@ pub(crate) fn hrtick_cancel(m: &mut Machine, cpu: CpuId) {
 /// Starts the high-resolution tick when a task has been queued, so that the current task is
 /// rescheduled at the end of its slice.
 fn hrtick_update(m: &mut Machine, cpu: CpuId) {
-    if m.rqs[cpu].fair.hrtick_at == NEVER && m.class_of(m.rqs[cpu].curr) == Class::Fair {
-        hrtick_start(m, cpu);
+    let curr = m.rqs[cpu].curr;
+    if m.rqs[cpu].fair.hrtick_at == NEVER && m.class_of(curr) == Class::Fair {
+        hrtick_start(m, cpu, curr);
     }
 }
 
@@ -498,7 +467,14 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
     }
     if rq.hrtick_at > now {
         rq.hrtick_event = rq.hrtick_at;
-        m.events.push(rq.hrtick_at, Event::Hrtick { cpu });
+        let moved_at = rq.hrtick_moved_at;
+        m.events.push(m.rqs[cpu].fair.hrtick_at, Event::Hrtick { cpu });
+        // Linux does not set the hardware's timer anew for this tick (is_lazy), so the interrupt
+        // comes in vain, unless a periodic tick has come before.
+        if moved_at / m.tick_ns() == now / m.tick_ns() {
+            m.enter_timer_irq(cpu);
+            m.run_soft_timers(cpu);
+        }
         return;
     }
     rq.hrtick_at = NEVER;
@@ -513,7 +489,7 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
 
 pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     let t = &mut m.tasks[task];
-    t.fair.load = t.task_struct.se.load.weight as u32;
+    t.fair.load = t.task_struct.se.load.weight;
     // init_entity_runnable_average()
     t.fair.avg.load_avg = t.fair.weight();
 }
@@ -521,13 +497,13 @@ pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
 /// Updates a task's load after a change of its weight. The task is not queued.
 pub(crate) fn reweight(m: &mut Machine, task: TaskId) {
     let t = &m.tasks[task];
-    let (cpu, load) = (t.cpu(), t.task_struct.se.load.weight as u32);
+    let (cpu, load) = (t.cpu(), t.task_struct.se.load.weight);
     m.reweight_entity(m.cfs_rq_of(cpu, task), task.into(), load);
 }
 
 pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
     finish_delayed(m, task);
-    m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
+    m.detach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
 }
 
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
@@ -562,11 +538,9 @@ pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, new_cpu: CpuId) {
     finish_delayed(m, task);
     let cpu = m.tasks[task].cpu();
     numa::task_moves(m, task, cpu, new_cpu);
-    let cfs_rq = m.cfs_rq_of(cpu, task);
-    if m.tasks[task].is_migrating() {
-        m.detach_load_avg(cfs_rq, task.into());
-    } else {
-        m.remove_load_avg(cfs_rq, task);
+    // The load of a queued task has left the queue together with the task.
+    if !m.tasks[task].is_migrating() {
+        m.remove_load_avg(m.cfs_rq_of(cpu, task), task.into());
     }
 }
 
@@ -574,7 +548,7 @@ pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, new_cpu: CpuId) {
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     if m.tasks[task].class == Class::Fair {
         let cpu = m.tasks[task].cpu();
-        m.remove_load_avg(m.cfs_rq_of(cpu, task), task);
+        m.remove_load_avg(m.cfs_rq_of(cpu, task), task.into());
     }
 }
 
@@ -582,30 +556,33 @@ pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
 pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
     let cpu = m.tasks[task].cpu();
     finish_delayed(m, task);
-    m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
+    m.detach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
     m.tasks[task].fair.group = group;
     if m.tasks[task].class == Class::Fair {
-        m.attach_load_avg(m.cfs_rq_of(cpu, task), task.into());
+        m.attach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
     }
 }
 
 /// Resets the entities and queues of a cgroup that was created.
 pub(crate) fn online_group(m: &mut Machine, cgroup: u32, weight: u32) {
     m.task_groups.reset(cgroup, weight);
+    for cpu in m.cpus() {
+        let id = m.task_groups.id(cgroup, cpu);
+        m.attach_cfs_rq(m.cfs_rq_of(cpu, id), id);
+        bandwidth::sync_throttle(m, cpu, id);
+    }
 }
 
 /// Removes a cgroup without tasks (unregister_fair_sched_group).
 pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
     for cpu in m.cpus() {
         let id = m.task_groups.id(cgroup, cpu);
-        let above = m.cfs_rq_of(cpu, id);
-        if m.se(id).delayed {
-            m.update_curr(cpu);
-            dequeue_delayed(m, cpu, above, id);
-        }
-        m.detach_load_avg(above, id);
+        m.remove_load_avg(m.cfs_rq_of(cpu, id), id);
     }
     m.task_groups.reset(cgroup, 100);
+    for cpu in m.cpus() {
+        bandwidth::sync_throttle(m, cpu, m.task_groups.id(cgroup, cpu));
+    }
 }
 
 /// Rebuilds the scheduling domains after a CPU went online or offline (partition_sched_domains).
@@ -627,7 +604,6 @@ pub(crate) fn rebuild_domains(m: &mut Machine) {
         level.newidle_stamp_ns = now;
     }
     m.domains.idle_policy_cpus = old.idle_policy_cpus;
-    m.domains.nr_queued = old.nr_queued;
     m.domains.overloaded = old.overloaded;
     m.domains.nohz = old.nohz;
     m.domains.rng = old.rng;

@@ -22,11 +22,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     m.update_misfit_status(cpu, IDLE);
     m.rqs[cpu].fair.idle_stamp = m.now.max(1);
-    // If no CPU has fair tasks, there is nothing to pull. This is the case, for example, while a
-    // BPF scheduler schedules all tasks.
-    let rq = &m.rqs[cpu];
-    let has_work = rq.nr_running > 0 || !rq.wake_list.is_empty();
-    if m.domains.nr_queued == 0 || has_work || !m.online_cpus.contains(cpu) {
+    if !m.rqs[cpu].wake_list.is_empty() || !m.online_cpus.contains(cpu) {
         return false;
     }
     let jiffies = m.jiffies();
@@ -51,7 +47,7 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     };
     let rq = &mut m.rqs[cpu].fair;
     rq.next_balance = rq.next_balance.min(next_balance);
-    let found = pulled > 0 || rq.cfs.nr_queued > 0;
+    let found = pulled > 0 || rq.cfs.h_nr_queued > 0;
     if found {
         rq.idle_stamp = 0;
     } else {

@@ -46,7 +46,7 @@ impl Level {
 /// Performs periodic balancing if it is due, and kicks an idle CPU for nohz idle balancing if
 /// necessary. Called from the tick.
 pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
-    if m.domains.nr_queued == 0 || m.domains.levels[cpu.index()].is_empty() {
+    if m.ext.switching_all || m.domains.levels[cpu.index()].is_empty() {
         return;
     }
     let jiffies = m.jiffies();

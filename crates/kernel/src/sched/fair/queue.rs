@@ -1,122 +1,148 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Queueing and dequeueing of tasks and task groups (enqueue_task_fair, dequeue_entities).
+//! Queueing and dequeueing of tasks (enqueue_task_fair, dequeue_task_fair).
 //!
-//! An entity is a task, or a task group on one CPU. When a group gets its first task, the group's
-//! entity is queued on the queue above, which is the queue of the parent group. When the last task
-//! of the group leaves, its entity is dequeued. Like a sleeping task, an entity with negative lag
-//! first remains queued as "delayed" until its lag is no longer negative.
+//! All tasks of a CPU are in one queue, from which EEVDF picks. In addition, each task is counted in
+//! the queue of its group, and the group's entity in the queue of the parent group while the group
+//! has tasks on the CPU. From these loads follows the weight of the task. A task that goes to sleep
+//! with negative lag first remains queued as "delayed" until its lag is no longer negative.
 
+use super::idle_scan::sched_idle_cpu;
+use super::load::Update;
 use super::{hrtick_update, is_idle_policy, sched_cache};
 use crate::machine::Machine;
 use crate::sched::class::state::flags;
 use crate::sched::deadline;
 use crate::sched::fair::state::entity::{CfsRqId, EntityId, GROUP};
 use crate::sched::state::task::State;
-use crate::simulation::id::{CpuId, Server, TaskId};
+use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
 
-/// Amounts by which a task or group changes the counters of a queue.
+/// Why a task is dequeued.
 #[derive(Clone, Copy, Default)]
-struct Counts {
-    queued: u32,
-    runnable: u32,
-    idle: u32,
+struct Dequeue {
+    /// The task sleeps (DEQUEUE_SLEEP).
+    sleep: bool,
+    /// The dequeue of a delayed sleeper is completed (DEQUEUE_DELAYED).
+    delayed: bool,
+    /// The task's group is throttled (DEQUEUE_THROTTLE).
+    throttle: bool,
+    /// The task leaves for a different CPU (TASK_ON_RQ_MIGRATING).
+    migrate: bool,
 }
 
-/// Queues a task that became runnable, and the groups that contain it (enqueue_task_fair).
+/// Queues a task that became runnable (enqueue_task_fair).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
-    let cfs_rq = m.task_cfs_rq(cpu, task);
+    if m.tasks[task].fair.throttled && m.enqueue_throttled_task(cpu, task) {
+        return;
+    }
     m.util_est_enqueue(cpu, task);
+    if m.tasks[task].fair.delayed {
+        requeue_delayed(m, cpu, task);
+        return;
+    }
     if m.tasks[task].in_iowait() {
         m.cpufreq_update_util(cpu, true);
     }
-    if m.tasks[task].fair.delayed {
-        requeue_delayed(m, cfs_rq, task.into());
-        count_runnable(m, cpu, cfs_rq, true);
-        sched_cache::count_delayed(m, cpu, task, false);
-        return;
-    }
-    enqueue_entities(m, cpu, task, flags, true);
+    enqueue(m, cpu, task, flags, true);
 }
 
-/// Inserts a task into its queue, and the groups that contain it into theirs. `runnable` is false
-/// for a delayed sleeper.
-fn enqueue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32, runnable: bool) {
-    let cfs_rq = m.task_cfs_rq(cpu, task);
-    if flags & flags::INITIAL != 0 {
-        m.init_load_avg(cfs_rq, task);
+/// Queues a task. `runnable` is false for a delayed sleeper.
+fn enqueue(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32, runnable: bool) {
+    let others = m.rqs[cpu].fair.cfs.h_nr_queued > 0;
+    let is_curr = m.rqs[cpu].fair.eevdf.curr == task;
+    if is_curr {
+        m.place_entity(cpu, task, flags, others);
     }
-    if m.tasks[task].fair.avg.detached() {
-        m.attach_load_avg(cfs_rq, task.into());
-    } else {
-        m.update_load_avg(cfs_rq, task.into());
+    if flags & flags::INITIAL != 0 {
+        m.init_load_avg(m.task_cfs_rq(cpu, task), task);
     }
     let idle = is_idle_policy(m, task);
-    let e = &mut m.tasks[task].fair;
-    if flags & flags::MIGRATED != 0 {
-        e.exec_start = 0;
-    }
-    e.counted_idle = idle;
-    enqueue_entity(m, cfs_rq, task.into(), flags);
-    let counts = Counts {
-        queued: 1,
-        runnable: runnable.into(),
-        idle: idle.into(),
-    };
-    add_counts(m, cfs_rq, counts);
-    if cfs_rq >= GROUP {
-        enqueue_groups(m, cpu, cfs_rq, counts);
+    m.tasks[task].fair.counted_idle = idle;
+    if m.tasks[task].fair.group == 0 {
+        enqueue_entity(m, cpu, cpu.nr(), task.into(), flags);
+        let cfs = &mut m.rqs[cpu].fair.cfs;
+        cfs.h_nr_queued += 1;
+        cfs.h_nr_runnable += u32::from(runnable);
+        cfs.h_nr_idle += u32::from(idle);
+    } else {
+        enqueue_hierarchy(m, cpu, task, flags, runnable, idle);
     }
     sched_cache::count(m, cpu, task, true);
-    m.domains.nr_queued += 1;
+    m.rqs[cpu].fair.push_newest(&mut m.tasks, task);
+    if !is_curr {
+        m.reweight_eevdf(cpu, task, m.prop_weight(cpu, task), false);
+        m.place_entity(cpu, task, flags, others);
+        m.rqs[cpu].fair.eevdf.insert(&mut m.tasks, task);
+    }
     m.domains.overloaded |= m.rqs[cpu].nr_running >= 2;
-    let rq = &mut m.rqs[cpu].fair;
-    rq.push_newest(&mut m.tasks, task);
-    m.domains.update_idle_policy(cpu, &rq.cfs);
-    if rq.cfs.h_nr_queued == 1 {
+    m.domains.update_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
+    if !others {
         deadline::start(m, cpu, Server::Fair);
     }
     hrtick_update(m, cpu);
 }
 
-/// Inserts an entity into its queue. The load averages of the queue already include the entity.
-#[inline]
-fn enqueue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, flags: u32) {
-    m.place_entity(cfs_rq, id, flags);
-    let (cfs, mut entities) = m.queue(cfs_rq);
-    let e = &mut entities[id];
-    e.on_rq = true;
-    cfs.nr_queued += 1;
-    cfs.load += u64::from(e.load);
-    if cfs.curr != id {
-        cfs.insert(&mut entities, id);
+/// Adds a task to the queue of its group, and groups that were empty to the queues of their parents
+/// (enqueue_hierarchy).
+#[inline(never)]
+fn enqueue_hierarchy(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32, runnable: bool, idle: bool) {
+    let (mut id, mut flags, mut idle) = (EntityId::from(task), flags, idle);
+    loop {
+        let above = m.cfs_rq_of(cpu, id);
+        if m.se(id).on_rq {
+            m.update_load_avg(above, id, Update::Group);
+            m.update_runnable(id);
+            m.update_cfs_group(cpu, id);
+        } else {
+            enqueue_entity(m, cpu, above, id, flags);
+        }
+        let cfs = m.cfs_mut(above);
+        cfs.h_nr_runnable = cfs.h_nr_runnable.wrapping_add(runnable.into());
+        cfs.h_nr_queued += 1;
+        cfs.h_nr_idle += u32::from(idle);
+        if above < GROUP {
+            return;
+        }
+        idle |= m.task_groups.group(above).idle;
+        flags = flags::WAKEUP;
+        id = above;
     }
 }
 
-fn add_counts(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
-    let cfs = m.cfs_mut(cfs_rq);
-    cfs.h_nr_queued += counts.queued;
-    cfs.h_nr_runnable += counts.runnable;
-    cfs.h_nr_idle += counts.idle;
+/// Adds an entity to a queue (enqueue_entity).
+#[inline]
+fn enqueue_entity(m: &mut Machine, cpu: CpuId, above: CfsRqId, id: EntityId, flags: u32) {
+    if m.se(id).avg.detached() {
+        m.attach_load_avg(above, id);
+    } else {
+        m.update_load_avg(above, id, Update::Group);
+    }
+    if id >= GROUP {
+        m.update_runnable(id);
+        m.update_cfs_group(cpu, id);
+    }
+    let (cfs, mut entities) = m.queue(above);
+    let e = &mut entities[id];
+    cfs.load += e.load;
+    cfs.nr_queued += 1;
+    if flags & flags::MIGRATED != 0 {
+        e.exec_start = 0;
+    }
+    e.on_rq = true;
+    if above >= GROUP && m.task_groups.limited && m.cfs(above).nr_queued == 1 {
+        m.check_enqueue_throttle(above);
+        m.start_pelt_clock(above);
+    }
 }
 
-fn subtract_counts(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
-    let cfs = m.cfs_mut(cfs_rq);
-    cfs.h_nr_queued -= counts.queued;
-    cfs.h_nr_runnable -= counts.runnable;
-    cfs.h_nr_idle -= counts.idle;
-}
-
-/// Updates the number of runnable tasks on a queue and on all queues above it, because a task has
-/// become delayed or is no longer delayed.
-fn count_runnable(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, runnable: bool) {
-    let mut at = cfs_rq;
+/// Counts a task that becomes a delayed sleeper, or is one no longer (set_delayed, clear_delayed).
+fn count_runnable(m: &mut Machine, cpu: CpuId, task: TaskId, runnable: bool) {
+    let mut at = m.task_cfs_rq(cpu, task);
     loop {
         let cfs = m.cfs_mut(at);
-        if runnable {
-            cfs.h_nr_runnable += 1;
-        } else {
-            cfs.h_nr_runnable -= 1;
-        }
+        cfs.h_nr_runnable = match runnable {
+            true => cfs.h_nr_runnable.wrapping_add(1),
+            false => cfs.h_nr_runnable.wrapping_sub(1),
+        };
         if at < GROUP {
             return;
         }
@@ -124,210 +150,169 @@ fn count_runnable(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, runnable: bool) 
     }
 }
 
-/// Updates the queues above a group after a task was queued in it. Groups that were empty are
-/// queued themselves.
-fn enqueue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Counts) {
-    let mut id = group;
-    while id >= GROUP {
-        if m.task_groups.group(id).idle {
-            counts.idle = counts.queued;
-        }
-        let above = m.cfs_rq_of(cpu, id);
-        if m.se(id).on_rq {
-            if m.se(id).delayed {
-                requeue_delayed(m, above, id);
-            }
-            m.update_group_entity(cpu, id);
-            update_group_slice(m, above, id, id);
-        } else {
-            if m.se(id).avg.detached() {
-                m.attach_load_avg(above, id);
-            }
-            m.update_group_entity(cpu, id);
-            update_group_slice(m, above, id, id);
-            enqueue_entity(m, above, id, flags::WAKEUP);
-        }
-        add_counts(m, above, counts);
-        id = above;
-    }
-}
-
-/// Sets the slice of a group on a CPU to the shortest slice of a queue. `above` is the queue on
-/// which the group's entity is.
-fn update_group_slice(m: &mut Machine, above: CfsRqId, group: EntityId, queue: CfsRqId) {
-    if !m.task_groups.custom_slices {
-        return;
-    }
-    let base_slice = m.domains.base_slice;
-    let shortest = m.shortest_slice(queue).filter(|&slice| slice != base_slice);
-    let slice = shortest.unwrap_or(0);
-    let (cfs, mut entities) = m.queue(above);
-    let is_curr = cfs.curr == group;
-    let e = &mut entities[group];
-    if e.on_rq && !is_curr {
-        cfs.slices.remove(e.slice);
-        cfs.slices.insert(slice);
-    }
-    e.slice = slice;
-}
-
 /// Makes a delayed sleeper runnable again, because it was woken (requeue_delayed_entity). The
 /// sleeper keeps the negative lag that it has left. If none is left, its lag is 0.
-fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
-    if m.update_entity_lag(cfs_rq, id) {
-        let (cfs, mut entities) = m.queue(cfs_rq);
-        let load = u64::from(entities[id].load);
-        let is_curr = cfs.curr == id;
-        cfs.nr_queued -= 1;
-        cfs.load -= load;
+fn requeue_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    if m.update_entity_lag(cpu, task) {
+        let rq = &mut m.rqs[cpu].fair;
+        let others = rq.cfs.h_nr_queued > 1;
+        let is_curr = rq.eevdf.curr == task;
         if !is_curr {
-            cfs.remove(&entities, id);
-        } else {
-            // The entity must not be included in V, the average vruntime, while it is placed again.
-            entities[id].on_rq = false;
+            rq.eevdf.remove(&m.tasks, task);
         }
-        m.place_entity(cfs_rq, id, 0);
-        let (cfs, mut entities) = m.queue(cfs_rq);
-        entities[id].on_rq = true;
+        m.place_entity(cpu, task, 0, others);
         if !is_curr {
-            cfs.insert(&mut entities, id);
+            m.rqs[cpu].fair.eevdf.insert(&mut m.tasks, task);
         }
-        cfs.nr_queued += 1;
-        cfs.load += load;
     }
-    m.update_load_avg(cfs_rq, id);
-    m.se_mut(id).delayed = false;
+    let cfs_rq = m.task_cfs_rq(cpu, task);
+    m.update_load_avg(cfs_rq, task.into(), Update::Queue);
+    m.tasks[task].fair.delayed = false;
+    count_runnable(m, cpu, task, true);
+    sched_cache::count_delayed(m, cpu, task, false);
 }
 
 /// Dequeues a task. If the task goes to sleep with negative lag, it stays queued as delayed
 /// (dequeue_task_fair).
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
+    let how = Dequeue {
+        sleep: flags & flags::SLEEP != 0,
+        migrate: m.tasks[task].is_migrating(),
+        ..Dequeue::default()
+    };
     if m.tasks[task].fair.throttled {
-        m.leave_limbo(cpu, task);
+        m.dequeue_throttled_task(cpu, task, how.sleep, how.migrate);
         return;
     }
-    let sleep = flags & flags::SLEEP != 0;
-    let exits = m.tasks[task].state() == State::Dead;
-    let cfs_rq = m.task_cfs_rq(cpu, task);
     m.util_est_dequeue(cpu, task);
-    m.update_load_avg(cfs_rq, task.into());
-    if sleep {
+    dequeue(m, cpu, task, how);
+}
+
+/// Dequeues a task, or makes it a delayed sleeper (__dequeue_task).
+fn dequeue(m: &mut Machine, cpu: CpuId, task: TaskId, how: Dequeue) {
+    let was_idle = sched_idle_cpu(m, cpu);
+    m.rqs[cpu].fair.eevdf.clear_buddy(task);
+    m.update_entity_lag(cpu, task);
+    let exits = m.tasks[task].state() == State::Dead;
+    let may_delay = how.sleep && !how.delayed && !how.throttle && !exits;
+    if may_delay && !m.eligible(cpu, task) {
+        let cfs_rq = m.task_cfs_rq(cpu, task);
+        m.update_load_avg(cfs_rq, task.into(), Update::Queue);
         m.util_est_update(task);
-        if !exits && delay_dequeue(m, cfs_rq, task.into()) {
-            count_runnable(m, cpu, cfs_rq, false);
-            sched_cache::count_delayed(m, cpu, task, true);
-            return;
-        }
+        sched_cache::count_delayed(m, cpu, task, true);
+        m.tasks[task].fair.delayed = true;
+        count_runnable(m, cpu, task, false);
+        return;
     }
-    dequeue_entities(m, cpu, task, sleep, true);
-}
-
-/// Keeps an entity with negative lag queued until it is eligible (DELAY_DEQUEUE). Returns whether
-/// the dequeue of the entity is delayed.
-fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
-    if m.eligible(cfs_rq, id) {
-        return false;
-    }
-    m.update_entity_lag(cfs_rq, id);
-    m.cfs_mut(cfs_rq).clear_buddy(id);
-    m.se_mut(id).delayed = true;
-    true
-}
-
-/// Removes a task from its queue. Also removes the groups that become empty from the queues above.
-/// With `delay`, the dequeue of such a group may be delayed.
-///
-/// If the dequeue of the task itself was delayed, the task is not counted in `h_nr_runnable`, so
-/// this counter does not change.
-fn dequeue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, sleep: bool, delay: bool) {
-    let cfs_rq = m.task_cfs_rq(cpu, task);
-    sched_cache::count(m, cpu, task, false);
     let e = &mut m.tasks[task].fair;
-    let counts = Counts {
-        queued: 1,
-        runnable: (!e.delayed).into(),
-        idle: e.counted_idle.into(),
-    };
-    e.counted_idle = false;
-    dequeue_entity(m, cfs_rq, task.into(), sleep);
-    subtract_counts(m, cfs_rq, counts);
-    if cfs_rq >= GROUP {
-        dequeue_groups(m, cpu, cfs_rq, counts, delay);
+    let runnable = how.sleep || how.delayed || !e.delayed;
+    let idle = std::mem::take(&mut e.counted_idle);
+    sched_cache::count(m, cpu, task, false);
+    if m.tasks[task].fair.group == 0 {
+        dequeue_entity(m, cpu, cpu.nr(), task.into(), how);
+        let cfs = &mut m.rqs[cpu].fair.cfs;
+        cfs.h_nr_runnable = cfs.h_nr_runnable.wrapping_sub(runnable.into());
+        cfs.h_nr_queued -= 1;
+        cfs.h_nr_idle -= u32::from(idle);
+    } else {
+        dequeue_hierarchy(m, cpu, task, how, runnable, idle);
     }
-    m.domains.nr_queued -= 1;
-    let rq = &mut m.rqs[cpu].fair;
-    rq.unlink(&mut m.tasks, task);
-    m.domains.update_idle_policy(cpu, &rq.cfs);
-}
-
-/// Removes an entity from its queue and stores its lag (dequeue_entity).
-fn dequeue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, sleep: bool) {
-    m.update_load_avg(cfs_rq, id);
-    m.update_entity_lag(cfs_rq, id);
-    let (cfs, mut entities) = m.queue(cfs_rq);
-    cfs.clear_buddy(id);
-    if cfs.curr != id {
-        cfs.remove(&entities, id);
-    }
-    let e = &mut entities[id];
-    if !sleep {
+    let e = &mut m.tasks[task].fair;
+    if !how.sleep {
         e.deadline -= e.vruntime;
         e.rel_deadline = true;
     }
-    e.on_rq = false;
-    e.delayed = false;
-    cfs.nr_queued -= 1;
-    cfs.load -= u64::from(e.load);
-    if cfs_rq >= GROUP && m.task_groups.limited && m.cfs(cfs_rq).nr_queued == 0 {
-        m.return_cfs_rq_runtime(cfs_rq);
+    let rq = &mut m.rqs[cpu].fair;
+    if rq.eevdf.curr != task {
+        rq.eevdf.remove(&m.tasks, task);
+    }
+    rq.unlink(&mut m.tasks, task);
+    m.domains.update_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
+    let left = m.rqs[cpu].nr_running - 1;
+    if !was_idle && left > 0 && left == m.rqs[cpu].fair.cfs.h_nr_idle {
+        // The CPU looks early for a task that is not SCHED_IDLE.
+        m.rqs[cpu].fair.next_balance = m.jiffies();
+    }
+    if how.delayed {
+        m.tasks[task].fair.delayed = false;
+        count_runnable(m, cpu, task, true);
     }
 }
 
-/// Updates the queues above a group after an entity has left it. Groups that have become empty are
-/// dequeued themselves.
-fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Counts, delay: bool) {
-    let mut id = group;
-    let mut leaves = true;
-    while id >= GROUP {
-        if m.task_groups.group(id).idle {
-            counts.idle = counts.queued;
-        }
+/// Removes a task from the queue of its group, and groups that become empty from the queues of their
+/// parents (dequeue_hierarchy).
+#[inline(never)]
+fn dequeue_hierarchy(m: &mut Machine, cpu: CpuId, task: TaskId, how: Dequeue, runnable: bool, idle: bool) {
+    let (mut id, mut idle, mut leaves) = (EntityId::from(task), idle, true);
+    loop {
         let above = m.cfs_rq_of(cpu, id);
-        leaves &= m.cfs(id).nr_queued == 0;
-        m.update_group_entity(cpu, id);
-        if !leaves {
-            update_group_slice(m, above, id, id);
-        } else if delay && delay_dequeue(m, above, id) {
-            // An empty group has no slice of its own.
-            update_group_slice(m, above, id, above);
-            leaves = false;
+        if leaves {
+            dequeue_entity(m, cpu, above, id, how);
+            leaves = m.cfs(above).load == 0;
         } else {
-            dequeue_entity(m, above, id, true);
+            m.update_load_avg(above, id, Update::Group);
+            m.update_runnable(id);
+            m.update_cfs_group(cpu, id);
         }
-        subtract_counts(m, above, counts);
+        let cfs = m.cfs_mut(above);
+        cfs.h_nr_runnable = cfs.h_nr_runnable.wrapping_sub(runnable.into());
+        cfs.h_nr_queued -= 1;
+        cfs.h_nr_idle -= u32::from(idle);
+        if above < GROUP {
+            return;
+        }
+        idle |= m.task_groups.group(above).idle;
         id = above;
     }
 }
 
-/// Dequeues an entity whose dequeue was delayed and that has become eligible.
-pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: EntityId) {
-    if id < GROUP {
-        dequeue_entities(m, cpu, TaskId::from_entity(id), true, true);
-        m.rqs[cpu].nr_running -= 1;
-        return;
+/// Removes an entity from a queue (dequeue_entity).
+#[inline]
+fn dequeue_entity(m: &mut Machine, cpu: CpuId, above: CfsRqId, id: EntityId, how: Dequeue) {
+    if id < GROUP && how.migrate {
+        m.detach_load_avg(above, id);
+    } else {
+        m.update_load_avg(above, id, Update::Group);
     }
-    dequeue_entity(m, cfs_rq, id, true);
-    if cfs_rq >= GROUP {
-        dequeue_groups(m, cpu, cfs_rq, Counts::default(), true);
+    if id >= GROUP {
+        m.update_runnable(id);
+    } else if how.sleep && !how.delayed {
+        m.util_est_update(TaskId::from_entity(id));
+    }
+    let (cfs, mut entities) = m.queue(above);
+    let e = &mut entities[id];
+    e.on_rq = false;
+    cfs.load -= e.load;
+    cfs.nr_queued -= 1;
+    let empty = cfs.nr_queued == 0;
+    if empty && above >= GROUP && m.task_groups.limited {
+        m.return_cfs_rq_runtime(above);
+    }
+    if id >= GROUP {
+        m.update_cfs_group(cpu, id);
+    }
+    if empty && above >= GROUP && m.task_groups.limited {
+        m.stop_pelt_clock(above);
     }
 }
 
-/// Dequeues a delayed sleeper because its class, CPU or cgroup is about to change.
+/// Dequeues a delayed sleeper that has become eligible, or whose class, CPU or cgroup is about to
+/// change.
+pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    let how = Dequeue {
+        sleep: true,
+        delayed: true,
+        ..Dequeue::default()
+    };
+    dequeue(m, cpu, task, how);
+    m.rqs[cpu].nr_running -= 1;
+}
+
+/// Dequeues a task if it is a delayed sleeper.
 pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
-    if m.tasks[task].fair.delayed {
+    if task != IDLE && m.tasks[task].fair.delayed {
         let cpu = m.tasks[task].cpu();
-        dequeue_entities(m, cpu, task, true, true);
-        m.rqs[cpu].nr_running -= 1;
+        dequeue_delayed(m, cpu, task);
     }
 }
 
@@ -335,7 +320,12 @@ pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
 /// task keeps its negative lag. Until [`attach_delayed`], it counts as an ordinary sleeper.
 pub(super) fn detach_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.update_curr(cpu);
-    dequeue_entities(m, cpu, task, false, true);
+    let how = Dequeue {
+        migrate: true,
+        ..Dequeue::default()
+    };
+    dequeue(m, cpu, task, how);
+    m.tasks[task].fair.delayed = false;
     m.rqs[cpu].nr_running -= 1;
 }
 
@@ -345,11 +335,16 @@ pub(super) fn attach_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.update_curr(cpu);
     m.tasks[task].fair.delayed = true;
     m.rqs[cpu].nr_running += 1;
-    enqueue_entities(m, cpu, task, flags::MIGRATED, false);
+    enqueue(m, cpu, task, flags::MIGRATED, false);
 }
 
-/// Dequeues a task whose group is throttled. The dequeues of the task and of groups that become
-/// empty are not delayed.
-pub(super) fn dequeue_throttled_entities(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    dequeue_entities(m, cpu, task, true, false);
+/// Dequeues a task whose group is throttled.
+pub(super) fn dequeue_throttled_group(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    m.util_est_dequeue(cpu, task);
+    let how = Dequeue {
+        sleep: true,
+        throttle: true,
+        ..Dequeue::default()
+    };
+    dequeue(m, cpu, task, how);
 }

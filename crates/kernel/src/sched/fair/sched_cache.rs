@@ -186,7 +186,7 @@ fn occupancy(m: &mut Machine, number: u32, cpu: CpuId) -> u64 {
         return 0;
     };
     recent.advance(epoch);
-    u64::from(NICE_0_LOAD) * recent.ns / (all + 1)
+    NICE_0_LOAD * recent.ns / (all + 1)
 }
 
 /// Returns whether a process has no use for a preferred LLC: it has a single thread, its running

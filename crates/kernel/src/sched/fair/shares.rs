@@ -2,73 +2,115 @@
 //! Distribution of a group's weight to the CPUs, and propagation of the group's load to the queues
 //! above it, which are the queues of its ancestors.
 //!
-//! The weight of a group (its shares) is divided among its CPUs in proportion to the load of its
-//! queue on each CPU (calc_group_shares). To save time, a queue's contribution to the group's load
-//! is updated at most once per ms, and only if it has changed by more than 1/64. The contributions
-//! of idle CPUs are updated every 32 ms, when the load of these CPUs decays.
-//!
-//! Differences from Linux:
-//! - Load leaves a queue immediately instead of at the queue's next update.
-//! - The part that a task contributes to its CPU's load (task_h_load) is not cached for a jiffy.
+//! The weight of a group (its shares) counts once for each CPU that the group's tasks can use: it is
+//! multiplied by the estimated number of runnable tasks, but at most by the number of CPUs. The
+//! result is divided among the CPUs in proportion to the load of the group's queue on each CPU
+//! (calc_concur_shares). To save time, a queue's contribution to the group's load is updated at most
+//! once per ms, and only if it has changed by more than 1/64. The contributions of idle CPUs are
+//! updated every 32 ms, when the load of these CPUs decays.
 
 use crate::machine::Machine;
-use crate::sched::fair::state::entity::{CfsRqId, EntityId, GROUP, scale_load, scale_load_down};
+use crate::sched::fair::load::Update;
+use crate::sched::fair::state::entity::{
+    CfsRqId, EntityId, GROUP, MIN_SHARES, NICE_0_LOAD, scale_load, scale_load_down,
+};
 use crate::sched::fair::state::task_group::shares;
 use crate::sched::state::task::WEIGHT_IDLEPRIO;
 use crate::simulation::id::{CpuId, TaskId};
 
-/// Minimum load of a group's entity, in scaled units.
-const MIN_SHARES: u64 = 2;
 /// Minimum time between updates of a queue's contribution to its group's load, ns.
 const UPDATE_TG_NS: u64 = 1_000_000;
 
 impl Machine {
     /// Returns the part of the group's shares that the CPU of the group's queue `id` gets
-    /// (calc_group_shares).
-    fn calc_group_shares(&self, id: CfsRqId) -> u32 {
-        let group = self.task_groups.group(id);
+    /// (calc_concur_shares).
+    fn calc_concur_shares(&self, id: CfsRqId) -> u64 {
+        let number = self.task_groups.group_number(id);
+        let group = &self.task_groups.groups[number as usize];
         let rq = self.task_groups.rq(id);
+        let tasks = (group.runnable_avg >> 10).max(1);
+        let all = tasks.min(self.tg_cpus(number)) * group.shares;
         let load = scale_load_down(rq.cfs.load).max(rq.cfs.avg.load_avg);
         let total = group.load_avg - rq.tg_load_avg_contrib + load;
-        let all = u64::from(group.shares);
-        let part = (all * load).checked_div(total).unwrap_or(all);
-        part.clamp(MIN_SHARES.min(all), all) as u32
+        let part = (all * load).checked_div(total).unwrap_or(all * load);
+        part.max(MIN_SHARES).min(all)
+    }
+
+    /// Returns the number of CPUs that the tasks of a group can use (tg_cpus).
+    fn tg_cpus(&self, group: u32) -> u64 {
+        let mut at = Some(group);
+        while let Some(number) = at {
+            if let Some(cpus) = self.cgroups.get(number).cpus.as_ref() {
+                let online = cpus.iter().filter(|&cpu| self.online_cpus.contains(cpu));
+                return (online.count() as u64).max(1);
+            }
+            at = self.parent_cgroup(number);
+        }
+        u64::from(self.online_cpus.weight())
     }
 
     /// Sets the load of a group's entity on `cpu` to the group's current share there
-    /// (update_cfs_group).
+    /// (update_cfs_group). An empty group keeps its load.
     pub(super) fn update_cfs_group(&mut self, cpu: CpuId, id: EntityId) {
-        if self.task_groups.rq(id).cfs.load == 0 {
+        if id < GROUP || self.task_groups.rq(id).cfs.load == 0 {
             return;
         }
-        let load = self.calc_group_shares(id);
-        if load != self.se(id).load {
-            let above = self.cfs_rq_of(cpu, id);
-            self.reweight_entity(above, id, load);
-        }
+        let load = self.calc_concur_shares(id);
+        let above = self.cfs_rq_of(cpu, id);
+        self.reweight_entity(above, id, load);
     }
 
-    /// Updates the averages, the number of runnable tasks and the load of a group's entity.
-    pub(super) fn update_group_entity(&mut self, cpu: CpuId, id: EntityId) {
-        let above = self.cfs_rq_of(cpu, id);
-        self.update_load_avg(above, id);
-        let rq = self.task_groups.rq_mut(id);
-        rq.runnable = rq.cfs.h_nr_runnable;
-        self.update_cfs_group(cpu, id);
+    /// Updates the number of runnable tasks of a group's entity (se_update_runnable).
+    pub(super) fn update_runnable(&mut self, id: EntityId) {
+        if id >= GROUP {
+            let rq = self.task_groups.rq_mut(id);
+            rq.runnable = rq.cfs.h_nr_runnable;
+        }
     }
 
     /// Updates the contribution of a queue to its group's load (update_tg_load_avg).
     pub(super) fn update_tg_load_avg(&mut self, id: CfsRqId) {
         let now = self.now;
-        let rq = self.task_groups.rq_mut(id);
-        let (load, contrib) = (rq.cfs.avg.load_avg, rq.tg_load_avg_contrib);
-        if now - rq.last_update_tg < UPDATE_TG_NS || load.abs_diff(contrib) <= contrib / 64 {
+        if !self.online_cpus.contains(self.queue_cpu(id)) {
             return;
         }
-        (rq.tg_load_avg_contrib, rq.last_update_tg) = (load, now);
-        let group = self.task_groups.group_number(id);
-        let sum = &mut self.task_groups.groups[group as usize].load_avg;
-        *sum = *sum - contrib + load;
+        let rq = self.task_groups.rq_mut(id);
+        if rq.last_update_tg.is_some_and(|last| now - last < UPDATE_TG_NS) {
+            return;
+        }
+        let (load, runnable) = (rq.cfs.avg.load_avg, rq.cfs.avg.runnable_avg);
+        let (old_load, old_runnable) = (rq.tg_load_avg_contrib, rq.tg_runnable_avg_contrib);
+        let changed = |new: u64, old: u64| new.abs_diff(old) > old / 64;
+        if !changed(load, old_load) && !changed(runnable, old_runnable) {
+            return;
+        }
+        (rq.tg_load_avg_contrib, rq.tg_runnable_avg_contrib) = (load, runnable);
+        rq.last_update_tg = Some(now);
+        self.change_tg_load_avg(id, (old_load, old_runnable), (load, runnable));
+    }
+
+    /// Replaces a queue's contribution (load, runnable) to its group.
+    fn change_tg_load_avg(&mut self, id: CfsRqId, old: (u64, u64), new: (u64, u64)) {
+        let number = self.task_groups.group_number(id);
+        let group = &mut self.task_groups.groups[number as usize];
+        group.load_avg = group.load_avg - old.0 + new.0;
+        group.runnable_avg = group.runnable_avg - old.1 + new.1;
+    }
+
+    /// Removes the contributions of a CPU that goes offline to the loads of all groups
+    /// (clear_tg_offline_cfs_rqs).
+    pub(super) fn clear_tg_load_avg(&mut self, cpu: CpuId) {
+        for at in 0..self.task_groups.bottom_up.len() {
+            let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
+            let now = self.now;
+            let rq = self.task_groups.rq_mut(id);
+            let old = (
+                std::mem::take(&mut rq.tg_load_avg_contrib),
+                std::mem::take(&mut rq.tg_runnable_avg_contrib),
+            );
+            rq.last_update_tg = Some(now);
+            self.change_tg_load_avg(id, old, (0, 0));
+        }
     }
 
     /// Records the amount of load that has joined or left a group's queue (add_tg_cfs_propagate).
@@ -78,11 +120,11 @@ impl Machine {
     }
 
     /// Updates the averages of a group's entity after load has joined or left the group's queue
-    /// (propagate_entity_load_avg).
-    pub(super) fn propagate_entity_load_avg(&mut self, above: CfsRqId, id: EntityId) {
+    /// (propagate_entity_load_avg). Returns whether it has.
+    pub(super) fn propagate_entity_load_avg(&mut self, above: CfsRqId, id: EntityId) -> bool {
         let rq = self.task_groups.rq_mut(id);
         let Some(runnable) = rq.propagate.take() else {
-            return;
+            return false;
         };
         let (avg, weight) = (rq.cfs.avg, scale_load_down(rq.cfs.load));
         let (cfs, mut entities) = self.queue(above);
@@ -92,6 +134,7 @@ impl Machine {
         if above >= GROUP {
             self.add_tg_cfs_propagate(above, runnable);
         }
+        true
     }
 
     /// Updates the entities of all groups above a queue after load has joined or left the queue
@@ -101,7 +144,7 @@ impl Machine {
         let mut se = id;
         while se >= GROUP {
             let above = self.cfs_rq_of(cpu, se);
-            self.update_load_avg(above, se);
+            self.update_load_avg(above, se, Update::Group);
             se = above;
         }
     }
@@ -113,11 +156,16 @@ impl Machine {
         for at in 0..self.task_groups.bottom_up.len() {
             let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
             let rq = self.task_groups.rq(id);
-            if rq.cfs.avg.decays() || rq.tg_load_avg_contrib > 0 {
-                self.update_cfs_avg(id);
+            if !rq.cfs.avg.decays() && rq.tg_load_avg_contrib == 0 && rq.propagate.is_none() {
+                continue;
+            }
+            if self.update_cfs_avg(id) {
                 self.update_tg_load_avg(id);
+            }
+            let avg = &self.se(id).avg;
+            if avg.load_avg > 0 || avg.util_avg > 0 || self.task_groups.rq(id).propagate.is_some() {
                 let above = self.cfs_rq_of(cpu, id);
-                self.update_load_avg(above, id);
+                self.update_load_avg(above, id, Update::Group);
             }
         }
         if self.update_cfs_avg(cpu.nr()) {
@@ -130,36 +178,48 @@ impl Machine {
         rq.has_blocked_load &= blocked;
     }
 
-    /// Returns the part that a queue contributes to its CPU's load (update_cfs_rq_h_load).
-    fn h_load(&self, cpu: CpuId, cfs_rq: CfsRqId) -> u64 {
-        if cfs_rq < GROUP {
-            return self.cfs(cfs_rq).avg.load_avg;
+    /// Calculates the part that a queue contributes to its CPU's load, once a jiffy
+    /// (update_cfs_rq_h_load).
+    fn update_h_load(&mut self, cpu: CpuId, cfs_rq: CfsRqId) -> u64 {
+        let now = Some(self.jiffies());
+        let cfs = self.cfs(cfs_rq);
+        if cfs.last_h_load_update == now {
+            return cfs.h_load;
         }
-        let above = self.cfs_rq_of(cpu, cfs_rq);
-        self.h_load(cpu, above) * self.se(cfs_rq).avg.load_avg / (self.cfs(above).avg.load_avg + 1)
+        let load = if cfs_rq < GROUP {
+            cfs.avg.load_avg
+        } else {
+            let above = self.cfs_rq_of(cpu, cfs_rq);
+            self.update_h_load(cpu, above) * self.se(cfs_rq).avg.load_avg / (self.cfs(above).avg.load_avg + 1)
+        };
+        let cfs = self.cfs_mut(cfs_rq);
+        (cfs.h_load, cfs.last_h_load_update) = (load, now);
+        load
     }
 
     /// Returns the part that a task contributes to its CPU's load (task_h_load).
-    pub(super) fn task_h_load(&self, task: TaskId) -> u64 {
-        let load = self.se(task).avg.load_avg;
-        if self.se(task).group == 0 {
-            return load;
-        }
+    pub(super) fn task_h_load(&mut self, task: TaskId) -> u64 {
         let cpu = self.tasks[task].cpu();
-        let cfs_rq = self.cfs_rq_of(cpu, task);
-        load * self.h_load(cpu, cfs_rq) / (self.cfs(cfs_rq).avg.load_avg + 1)
+        let cfs_rq = self.task_cfs_rq(cpu, task);
+        let load = self.update_h_load(cpu, cfs_rq);
+        self.se(task).avg.load_avg * load / (self.cfs(cfs_rq).avg.load_avg + 1)
     }
 
     /// Sets the shares of a group (sched_group_set_shares). They are scaled like the load of an
     /// entity.
-    fn set_shares(&mut self, group: u32, shares: u32) {
+    fn set_shares(&mut self, group: u32, shares: u64) {
+        if self.task_groups.groups[group as usize].shares == shares {
+            return;
+        }
         self.task_groups.groups[group as usize].shares = shares;
         for cpu in self.cpus() {
-            self.update_curr(cpu);
+            self.account(cpu);
             let mut se = self.task_groups.id(group, cpu);
             while se >= GROUP {
-                self.update_group_entity(cpu, se);
-                se = self.cfs_rq_of(cpu, se);
+                let above = self.cfs_rq_of(cpu, se);
+                self.update_load_avg(above, se, Update::Group);
+                self.update_cfs_group(cpu, se);
+                se = above;
             }
         }
     }
@@ -198,6 +258,6 @@ pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
         }
         m.domains.update_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
     }
-    let shares = if idle { scale_load(WEIGHT_IDLEPRIO) } else { shares(100) };
+    let shares = if idle { scale_load(WEIGHT_IDLEPRIO) } else { NICE_0_LOAD };
     m.set_shares(cgroup, shares);
 }

@@ -11,12 +11,17 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 struct Sums {
     nr_queued: u32,
     load: u64,
-    sum_weight: i64,
-    /// Number of entities with a custom slice, without the current one.
-    custom_slices: u32,
     h_nr_queued: u32,
     h_nr_runnable: u32,
     h_nr_idle: u32,
+}
+
+/// Sums over the tasks of a CPU that wait, in all groups.
+#[derive(Debug, Default, PartialEq)]
+struct Waiting {
+    tasks: u32,
+    weight: i64,
+    custom_slices: u32,
 }
 
 impl Machine {
@@ -27,6 +32,7 @@ impl Machine {
     pub(crate) fn verify_fair(&self) {
         let nr_groups = self.task_groups.groups.len().max(1);
         let mut all: Vec<Sums> = (0..self.rqs.len() * nr_groups).map(|_| Sums::default()).collect();
+        let mut waiting: Vec<Waiting> = (0..self.rqs.len()).map(|_| Waiting::default()).collect();
         for (task, t) in self.tasks.iter().enumerate() {
             if t.fair.on_rq {
                 assert_eq!(
@@ -36,17 +42,33 @@ impl Machine {
                     t.comm()
                 );
                 let sums = &mut all[t.cpu().index() * nr_groups + t.fair.group as usize];
-                self.add(sums, t.cpu(), task as EntityId);
+                self.add(sums, task as EntityId);
                 sums.h_nr_queued += 1;
                 sums.h_nr_runnable += u32::from(!t.fair.delayed);
                 sums.h_nr_idle += u32::from(t.fair.counted_idle);
+                if self.rqs[t.cpu()].fair.eevdf.curr != TaskId::from_entity(task as EntityId) {
+                    let waiting = &mut waiting[t.cpu().index()];
+                    waiting.tasks += 1;
+                    waiting.weight += t.fair.h_load as i64;
+                    waiting.custom_slices += u32::from(t.fair.slice != 0);
+                }
             }
         }
-        for (cpu, sums) in self.cpus().zip(all.chunks_mut(nr_groups)) {
+        for ((cpu, sums), waiting) in self.cpus().zip(all.chunks_mut(nr_groups)).zip(waiting) {
             for &group in &self.task_groups.bottom_up {
                 self.verify_group(cpu, self.task_groups.id(group, cpu), sums);
             }
             self.verify_queue(cpu.nr(), &sums[0]);
+            let rq = &self.rqs[cpu].fair.eevdf;
+            let counted = Waiting {
+                tasks: rq.timeline.count(),
+                weight: rq.sum_weight,
+                custom_slices: rq.slices.total(),
+            };
+            assert_eq!(
+                counted, waiting,
+                "the sums (left) of CPU {cpu} do not match its waiting tasks (right)"
+            );
         }
         if self.sched_cache.active {
             self.verify_preferences();
@@ -74,14 +96,9 @@ impl Machine {
         }
     }
 
-    fn add(&self, sums: &mut Sums, cpu: CpuId, id: EntityId) {
-        let e = self.se(id);
+    fn add(&self, sums: &mut Sums, id: EntityId) {
         sums.nr_queued += 1;
-        sums.load += u64::from(e.load);
-        if self.cfs(self.cfs_rq_of(cpu, id)).curr != id {
-            sums.sum_weight += e.weight() as i64;
-            sums.custom_slices += u32::from(e.slice != 0);
-        }
+        sums.load += self.se(id).load;
     }
 
     /// Checks a group's queue and entity on a CPU. Adds the entity to the sums of the parent
@@ -92,19 +109,11 @@ impl Machine {
         self.verify_queue(id, &own);
         let e = self.se(id);
         let (group, rq) = (self.task_groups.group(id), self.task_groups.rq(id));
-        assert!(
-            own.nr_queued == 0 || e.load <= group.shares,
-            "CPU {cpu}: the load of the entity of group {number} is greater than the shares of the group"
-        );
         assert_eq!(
-            e.on_rq && !e.delayed,
+            e.on_rq,
             own.nr_queued > 0,
             "CPU {cpu}: the entity of group {number} must be queued (left) exactly while the group's \
              queue has entities (right)"
-        );
-        assert!(
-            !e.delayed || e.on_rq,
-            "CPU {cpu}: the entity of group {number} is delayed, but not queued"
         );
         for &task in rq.runtime.limbo() {
             let t = &self.tasks[task];
@@ -116,7 +125,7 @@ impl Machine {
         }
         let above = &mut sums[e.group as usize];
         if e.on_rq {
-            self.add(above, cpu, id);
+            self.add(above, id);
         }
         above.h_nr_queued += own.h_nr_queued;
         above.h_nr_runnable += own.h_nr_runnable;
@@ -129,8 +138,6 @@ impl Machine {
         let counted = Sums {
             nr_queued: cfs.nr_queued,
             load: cfs.load,
-            sum_weight: cfs.sum_weight,
-            custom_slices: cfs.slices.total(),
             h_nr_queued: cfs.h_nr_queued,
             h_nr_runnable: cfs.h_nr_runnable,
             h_nr_idle: cfs.h_nr_idle,

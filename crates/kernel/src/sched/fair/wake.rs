@@ -3,10 +3,10 @@
 //! near the CPU on which the task ran last.
 
 use super::{fork, idle_scan};
+use crate::layout::PF_EXITING;
 use crate::machine::Machine;
 use crate::sched::class::state::flags;
 use crate::sched::fair::state::entity::WakeHistory;
-use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Interval at which a waker's number of flips is halved, ns. A flip is a wake-up of a different
@@ -23,7 +23,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     let waking = wake_flags & flags::WF_TTWU != 0;
     let mut want_affine = false;
     let waker = m.rqs[cpu].curr;
-    let exiting = waker != IDLE && m.tasks[waker].state() == State::Dead;
+    let exiting = waker != IDLE && m.tasks[waker].task_struct.flags & PF_EXITING != 0;
     let sync = wake_flags & flags::WF_SYNC != 0 && !exiting;
     if waking {
         record_wakee(m, waker, task);
@@ -53,7 +53,12 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
         }
     }
     match top {
-        Some(level) => fork::find_dst_cpu(m, task, level, prev_cpu),
+        Some(level) => {
+            if wake_flags & flags::WF_FORK == 0 {
+                m.sync_entity_load_avg(task);
+            }
+            fork::find_dst_cpu(m, task, level, prev_cpu)
+        }
         None if waking => idle_scan::select_idle_sibling(m, task, prev_cpu, new_cpu),
         None => new_cpu,
     }

@@ -54,6 +54,8 @@ pub struct Rq {
     /// Whether schedule() must run when the CPU next returns to user space, or at the next tick
     /// (TIF_NEED_RESCHED_LAZY). No IPI is sent for it.
     pub need_resched_lazy: bool,
+    /// CPU to which the last change of an affinity on this CPU has moved a task.
+    pub(crate) distribute_cpu_mask_prev: CpuId,
     /// Whether a reschedule is deferred until the CPU has finished its kernel work. Other CPUs send
     /// no further IPI meanwhile, as in Linux, where `need_resched` stays set.
     pub resched_deferred: bool,
@@ -142,6 +144,7 @@ impl Rq {
             next_class: Class::Idle,
             need_resched: false,
             need_resched_lazy: false,
+            distribute_cpu_mask_prev: CpuId::BOOT,
             resched_deferred: false,
             resched_event_at: NEVER,
             spinning: false,

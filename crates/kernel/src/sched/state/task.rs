@@ -100,6 +100,9 @@ pub struct Task {
     pub(crate) preferred_llc: Option<u32>,
     /// Whether the task is queued on a CPU of `preferred_llc` (pref_llc_queued).
     pub(crate) on_preferred_llc: bool,
+    /// CPU to which the task will move when it enables migration again, because its affinity has
+    /// changed (migration_pending).
+    pub(crate) migration_pending: Option<CpuId>,
     /// Whether the task is background work of the machine and not part of the workload.
     pub noise: bool,
     /// Timer slack of the task while it has no real-time policy, ns (default_timer_slack_ns).
@@ -258,7 +261,7 @@ impl Task {
         };
         if let Some((nice, weight)) = fair {
             s.static_prio = 120 + nice;
-            s.se.load.weight = scale_load(weight).into();
+            s.se.load.weight = scale_load(weight);
         }
         s.prio = match s.policy {
             SCHED_DEADLINE => -1,

@@ -191,8 +191,6 @@ pub struct Domains {
     pub(crate) idle_policy_cpus: CpuSet,
     /// Length of a slice, ns.
     pub(crate) base_slice: u64,
-    /// Number of fair tasks queued on all CPUs.
-    pub(crate) nr_queued: u64,
     /// Whether a CPU was found that has several tasks, or a task that needs a faster CPU
     /// (rd->overloaded). It is reset whenever a balancing run examines a topmost domain.
     pub(crate) overloaded: bool,
@@ -246,7 +244,6 @@ impl Domains {
             capacities: capacities(topology, online),
             idle_policy_cpus: CpuSet::empty(nr_cpus),
             base_slice: base_slice(nr_online),
-            nr_queued: 0,
             overloaded: false,
             nohz: Nohz::new(online),
             rng: (0..u64::from(nr_cpus)).map(Prandom::new).collect(),

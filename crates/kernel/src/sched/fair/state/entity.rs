@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Data types of the fair class: entities (struct sched_entity), queues of entities (struct
-//! cfs_rq), and the state of the class on one CPU. An entity is a task, or a task group on one CPU.
+//! Data types of the fair class: entities (struct sched_entity), their queues (struct cfs_rq), and
+//! the state of the class on one CPU. An entity is a task, or a task group on one CPU.
+//!
+//! As in Linux since 7.3, each CPU has a single queue from which EEVDF picks, with the tasks of all
+//! groups ([`Eevdf`]). The queues of groups ([`CfsRq`]) only add up load. They determine the weight
+//! with which each task competes (`h_load`).
 
 use crate::sched::fair::state::clock::PeltClock;
 use crate::sched::fair::state::pelt::{Avg, Removed};
@@ -11,7 +15,7 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Load of a task with nice 0: its weight, 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
 /// additional bits make the share of a group on a CPU more precise.
-pub const NICE_0_LOAD: u32 = 1024 << LOAD_SHIFT;
+pub const NICE_0_LOAD: u64 = 1024 << LOAD_SHIFT;
 const LOAD_SHIFT: u32 = 10;
 
 /// Number of an entity. A number below [`GROUP`] is a task's index in the table of tasks. Other
@@ -19,6 +23,8 @@ const LOAD_SHIFT: u32 = 10;
 pub type EntityId = u32;
 /// Value that means "no entity".
 pub const NONE: EntityId = EntityId::MAX;
+/// Smallest weight of a task on its CPU, and smallest load of a group's entity (MIN_SHARES).
+pub(crate) const MIN_SHARES: u64 = 2;
 /// Number of a queue. The root queue of a CPU has the number of that CPU. The queue of a group has
 /// the number of the group's entity.
 pub type CfsRqId = u32;
@@ -26,8 +32,8 @@ pub type CfsRqId = u32;
 pub const GROUP: u32 = 1 << 31;
 
 /// Returns the load that corresponds to a weight (scale_load).
-pub fn scale_load(weight: u32) -> u32 {
-    weight << LOAD_SHIFT
+pub fn scale_load(weight: u32) -> u64 {
+    u64::from(weight) << LOAD_SHIFT
 }
 
 /// Returns the weight that corresponds to a load (scale_load_down). It is at least 2 unless the
@@ -49,8 +55,8 @@ pub struct Entity {
     /// Vruntime up to which the entity may run without being preempted, once it has been picked
     /// (RUN_TO_PARITY).
     pub vprot: i64,
-    /// Length of the slice that the task has requested, or of the shortest slice in the group, ns;
-    /// 0 is the base slice (custom_slice, slice).
+    /// Length of the slice that the task has requested, ns; 0 is the base slice (custom_slice,
+    /// slice).
     pub(crate) slice: u64,
     pub rel_deadline: bool,
     /// Whether the entity is queued, running or `delayed`.
@@ -62,8 +68,14 @@ pub struct Entity {
     pub counted_idle: bool,
     /// Whether the task has been dequeued because its cgroup has used up its CPU time (cpu.max).
     pub throttled: bool,
+    /// Whether the task's throttling is checked when it returns to user space
+    /// (sched_throttle_work).
+    pub(crate) throttle_work: bool,
     /// Load weight of a task, or the share of a group on this CPU; see [`NICE_0_LOAD`].
-    pub load: u32,
+    pub load: u64,
+    /// Weight with which a task competes on its CPU: the part of the CPU's load that it has
+    /// according to its own load and the shares of its groups (h_load). It has the scale of `load`.
+    pub h_load: u64,
     /// Cgroup on whose queue the entity is queued; 0 is the root.
     pub group: u32,
     /// Time up to which the CPU time of the entity is accounted, ns. It is 0 if the entity has never
@@ -93,7 +105,9 @@ impl Default for Entity {
             delayed: false,
             counted_idle: false,
             throttled: false,
+            throttle_work: false,
             load: NICE_0_LOAD,
+            h_load: NICE_0_LOAD,
             group: 0,
             exec_start: 0,
             avg: Avg::default(),
@@ -115,13 +129,13 @@ impl Entity {
         }
     }
 
-    /// Converts `ns` of CPU time to virtual time according to the entity's load (calc_delta_fair).
+    /// Converts `ns` of CPU time to virtual time according to the task's weight (calc_delta_fair).
     #[inline]
     pub fn delta_fair(&self, ns: u64) -> i64 {
-        if self.load == NICE_0_LOAD {
+        if self.h_load == NICE_0_LOAD {
             ns as i64
         } else {
-            ns as i64 * i64::from(NICE_0_LOAD) / i64::from(self.load)
+            (ns * NICE_0_LOAD / self.h_load) as i64
         }
     }
 
@@ -134,7 +148,7 @@ impl Entity {
     /// Returns the weight of the entity (se_weight).
     #[inline]
     pub fn weight(&self) -> u64 {
-        u64::from((self.load >> LOAD_SHIFT).max(2))
+        (self.load >> LOAD_SHIFT).max(2)
     }
 
     /// Returns whether the entity, which is running, may not be preempted yet (RUN_TO_PARITY).
@@ -150,18 +164,13 @@ impl Entity {
 }
 
 /// Virtual time at which a queue begins (init_cfs_rq).
-const FIRST_VRUNTIME: i64 = -(1 << 20);
+pub(crate) const FIRST_VRUNTIME: i64 = -(1 << 20);
 
-/// A queue of the entities on one CPU that belong to the root or to the same cgroup (struct
+/// The load of the entities on one CPU that belong to the root or to the same cgroup (struct
 /// cfs_rq).
 pub struct CfsRq {
-    /// Tree of all queued entities except `curr`.
-    pub(crate) timeline: Timeline,
-    /// Custom slices of the entities in `timeline`.
-    pub(crate) slices: Slices,
+    /// Entity of this queue that runs: a task, or the group of the running task (h_curr).
     pub curr: EntityId,
-    /// Entity that is picked next if it is eligible (PICK_BUDDY).
-    pub(crate) next: EntityId,
     /// Number of queued entities, including the running entity and delayed ones.
     pub nr_queued: u32,
     /// Number of queued tasks in this queue and in the groups whose entities are on it, directly or
@@ -174,42 +183,71 @@ pub struct CfsRq {
     pub h_nr_idle: u32,
     /// Sum of the loads of the `nr_queued` entities.
     pub load: u64,
-    /// Sum of the weights of the entities in `timeline`.
-    pub(crate) sum_weight: i64,
-    /// Sum of weight * (vruntime - `zero_vruntime`) of the entities in `timeline`.
-    pub(crate) sum_w_vruntime: i64,
-    /// Origin of the vruntimes in `sum_w_vruntime`. It is regularly set to V, the average vruntime,
-    /// so that the sum stays small.
-    pub(crate) zero_vruntime: i64,
     pub avg: Avg,
     pub(crate) removed: Removed,
+    /// Part that the queue contributed to its CPU's load at the jiffy `last_h_load_update`
+    /// (h_load).
+    pub(crate) h_load: u64,
+    pub(crate) last_h_load_update: Option<u64>,
 }
 
 impl Default for CfsRq {
     fn default() -> CfsRq {
         CfsRq {
-            timeline: Timeline::default(),
-            slices: Slices::default(),
             curr: NONE,
-            next: NONE,
             nr_queued: 0,
             h_nr_queued: 0,
             h_nr_runnable: 0,
             h_nr_idle: 0,
             load: 0,
+            avg: Avg::of_queue(),
+            removed: Removed::default(),
+            h_load: 0,
+            last_h_load_update: None,
+        }
+    }
+}
+
+/// The queue from which EEVDF picks the next task of a CPU. It contains the queued tasks of all
+/// groups. In Linux, these fields belong to the root's struct cfs_rq.
+pub struct Eevdf {
+    /// Tree of all queued tasks except `curr` (tasks_timeline).
+    pub(crate) timeline: Timeline,
+    /// Custom slices of the tasks in `timeline`.
+    pub(crate) slices: Slices,
+    /// Task that runs, or the idle task's number.
+    pub(crate) curr: TaskId,
+    /// Task that is picked next if it is eligible (PICK_BUDDY), or the idle task's number.
+    pub(crate) next: TaskId,
+    /// Sum of the weights (`h_load`) of the tasks in `timeline`.
+    pub(crate) sum_weight: i64,
+    /// Sum of weight * (vruntime - `zero_vruntime`) of the tasks in `timeline`.
+    pub(crate) sum_w_vruntime: i128,
+    /// Origin of the vruntimes in `sum_w_vruntime`. It is regularly set to V, the average vruntime,
+    /// so that the sum stays small.
+    pub(crate) zero_vruntime: i64,
+}
+
+impl Default for Eevdf {
+    fn default() -> Eevdf {
+        Eevdf {
+            timeline: Timeline::default(),
+            slices: Slices::default(),
+            curr: IDLE,
+            next: IDLE,
             sum_weight: 0,
             sum_w_vruntime: 0,
             zero_vruntime: FIRST_VRUNTIME,
-            avg: Avg::of_queue(),
-            removed: Removed::default(),
         }
     }
 }
 
 /// State of the fair class on a CPU.
 pub struct FairRq {
-    /// The root queue of the CPU.
+    /// The load of the CPU.
     pub cfs: CfsRq,
+    /// The tasks of the CPU.
+    pub(crate) eevdf: Eevdf,
     /// List of the fair tasks queued on the CPU in all groups. `newest` is the task that ran most
     /// recently (cfs_tasks).
     pub(crate) newest: TaskId,
@@ -218,6 +256,8 @@ pub struct FairRq {
     pub(crate) hrtick_at: u64,
     /// Time for which the high-resolution tick was requested last, ns.
     pub(crate) hrtick_time: u64,
+    /// Time at which the high-resolution tick was last moved to a later time, ns.
+    pub(crate) hrtick_moved_at: u64,
     /// Whether an IPI that starts the high-resolution tick is on its way.
     pub(crate) hrtick_ipi: bool,
     /// Time of the pending event for the high-resolution tick, ns; NEVER if there is none.
@@ -272,10 +312,12 @@ impl Default for FairRq {
     fn default() -> FairRq {
         FairRq {
             cfs: CfsRq::default(),
+            eevdf: Eevdf::default(),
             newest: IDLE,
             oldest: IDLE,
             hrtick_at: NEVER,
             hrtick_time: 0,
+            hrtick_moved_at: 0,
             hrtick_ipi: false,
             hrtick_event: NEVER,
             idle_stamp: 0,

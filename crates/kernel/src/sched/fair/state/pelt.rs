@@ -99,9 +99,11 @@ pub struct State {
     pub running: bool,
 }
 
-/// Adds a delta, which may be negative. The result is limited to at least 0.
-fn add_positive(value: &mut u64, delta: i64) {
-    *value = value.saturating_add_signed(delta);
+/// Changes an average and its sum. The results are at least 0, and the sum is at least the smallest
+/// sum that belongs to the average (__update_sa).
+fn change(avg: &mut u64, sum: &mut u64, delta_avg: i64, delta_sum: i64) {
+    *avg = avg.saturating_add_signed(delta_avg);
+    *sum = sum.saturating_add_signed(delta_sum).max(*avg * MIN_DIVIDER);
 }
 
 impl Avg {
@@ -123,8 +125,7 @@ impl Avg {
     pub(crate) fn subtract_removed(&mut self, removed: Removed) -> i64 {
         let divider = self.divider();
         let sub = |avg: &mut u64, sum: &mut u64, removed: u64| {
-            *avg = avg.saturating_sub(removed);
-            *sum = sum.saturating_sub(removed * divider).max(*avg * MIN_DIVIDER);
+            change(avg, sum, -(removed as i64), -((removed * divider) as i64));
         };
         sub(&mut self.load_avg, &mut self.load_sum, removed.load);
         sub(&mut self.util_avg, &mut self.util_sum, removed.util);
@@ -216,30 +217,32 @@ impl Avg {
 
     /// Adds an entity's averages to the averages of its queue.
     pub fn add(&mut self, entity: &Avg, weight: u64) {
-        self.load_avg += entity.load_avg;
-        self.load_sum += weight * entity.load_sum;
+        self.add_load(entity, weight);
         self.runnable_avg += entity.runnable_avg;
         self.runnable_sum += entity.runnable_sum;
         self.util_avg += entity.util_avg;
         self.util_sum += entity.util_sum;
     }
 
-    /// Subtracts an entity's averages from the averages of its queue. The results are at least
-    /// 0, and each sum is at least the smallest sum that belongs to its average (__update_sa).
+    /// Adds an entity's load to the load of its queue (enqueue_load_avg).
+    pub(crate) fn add_load(&mut self, entity: &Avg, weight: u64) {
+        let (avg, sum) = (entity.load_avg as i64, (weight * entity.load_sum) as i64);
+        change(&mut self.load_avg, &mut self.load_sum, avg, sum);
+    }
+
+    /// Subtracts an entity's averages from the averages of its queue.
     pub fn sub(&mut self, entity: &Avg, weight: u64) {
-        let sub = |avg: &mut u64, sum: &mut u64, entity_avg: u64, entity_sum: u64| {
-            *avg = avg.saturating_sub(entity_avg);
-            *sum = sum.saturating_sub(entity_sum).max(*avg * MIN_DIVIDER);
-        };
-        let load_sum = weight * entity.load_sum;
-        sub(&mut self.load_avg, &mut self.load_sum, entity.load_avg, load_sum);
-        sub(
-            &mut self.runnable_avg,
-            &mut self.runnable_sum,
-            entity.runnable_avg,
-            entity.runnable_sum,
-        );
-        sub(&mut self.util_avg, &mut self.util_sum, entity.util_avg, entity.util_sum);
+        self.sub_load(entity, weight);
+        let (avg, sum) = (entity.runnable_avg as i64, entity.runnable_sum as i64);
+        change(&mut self.runnable_avg, &mut self.runnable_sum, -avg, -sum);
+        let (avg, sum) = (entity.util_avg as i64, entity.util_sum as i64);
+        change(&mut self.util_avg, &mut self.util_sum, -avg, -sum);
+    }
+
+    /// Subtracts an entity's load from the load of its queue (dequeue_load_avg).
+    pub(crate) fn sub_load(&mut self, entity: &Avg, weight: u64) {
+        let (avg, sum) = (entity.load_avg as i64, (weight * entity.load_sum) as i64);
+        change(&mut self.load_avg, &mut self.load_sum, -avg, -sum);
     }
 
     /// Updates the entity of a group (`self`) after load has joined or left the group's queue
@@ -251,30 +254,29 @@ impl Avg {
     /// group's queue.
     pub(crate) fn follow(&mut self, above: &mut Avg, group: &Avg, runnable: i64, weights: (u64, u64)) {
         let divider = above.divider();
-        let follow = |sum: &mut u64, avg: &mut u64, above_sum: &mut u64, above_avg: &mut u64, to: u64| {
+        let follow = |avg: &mut u64, sum: &mut u64, to: u64, above_avg: &mut u64, above_sum: &mut u64| {
             let delta = to as i64 - *avg as i64;
             if delta == 0 {
                 return;
             }
             let new_sum = to * divider;
-            add_positive(above_avg, delta);
-            add_positive(above_sum, new_sum as i64 - *sum as i64);
+            change(above_avg, above_sum, delta, new_sum as i64 - *sum as i64);
             (*avg, *sum) = (to, new_sum);
         };
         let (util, runnable_avg) = (group.util_avg, group.runnable_avg);
         follow(
-            &mut self.util_sum,
             &mut self.util_avg,
-            &mut above.util_sum,
-            &mut above.util_avg,
+            &mut self.util_sum,
             util,
+            &mut above.util_avg,
+            &mut above.util_sum,
         );
         follow(
-            &mut self.runnable_sum,
             &mut self.runnable_avg,
-            &mut above.runnable_sum,
-            &mut above.runnable_avg,
+            &mut self.runnable_sum,
             runnable_avg,
+            &mut above.runnable_avg,
+            &mut above.runnable_sum,
         );
         if runnable == 0 {
             return;
@@ -293,11 +295,8 @@ impl Avg {
         let load = weight * sum / divider;
         let delta = load as i64 - self.load_avg as i64;
         if delta != 0 {
-            add_positive(&mut above.load_avg, delta);
-            add_positive(
-                &mut above.load_sum,
-                (weight * sum) as i64 - (weight * self.load_sum) as i64,
-            );
+            let delta_sum = (weight * sum) as i64 - (weight * self.load_sum) as i64;
+            change(&mut above.load_avg, &mut above.load_sum, delta, delta_sum);
             (self.load_avg, self.load_sum) = (load, sum);
         }
     }

@@ -53,9 +53,18 @@ pub(crate) struct Runtime {
     /// Remaining runtime, ns. It is negative if the queue has used more than it had.
     pub(crate) remaining: i64,
     pub(crate) throttled: bool,
-    /// Tasks of this queue that wait for the end of throttling here or in the queue of an ancestor
-    /// (throttled_limbo_list).
+    /// Number of throttled queues among this queue and those above it.
+    pub(crate) throttle_count: u32,
+    /// Throttled tasks of this queue that wait for the end of throttling, in the order in which they
+    /// are queued again: the task that was throttled last comes first (throttled_limbo_list).
     pub(crate) limbo: Vec<TaskId>,
+    /// Whether the clock of the queue's load averages stands still, because the queue is empty and
+    /// throttled (pelt_clock_throttled).
+    pub(crate) pelt_clock_stopped: bool,
+    /// Time of this clock when it was stopped, on the clock of the CPU, ns (throttled_clock_pelt).
+    pub(crate) pelt_clock_stopped_at: u64,
+    /// Sum of the times for which it stood still, ns (throttled_clock_pelt_time).
+    pub(crate) pelt_clock_lost: u64,
 }
 
 impl Bandwidth {

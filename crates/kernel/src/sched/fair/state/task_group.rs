@@ -2,9 +2,10 @@
 //! Task groups (struct task_group). A cgroup has a task group, which has a queue and an entity on
 //! each CPU.
 //!
-//! The queue contains the cgroup's tasks and the entities of its child cgroups. The group's entity
-//! represents the cgroup on the queue of its parent. The queue and the entity have the same number,
-//! which is at least [`GROUP`].
+//! The queue counts the load of the cgroup's tasks and of the entities of its child cgroups. The
+//! group's entity represents the cgroup on the queue of its parent. The queue and the entity have
+//! the same number, which is at least [`GROUP`]. EEVDF does not pick from these queues but from the
+//! tasks of all groups ([`Eevdf`](super::entity::Eevdf)).
 //!
 //! ```text
 //! root's queue on CPU 0:    task A   entity of /x
@@ -31,11 +32,14 @@ pub(crate) struct TaskGroup {
     pub depth: u32,
     /// Weight of the group, which is divided among its CPUs. It is scaled like the load of an
     /// entity (tg->shares).
-    pub shares: u32,
+    pub shares: u64,
     /// Whether all tasks of the group count as SCHED_IDLE (cpu.idle).
     pub idle: bool,
     /// Sum of the contributions of the group's queues to its load (tg->load_avg).
     pub load_avg: u64,
+    /// Sum of their contributions to its runnable average (tg->runnable_avg). Divided by 1024, it
+    /// estimates the number of runnable tasks.
+    pub runnable_avg: u64,
     pub bandwidth: Bandwidth,
 }
 
@@ -50,8 +54,10 @@ pub(crate) struct GroupRq {
     pub propagate: Option<i64>,
     /// Contribution of this queue to the group's `load_avg`.
     pub tg_load_avg_contrib: u64,
-    /// Time at which `tg_load_avg_contrib` was last updated, ns.
-    pub last_update_tg: u64,
+    /// Contribution of this queue to the group's `runnable_avg`.
+    pub tg_runnable_avg_contrib: u64,
+    /// Time at which the contributions were last updated, ns.
+    pub last_update_tg: Option<u64>,
     pub runtime: Runtime,
 }
 
@@ -70,7 +76,7 @@ pub struct TaskGroups {
     pub(crate) bottom_up: Vec<u32>,
     /// Whether any group has or had a cpu.max limit (cfs_bandwidth_used).
     pub(crate) limited: bool,
-    /// Whether any task has or had a custom slice. Otherwise, the groups have the base slice.
+    /// Whether any task has or had a custom slice.
     pub(crate) custom_slices: bool,
 }
 
@@ -88,6 +94,7 @@ impl TaskGroups {
             shares: shares(weight),
             idle: false,
             load_avg: 0,
+            runnable_avg: 0,
             bandwidth: Bandwidth::default(),
         };
         let groups: Vec<TaskGroup> = cgroups.iter().enumerate().map(group).collect();
@@ -95,7 +102,6 @@ impl TaskGroups {
         bottom_up.sort_by_key(|&number| std::cmp::Reverse(groups[number as usize].depth));
         let of_parent = |group: &TaskGroup| Entity {
             group: group.parent,
-            load: group.shares,
             ..Entity::default()
         };
         let per_cpu = |group| (0..nr_cpus).map(move |_| of_parent(group));
@@ -149,10 +155,6 @@ impl TaskGroups {
         at == above
     }
 
-    pub(crate) fn depth(&self, group: u32) -> u32 {
-        self.groups.get(group as usize).map_or(0, |group| group.depth)
-    }
-
     /// Resets a cgroup's queues and entities to their initial state.
     pub(crate) fn reset(&mut self, group: u32, weight: u32) {
         let TaskGroup { parent, depth, .. } = self.groups[group as usize];
@@ -163,6 +165,7 @@ impl TaskGroups {
             shares: shares(weight),
             idle: false,
             load_avg: 0,
+            runnable_avg: 0,
             bandwidth: Bandwidth::after(generation),
         };
         for cpu in 0..self.nr_cpus {
@@ -170,7 +173,6 @@ impl TaskGroups {
             debug_assert!(self.queues[at].cfs.nr_queued == 0 && !self.entities[at].on_rq);
             self.entities[at] = Entity {
                 group: parent,
-                load: shares(weight),
                 ..Entity::default()
             };
             self.queues[at] = GroupRq::default();
@@ -180,7 +182,7 @@ impl TaskGroups {
 
 /// Converts cpu.weight to shares. A weight of 100 corresponds to a nice 0 task
 /// (sched_weight_from_cgroup).
-pub(crate) fn shares(weight: u32) -> u32 {
+pub(crate) fn shares(weight: u32) -> u64 {
     scale_load((weight * 1024 + 50) / 100)
 }
 

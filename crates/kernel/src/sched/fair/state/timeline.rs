@@ -7,7 +7,7 @@
 //! tree would need fewer comparisons in long queues, but its nodes are spread over the memory of
 //! the host. With a million tasks, reading them takes most of the time.
 
-use crate::sched::fair::state::entity::EntityId;
+use crate::simulation::id::TaskId;
 
 /// Maximum number of entities in a block.
 const MAX: usize = 32;
@@ -22,7 +22,7 @@ struct Entry {
     /// Insertion number. Entities with equal deadlines are in the order of their insertion.
     sequence: u64,
     vruntime: i64,
-    entity: EntityId,
+    entity: TaskId,
 }
 
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl Timeline {
     }
 
     /// Inserts an entity and returns its position.
-    pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Position {
+    pub fn insert(&mut self, entity: TaskId, deadline: i64, vruntime: i64) -> Position {
         self.count += 1;
         self.sequence += 1;
         let position = (deadline, self.sequence);
@@ -167,7 +167,7 @@ impl Timeline {
     /// eligible if `eligible` is true for its vruntime.
     ///
     /// If `eligible` is true for some vruntime, it must be true for all smaller vruntimes.
-    pub fn first_eligible(&self, eligible: impl Fn(i64) -> bool) -> Option<(EntityId, i64)> {
+    pub fn first_eligible(&self, eligible: impl Fn(i64) -> bool) -> Option<(TaskId, i64)> {
         let has_eligible = |block: &&Block| !block.entries.is_empty() && eligible(block.min_vruntime);
         let block = self.blocks.iter().find(has_eligible)?;
         let first = block.entries.iter().find(|e| eligible(e.vruntime))?;
@@ -175,7 +175,7 @@ impl Timeline {
     }
 
     /// Returns the entities in the order of their deadlines.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = EntityId> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.blocks
             .iter()
             .flat_map(|block| block.entries.iter().map(|e| e.entity))
@@ -186,7 +186,7 @@ impl Timeline {
     }
 
     /// Returns the first entity of the timeline. Callers use this for timelines with one entity.
-    pub fn any(&self) -> Option<EntityId> {
+    pub fn any(&self) -> Option<TaskId> {
         Some(self.blocks.first()?.entries.first()?.entity)
     }
 }
@@ -195,6 +195,7 @@ impl Timeline {
 mod tests {
     use crate::sched::fair::state::timeline::*;
     use crate::simulation::rng::Rng;
+    use crate::simulation::table::Id;
 
     /// Checks the rules that the fields of the blocks follow.
     fn verify(timeline: &Timeline) {
@@ -223,14 +224,15 @@ mod tests {
     fn the_timeline_agrees_with_a_linear_search() {
         let mut rng = Rng::new(1);
         let mut timeline = Timeline::default();
-        let mut list: Vec<(Position, i64, EntityId)> = Vec::new();
+        let mut list: Vec<(Position, i64, TaskId)> = Vec::new();
         for step in 0..40_000u32 {
             // The number of entities rises and falls, so that blocks are divided and joined.
             let limit = [3, 40, 200, 600][step as usize / 500 % 4];
             if list.len() < limit && rng.below(5) < 3 {
                 let deadline = rng.below([1, 30, 1000][step as usize / 100 % 3]) as i64;
                 let vruntime = rng.below(1000) as i64 - 500;
-                list.push((timeline.insert(step, deadline, vruntime), vruntime, step));
+                let task = TaskId::new(step as usize);
+                list.push((timeline.insert(task, deadline, vruntime), vruntime, task));
             } else if !list.is_empty() {
                 let (position, ..) = list.swap_remove(rng.below(list.len() as u64) as usize);
                 timeline.remove(position);
@@ -252,7 +254,7 @@ mod tests {
     fn rising_deadlines_fill_their_blocks() {
         let mut timeline = Timeline::default();
         for i in 0..3200 {
-            timeline.insert(i, i64::from(i), 0);
+            timeline.insert(TaskId::new(i), i as i64, 0);
         }
         assert_eq!(timeline.blocks.len(), 100);
     }
@@ -261,7 +263,7 @@ mod tests {
     #[should_panic(expected = "no entity at the position (5, 9)")]
     fn a_position_that_is_not_in_the_timeline_is_an_error() {
         let mut timeline = Timeline::default();
-        timeline.insert(1, 5, 0);
+        timeline.insert(TaskId::new(1), 5, 0);
         timeline.remove((5, 9));
     }
 }

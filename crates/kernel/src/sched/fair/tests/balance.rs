@@ -8,7 +8,6 @@ use crate::sched::fair::busiest::group_stats;
 use crate::sched::fair::detach;
 use crate::sched::fair::lb_env::{Env, IdleType, Migrate};
 use crate::sched::fair::state::domains::{Domains, Level};
-use crate::sched::fair::state::entity::EntityId;
 use crate::sched::fair::state::group::GroupType;
 use crate::simulation::id::TaskId;
 use crate::testbed::*;
@@ -223,13 +222,12 @@ fn cache_hot_and_ineligible_tasks_stay_at_first() {
     assert!(!may(src, 2, MS), "a running task must not be moved");
     // Gives `a` a negative lag and `b` a positive lag. A task with negative lag may be moved only
     // after a balancing run has failed.
-    let v = m.avg_vruntime(0);
+    let v = m.avg_vruntime(cpu_id(0));
     for (task, lead) in [(a, 500_000), (b, -500_000)] {
-        let (cfs, mut entities) = m.queue(0);
-        let id = EntityId::from(task);
-        cfs.remove(&entities, id);
-        entities[id].vruntime = v + lead;
-        cfs.insert(&mut entities, id);
+        let rq = &mut m.rqs[0].fair.eevdf;
+        rq.remove(&m.tasks, task);
+        m.tasks[task].fair.vruntime = v + lead;
+        rq.insert(&mut m.tasks, task);
     }
     let mut may = |task: TaskId, failed| {
         m.tasks[task].fair.exec_start = 0;

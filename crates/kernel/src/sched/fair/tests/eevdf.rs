@@ -2,7 +2,6 @@
 //! Tests of the EEVDF algorithm: shares of CPU time, latencies and slices. A "hog" is a task that
 //! never sleeps.
 
-use crate::sched::fair::state::entity::EntityId;
 use crate::sched::state::task::PRIO_TO_WEIGHT;
 use crate::testbed::*;
 use workload::{Dist, Op, Policy};
@@ -143,20 +142,20 @@ fn the_running_task_is_not_preempted_before_vprot() {
     }
     let (mut m, _) = bed.run(free(spec(1, 1, 1, 1)), 10 * MS + 50 * US);
     let curr = m.rqs[0].curr;
-    let (curr, other) = (EntityId::from(curr), EntityId::from(nth((curr.slot() + 1) % 3)));
-    let (cfs, mut entities) = m.queue(0);
-    cfs.remove(&entities, other);
-    let v = cfs.zero_vruntime;
-    // Both entities are eligible, and `other` has the earlier deadline.
-    let e = &mut entities[curr];
+    let other = nth((curr.slot() + 1) % 3);
+    let rq = &mut m.rqs[0].fair.eevdf;
+    rq.remove(&m.tasks, other);
+    let v = rq.zero_vruntime;
+    // Both tasks are eligible, and `other` has the earlier deadline.
+    let e = &mut m.tasks[curr].fair;
     (e.vruntime, e.deadline, e.vprot) = (v - 1000, v + 900, v + 900);
-    let e = &mut entities[other];
+    let e = &mut m.tasks[other].fair;
     (e.vruntime, e.deadline) = (v - 1000, v + 800);
-    cfs.insert(&mut entities, other);
-    assert_eq!(m.pick_eevdf(0, true), Some(curr));
-    assert_eq!(m.pick_eevdf(0, false), Some(other));
-    m.se_mut(curr).vprot = v - 1000;
-    assert_eq!(m.pick_eevdf(0, true), Some(other));
+    rq.insert(&mut m.tasks, other);
+    assert_eq!(m.pick_eevdf(cpu_id(0), true), Some(curr));
+    assert_eq!(m.pick_eevdf(cpu_id(0), false), Some(other));
+    m.tasks[curr].fair.vprot = v - 1000;
+    assert_eq!(m.pick_eevdf(cpu_id(0), true), Some(other));
 }
 
 #[test]
@@ -280,9 +279,9 @@ fn lag_survives_sleep() {
         m.tasks[0].task_struct.nr_cpus_allowed = 1;
         assert!(m.try_to_wake_up(nth(0), 0));
         assert!(
-            m.entity_lag(0, 0).abs_diff(lag) < 10,
+            m.entity_lag(cpu_id(0), nth(0)).abs_diff(lag) < 10,
             "the lag is {} instead of {lag}",
-            m.entity_lag(0, 0)
+            m.entity_lag(cpu_id(0), nth(0))
         );
     }
 }
@@ -294,16 +293,16 @@ fn lag_and_slice_migrate_with_the_task() {
     assert!(m.try_to_wake_up(nth(0), 0));
     let from = m.tasks[0].cpu();
     m.tasks[0].fair.deadline += 12_345;
-    let (cfs, mut entities) = m.queue(from.nr());
-    cfs.remove(&entities, 0);
-    cfs.insert(&mut entities, 0);
-    let lag = m.entity_lag(from.nr(), 0);
+    let rq = &mut m.rqs[from].fair.eevdf;
+    rq.remove(&m.tasks, nth(0));
+    rq.insert(&mut m.tasks, nth(0));
+    let lag = m.entity_lag(from, nth(0));
     let left = m.tasks[0].fair.deadline - m.tasks[0].fair.vruntime;
     let to = cpu_id(1 - from.nr());
     m.move_queued_task(nth(0), to, trace::MigrateReason::Balance);
     let e = &m.tasks[0].fair;
     assert_eq!(e.deadline - e.vruntime, left);
-    assert!(m.entity_lag(to.nr(), 0).abs_diff(lag) < 10);
+    assert!(m.entity_lag(to, nth(0)).abs_diff(lag) < 10);
 }
 
 #[test]

@@ -58,7 +58,9 @@ fn groups_share_a_cpu_by_weight_regardless_of_their_numbers_of_tasks() {
 
 #[test]
 fn groups_share_several_cpus_by_weight() {
-    for (nr_cpus, hogs_of) in [(2, [2, 4]), (4, [12, 4]), (4, [4, 12]), (8, [16, 16])] {
+    // Each group has enough tasks for all CPUs, so its weight counts once for each of them. (The
+    // estimated number of tasks is rounded down, so it takes one task more than there are CPUs.)
+    for (nr_cpus, hogs_of) in [(2, [3, 4]), (4, [12, 5]), (4, [5, 12]), (8, [16, 16])] {
         let [a, b] = shares(nr_cpus, hogs_of, 8);
         let all = u64::from(nr_cpus) * 8 * SECOND;
         is_near(a, all / 4, 8);
@@ -136,10 +138,11 @@ fn a_group_with_cpu_idle_gets_the_remaining_time() {
     let mut m = bed.machine(cpus(1));
     let mut records = Vec::new();
     m.advance(5 * SECOND, &mut records);
-    // The task in group b preempts the group with cpu.idle immediately, so it hardly ever waits.
+    // The tasks of the group with cpu.idle have a small weight, so the task in group b hardly ever
+    // waits.
     let waits = latencies(&records, 4);
     assert!(
-        waits.len() > 2000 && waits[10..].iter().all(|&ns| ns < 10 * US),
+        waits.len() > 2000 && waits.iter().filter(|&&ns| ns > 10 * US).count() < waits.len() / 50,
         "the wake-up latencies are too long or too few: {waits:?}"
     );
     is_near(used_in(&m, b), 2500 * MS, 2);
@@ -153,15 +156,15 @@ fn a_group_with_cpu_idle_gets_the_remaining_time() {
 }
 
 #[test]
-fn a_woken_task_preempts_a_group_that_ran_more() {
-    // The sleeper's group competes with one entity, the group of the ten hogs.
+fn a_woken_task_competes_with_each_task_of_another_group() {
+    // The sleeper has the weight of its group, and each of the ten hogs a tenth of theirs.
     let mut bed = Bed::default();
     let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
     hogs(&mut bed, a, 10, 1);
     bed.task(0, sleeper(200 * US, 5 * MS)).cgroup = b;
     let (_, records) = bed.run(cpus(1), 5 * SECOND);
     let waits = latencies(&records, 11);
-    assert!(waits.len() > 900, "only {} wake-ups", waits.len());
+    assert!(waits.len() > 850, "only {} wake-ups", waits.len());
     // The wait is at most one slice of 0.7 ms. If eleven tasks competed on one queue, the wait
     // would be several slices.
     assert!(
@@ -203,10 +206,10 @@ fn tasks_of_groups_spread_over_the_cpus() {
     hogs(&mut bed, b, 4, 1);
     let (m, _) = bed.run(cpus(4), 2 * SECOND);
     assert_eq!(queued(&m), [2, 2, 2, 2]);
-    // The load of tasks that have moved away is subtracted, so the group's load is that of its
-    // eight tasks.
+    // The load of tasks that have moved away is subtracted, so the group's load is that of its own
+    // four tasks and of the inner group, whose shares count three times.
     let load = m.task_groups.groups[a as usize].load_avg;
-    assert!((3500..6500).contains(&load), "the load of the group is {load}");
+    assert!((6500..7800).contains(&load), "the load of the group is {load}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the hierarchy of task groups: load on each level, groups whose dequeue is delayed, and
-//! groups that stop and start running.
+//! Tests of the hierarchy of task groups: load on each level, the weights of tasks that follow from
+//! it, and groups that stop and start running.
 
 use super::super::{put_prev_task, set_next_task};
 use crate::machine::Machine;
-use crate::sched::fair::state::entity::NONE;
+use crate::sched::fair::state::entity::{NICE_0_LOAD, NONE};
 use crate::simulation::cpuset::CpuSet;
 use crate::testbed::*;
 use machine::MachineSpec;
@@ -37,7 +37,7 @@ fn three(spec: MachineSpec) -> (Machine, u32) {
 
 #[test]
 fn a_task_contributes_its_part_of_the_load() {
-    let (m, _) = three(cpus(1));
+    let (mut m, _) = three(cpus(1));
     for (task, load) in [(0, 512), (1, 512), (2, 1024)] {
         is_near(m.task_h_load(nth(task)), load, 5);
     }
@@ -68,9 +68,10 @@ fn load_migrates_with_a_task_at_all_levels() {
         m.se(group[0]).avg.load_avg < 50,
         "the load must leave CPU 0 together with the tasks"
     );
-    // A third of the shares still belongs to CPU 0. The contribution of its queue to the group's
-    // load is updated at most once per ms and still has its old value.
-    is_near(m.se(group[1]).avg.load_avg, 683, 10);
+    // The group has two tasks, so its shares count twice. A third of them still belongs to CPU 0: the
+    // contribution of its queue to the group's load is updated at most once per ms and still has its
+    // old value.
+    is_near(m.se(group[1]).avg.load_avg, 1365, 10);
 }
 
 #[test]
@@ -86,34 +87,10 @@ fn a_cpu_that_idles_leaves_its_shares_to_the_others() {
     let mut m = bed.machine(cpus(2));
     let id = m.task_groups.id(a, cpu_id(0));
     m.advance(900 * MS, &mut Vec::new());
-    let shares = u64::from(m.task_groups.group(id).shares);
-    is_near(m.se(id).load.into(), shares / 2, 5);
+    let shares = m.task_groups.group(id).shares;
+    is_near(m.se(id).load, shares / 2, 5);
     m.advance(1400 * MS, &mut Vec::new());
-    is_near(m.se(id).load.into(), shares, 3);
-}
-
-#[test]
-fn a_group_with_negative_lag_competes_until_it_is_eligible() {
-    let mut bed = Bed::default();
-    let a = bed.cgroup("/a", 100);
-    bed.pinned(0, sleeper(300 * US, 100 * MS)).cgroup = a;
-    bed.pinned(0, hog());
-    let mut m = bed.machine(cpus(1));
-    let id = m.task_groups.id(a, cpu_id(0));
-    let mut delayed = 0;
-    for at in 0..10_000 {
-        m.advance(at * 50 * US, &mut Vec::new());
-        if m.se(id).delayed {
-            // The group has no queued task, but its entity is still queued.
-            assert_eq!(
-                (m.cfs(id).nr_queued, m.cfs(0).nr_queued, m.cfs(0).h_nr_queued),
-                (0, 2, 1)
-            );
-            delayed += 1;
-        }
-    }
-    assert!(delayed > 3, "the group was delayed at only {delayed} times");
-    assert!(!m.se(id).on_rq || m.se(id).delayed || m.cfs(id).nr_queued > 0);
+    is_near(m.se(id).load, shares, 3);
 }
 
 #[test]
@@ -126,17 +103,10 @@ fn a_group_keeps_running_when_its_next_task_follows() {
         m.advance(at, &mut Vec::new());
     }
     m.enter(cpu_id(0));
-    let mark = m.se(id).vprot - 1;
-    m.se_mut(id).vprot = mark;
     put_prev_task(&mut m, cpu_id(0), nth(0), nth(1));
-    assert_eq!(m.cfs(0).curr, id);
+    assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, NONE));
     set_next_task(&mut m, cpu_id(0), nth(1));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 1));
-    assert_eq!(
-        m.se(id).vprot,
-        mark,
-        "the group must not get a new protection from preemption"
-    );
     // Switches to the task in the root cgroup and back.
     put_prev_task(&mut m, cpu_id(0), nth(1), nth(2));
     set_next_task(&mut m, cpu_id(0), nth(2));
@@ -144,5 +114,12 @@ fn a_group_keeps_running_when_its_next_task_follows() {
     put_prev_task(&mut m, cpu_id(0), nth(2), nth(0));
     set_next_task(&mut m, cpu_id(0), nth(0));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 0));
-    assert_ne!(m.se(id).vprot, mark);
+}
+
+#[test]
+fn a_task_competes_with_its_part_of_the_weight_of_its_groups() {
+    // The group has two tasks on one CPU, so each has half of the group's weight.
+    let (m, _) = three(cpus(1));
+    let weights = [0, 1, 2].map(|n: usize| m.tasks[n].fair.h_load);
+    assert_eq!(weights, [NICE_0_LOAD / 2, NICE_0_LOAD / 2, NICE_0_LOAD]);
 }

@@ -126,7 +126,7 @@ fn one(seed: u64) {
             .tasks
             .iter()
             .filter(|t| t.fair.on_rq && t.cpu() == rq.cpu)
-            .map(|t| u64::from(t.fair.load))
+            .map(|t| t.fair.load)
             .sum();
         assert_eq!(rq.fair.cfs.load, weight, "seed {seed}: wrong load of the root queue");
         assert!(

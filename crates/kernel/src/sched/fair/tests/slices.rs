@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of custom slices: their lengths, the preemption by shorter slices, and groups.
 
-use crate::sched::fair::state::entity::EntityId;
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
 use workload::{Dist, Op, Policy};
@@ -145,27 +144,6 @@ fn a_child_inherits_the_slice_unless_it_requests_its_own() {
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 100 * MS);
     let slices: Vec<u64> = m.tasks.iter().map(|t| t.fair.slice).collect();
     assert_eq!(slices, [5 * MS, 5 * MS, 2 * MS]);
-}
-
-#[test]
-fn a_group_has_the_shortest_slice_of_its_tasks() {
-    let mut bed = Bed::default();
-    let group = bed.cgroup("/g", 100);
-    let inner = bed.cgroup("/g/inner", 100);
-    add(&mut bed, 50 * MS, hog());
-    bed.pinned(0, hog()).cgroup = group;
-    let task = bed.pinned(0, vec![Op::Run(Dist::Fixed(30 * MS)), Op::Sleep(Dist::Fixed(SECOND))]);
-    task.cgroup = inner;
-    task.attributes.slice_ns = Some(200 * US);
-    let mut m = bed.machine(free(spec(1, 1, 1, 1)));
-    let mut records = Vec::new();
-    m.run(10 * MS, &mut records);
-    let slice = |m: &crate::Machine, group: u32| m.se(m.task_groups.id(group, cpu_id(0)) as EntityId).slice;
-    assert_eq!([slice(&m, inner), slice(&m, group)], [200 * US; 2]);
-    m.run(500 * MS, &mut records);
-    assert!(!m.tasks[2].fair.on_rq, "the task with the short slice sleeps");
-    assert_eq!(slice(&m, group), 0, "the other task of the group has the base slice");
-    m.verify_fair();
 }
 
 #[test]

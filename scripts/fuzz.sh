@@ -20,21 +20,21 @@ for target in "$@"; do
   lengths=()
   case $target in
   object) cp -n ../target/policies/*.bpf.o corpus/object/ 2>/dev/null || true ;;
-  machine) cp -n ../machines/*.toml corpus/machine/ ;;
-  rtapp)
-    cp -n ../workloads/*.json corpus/rtapp/
+  machine)
+    cp -n ../machines/*.toml ../crates/machine/tests/data/*.xml corpus/machine/
+    printf "node:2 core:4 pu:2" > corpus/machine/synthetic
+    ;;
+  workload)
+    cp -n ../workloads/*.json corpus/workload/
     printf '{"tasks": {"t": {"dl-runtime": 500, "loop": 2, "suspend": "u", "timer": {}, "run": 1}, "u": {"resume": "u", "sleep": 9}}}' \
-      > corpus/rtapp/slices
+      > corpus/workload/slices
     ;;
-  hwloc)
-    cp -n ../crates/machine/tests/data/*.xml corpus/hwloc/
-    printf "node:2 core:4 pu:2" > corpus/hwloc/synthetic
-    ;;
-  calls)
+  profile) cp -n ../profiles/*.toml corpus/profile/ ;;
+  policy)
     # The bytes of an input decide what the policy does; when they run out, a fixed random generator
     # takes over. So start with 4096 bytes, and allow long inputs from the beginning.
     lengths=(-len_control=0 -max_len=4096)
-    head -c 4096 /dev/urandom > corpus/calls/decisions
+    head -c 4096 /dev/urandom > corpus/policy/decisions
     ;;
   esac
   nice -n 19 chrt -i 0 cargo +nightly fuzz run -O "$target" -- \

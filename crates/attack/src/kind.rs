@@ -218,8 +218,9 @@ fn choice(input: &[u8]) -> u64 {
 }
 
 fn object(input: &[u8]) -> String {
-    let Ok(mut object) = Object::parse(input, "damaged.bpf.o") else {
-        return "refused".to_owned();
+    let mut object = match Object::parse(input, "damaged.bpf.o") {
+        Ok(object) => object,
+        Err(error) => return format!("refused: {error}"),
     };
     let names: Vec<String> = object
         .variables()
@@ -332,13 +333,16 @@ pub(crate) fn profile(text: &str) -> String {
 }
 
 pub(crate) fn workload(text: &str) -> String {
-    let read = match text.trim_start().starts_with('{') {
-        true => rtapp::read(text, "damaged.json"),
-        false => generator::generate(text),
+    let (read, place) = match text.trim_start().starts_with('{') {
+        true => (rtapp::read(text, "damaged.json"), "damaged.json"),
+        false => (generator::generate(text), text),
     };
     let workload = match read {
         Ok(workload) => workload,
-        Err(error) => return format!("refused: {error}"),
+        Err(error) => {
+            assert!(error.place == place && !error.message.is_empty(), "{error:?}");
+            return format!("refused: {error}");
+        }
     };
     workload.check().unwrap_or_else(|error| panic!("{error}"));
     if let Ok(first) = to_rtapp_json(&workload) {
@@ -372,7 +376,10 @@ pub(crate) fn machine(text: &str) -> String {
     };
     let definition = match definition {
         Ok(definition) => definition,
-        Err(error) => return format!("refused: {error}"),
+        Err(error) => {
+            assert!(!error.message.is_empty(), "{error:?}");
+            return format!("refused: {error}");
+        }
     };
     let _ = machine::show(&definition);
     let nr_cpus = definition.spec.topology.nr_cpus();

@@ -112,7 +112,7 @@ fn hand_written_texts_do_no_harm() {
         .collect();
     for (index, end) in &ends {
         let text = &texts[*index as usize];
-        if !end.contains(text.expected) {
+        if !end.contains(&text.expected) {
             wrong.push(format!("{}: expected '{}', found {end}", text.name, text.expected));
         }
     }

@@ -52,9 +52,18 @@ fn some_damaged_inputs_can_still_be_read() {
     // tested.
     let attack = Path::new(env!("CARGO_BIN_EXE_attack"));
     for kind in RANDOM {
-        let mut accepted = 0;
-        let mut end = |_: u64, text: &str| accepted += u64::from(!text.starts_with("refused"));
+        let (mut accepted, mut refused, mut located) = (0, 0, 0);
+        let mut end = |_: u64, text: &str| match text.strip_prefix("refused") {
+            None => accepted += 1,
+            Some(message) => {
+                refused += 1;
+                located += u32::from(message.contains("offset 0x"));
+            }
+        };
         campaign::run(attack, kind, 1, 0..60, None, &mut end).expect("the child process can be started");
         assert!(accepted >= 3, "{}: {accepted} of 60 inputs are read", kind.name());
+        if kind == Kind::Object {
+            assert!(located * 2 > refused, "{located} of {refused} errors name a location");
+        }
     }
 }

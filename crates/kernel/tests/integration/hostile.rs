@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use trace::Record;
 use workload::Op;
 
-/// Number of seeds that the test tries. The fuzz target `calls` tries more.
+/// Number of seeds that the test tries. The fuzz target `policy` tries more.
 const SEEDS: u64 = 200;
 
 /// Prints the seed and the engine (JIT or interpreter) if the test panics.

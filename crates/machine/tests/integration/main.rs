@@ -3,7 +3,6 @@
 
 mod capacities;
 mod descriptions;
-mod fuzz;
 mod hwloc;
 mod hwloc_tree;
 mod named;

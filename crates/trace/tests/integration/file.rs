@@ -147,58 +147,9 @@ fn every_flipped_bit_is_detected() {
     }
 }
 
-/// Checks blocks with invalid contents and valid checksums, which only the decoder can refuse.
 #[test]
-fn invalid_blocks_with_valid_checksums_are_errors() {
-    let (empty, _) = write(&[]);
-    let start = &empty[..empty.len() - 25];
-    let mut random = 0x9e37_79b9_7f4a_7c15u64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random
-    };
-    let (valid, _) = write(&records(60));
-    let valid_block = &valid[start.len() + 13..valid.len() - 25];
-    for round in 0..20_000 {
-        let mut block: Vec<u8> = if round % 2 == 0 {
-            (0..next() % 64).map(|_| next() as u8).collect()
-        } else {
-            valid_block.to_vec()
-        };
-        for _ in 0..1 + next() % 4 {
-            if !block.is_empty() {
-                let at = next() as usize % block.len();
-                block[at] = next() as u8;
-            }
-        }
-        let mut file = start.to_vec();
-        file.push(b'B');
-        file.extend((block.len() as u32).to_le_bytes());
-        file.extend(Hash::checksum(&block).to_le_bytes());
-        file.extend(&block);
-        // The file has no end, so the reader must return an error. It must not panic.
-        let error = read(&file).unwrap_err();
-        assert!(!matches!(error, ReadError::Io { .. } | ReadError::NotATrace), "{error}");
-    }
-}
-
-#[test]
-fn random_bytes_are_errors() {
+fn other_files_and_versions_are_errors() {
     let (bytes, _) = write(&records(300));
-    let mut random = 88_172_645_463_325_252u64;
-    for _ in 0..5_000 {
-        let mut damaged = bytes.clone();
-        for _ in 0..4 {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let at = random as usize % damaged.len();
-            damaged[at] ^= (random >> 40) as u8 | 1;
-        }
-        assert!(read(&damaged).is_err() || damaged == bytes);
-    }
     assert!(matches!(read(b"perf.data"), Err(ReadError::NotATrace)));
     let mut other = bytes.clone();
     other[8] = 99;

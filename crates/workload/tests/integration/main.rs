@@ -2,5 +2,4 @@
 //! Tests of reading workloads: valid, invalid and damaged ones.
 
 mod examples;
-mod fuzz;
 mod rtapp;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Generates hostile policies, which call all available functions with random arguments. Most
 //! arguments are nearly valid, so that the calls do not all fail at the first check. The test
-//! `hostile` and the fuzz target `calls` use this generator. The test passes a seed to it, the fuzz
+//! `hostile` and the fuzz target `policy` use this generator. The test passes a seed to it, the fuzz
 //! target a sequence of bytes.
 
 use bpf::engine::Func;

@@ -24,27 +24,16 @@ struct Delays {
     max_start: u64,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Unknown,
-    Sleeps,
-    /// Runnable without a CPU since the given time.
-    Waits(u64),
-    /// On a CPU since the given time.
-    Runs(u64),
-}
-
-#[derive(Clone, Copy, Default)]
-struct Task {
-    state: State,
-    delays: Delays,
+impl Delays {
+    fn add_runtime(&mut self, ns: u64) {
+        self.runtime_ns = self.runtime_ns.saturating_add(ns);
+    }
 }
 
 /// The sink (consumer of records) that measures the delays of all tasks.
 pub struct Latency {
     follow: Follow,
-    tasks: ByNumber<Task>,
+    tasks: ByNumber<Delays>,
     /// Totals of the tasks that have exited, by name. An entry has the pid of the first task, the
     /// number of tasks, and their sums.
     by_name: BTreeMap<String, (u32, u32, Delays)>,
@@ -60,58 +49,38 @@ impl Latency {
     }
 
     fn add(&mut self, record: &Record) {
-        let time = record.time;
-        match record.event {
-            Event::Waking { pid, .. } | Event::Wakeup { pid, .. } => {
-                let task = self.tasks.entry(pid);
-                if matches!(task.state, State::Unknown | State::Sleeps) {
-                    task.state = State::Waits(time);
-                }
-            }
-            Event::Switch { prev, prev_state, next } if prev != next => {
-                if prev != 0 {
-                    let task = self.tasks.entry(prev);
-                    if let State::Runs(since) = task.state {
-                        task.delays.runtime_ns = task.delays.runtime_ns.saturating_add(time.saturating_sub(since));
-                    }
-                    task.state = match prev_state {
-                        TaskState::Running => State::Waits(time),
-                        _ => State::Sleeps,
-                    };
-                    if prev_state == TaskState::Dead {
-                        self.add_to_name(prev);
-                    }
-                }
-                if next != 0 {
-                    let task = self.tasks.entry(next);
-                    let since = match task.state {
-                        State::Waits(since) => since,
-                        _ => time,
-                    };
-                    task.state = State::Runs(time);
-                    let delay = time.saturating_sub(since);
-                    task.delays.count += 1;
-                    task.delays.total_ns = task.delays.total_ns.saturating_add(delay);
-                    if delay > task.delays.max_ns {
-                        (task.delays.max_ns, task.delays.max_start) = (delay, since);
-                    }
-                }
-            }
-            _ => {}
+        let ended = self.follow.add(record);
+        let Event::Switch { prev, prev_state, next } = record.event else {
+            return;
+        };
+        let time = record.local_time();
+        if let Some((pid, Some(since))) = ended.turn {
+            self.tasks.entry(pid).add_runtime(time.saturating_sub(since));
         }
-        self.follow.add(record);
+        if prev_state == TaskState::Dead && prev != next {
+            self.add_to_name(prev);
+        }
+        if next != 0 && prev != next {
+            let delays = self.tasks.entry(next);
+            delays.count += 1;
+            if let Some(wait) = ended.wait {
+                delays.total_ns = delays.total_ns.saturating_add(wait.ns);
+                if wait.ns > delays.max_ns {
+                    (delays.max_ns, delays.max_start) = (wait.ns, wait.since);
+                }
+            }
+        }
     }
 
     /// Adds the counters of a task to the totals for its name.
     fn add_to_name(&mut self, pid: u32) {
-        let task = std::mem::take(self.tasks.entry(pid));
         let Delays {
             runtime_ns,
             count,
             total_ns,
             max_ns,
             max_start,
-        } = task.delays;
+        } = std::mem::take(self.tasks.entry(pid));
         if count == 0 {
             return;
         }
@@ -128,11 +97,11 @@ impl Latency {
 
     /// Returns the table for a trace that ended at `end`.
     pub fn finish(mut self, end: u64) -> String {
-        for (pid, mut task) in std::mem::take(&mut self.tasks).into_sorted() {
-            if let State::Runs(since) = task.state {
-                task.delays.runtime_ns = task.delays.runtime_ns.saturating_add(end.saturating_sub(since));
-            }
-            *self.tasks.entry(pid) = task;
+        for (pid, since) in self.follow.running() {
+            self.tasks.entry(pid).add_runtime(end.saturating_sub(since));
+        }
+        for (pid, delays) in std::mem::take(&mut self.tasks).into_sorted() {
+            *self.tasks.entry(pid) = delays;
             self.add_to_name(pid);
         }
         let mut rows: Vec<_> = self.by_name.into_iter().collect();

@@ -10,7 +10,7 @@ use crate::result::{
     Throughput, decimals, percent, ratio,
 };
 use crate::score::{Measured, Score, score};
-use crate::task::{RunState, Task};
+use crate::task::Task;
 use std::cmp::Reverse;
 use trace::{ByNumber, CpuPosition, Event, KTHREADD, Record, Shared, Sink};
 
@@ -313,11 +313,10 @@ impl Summary {
         let mut tasks = std::mem::take(&mut self.tasks).into_sorted();
         tasks.retain(|(_, task)| !task.noise);
         for (_, task) in &mut tasks {
-            if let Some(latency) = task.stop_waiting(end) {
+            if let Some(latency) = task.end_wait(end) {
                 task.wakeup.add(latency);
                 self.wakeup.add(latency);
             }
-            task.state = RunState::Away;
         }
         let figures = RunResult::computed(&Ended::new(&mut self, &tasks, &run));
         RunResult {

@@ -2,26 +2,12 @@
 //! Counters of one task. They are updated while the task's records are added.
 
 use crate::histogram::Histogram;
-use trace::TaskState;
-
-/// State of a task according to the records so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RunState {
-    /// Sleeping, exited, or not yet woken for the first time.
-    #[default]
-    Away,
-    /// Runnable without a CPU since `Task::since`, because the task was woken at that time.
-    Woken,
-    /// Runnable without a CPU since `Task::since`, because the task was preempted at that time.
-    Preempted,
-    OnCpu,
-}
+use trace::{Activity, RunState, TaskState, Wait};
 
 /// Counters of one task. All times are in ns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Task {
-    pub state: RunState,
-    pub since: u64,
+    pub activity: Activity,
     pub prio: i32,
     pub cpu_ns: u64,
     /// Time during which the task was runnable without a CPU.
@@ -48,9 +34,8 @@ impl Task {
     /// Makes the task runnable, unless it is already runnable.
     #[inline]
     pub fn wake(&mut self, now: u64) {
-        if self.state == RunState::Away {
-            self.state = RunState::Woken;
-            self.since = now;
+        if self.activity.state == RunState::Away {
+            self.activity.wake(now);
             self.began.get_or_insert(now);
         }
     }
@@ -59,10 +44,9 @@ impl Task {
     /// latency. The caller adds it to `wakeup`.
     #[inline]
     pub fn switch_in(&mut self, now: u64) -> Option<u64> {
-        let latency = self.stop_waiting(now);
+        let wait = self.activity.switch_in(now);
         self.began.get_or_insert(now);
-        self.state = RunState::OnCpu;
-        latency
+        self.add_wait(wait)
     }
 
     /// Takes the CPU from the task, which has run for `ns`.
@@ -70,37 +54,27 @@ impl Task {
     pub fn switch_out(&mut self, now: u64, ns: u64, state: TaskState) {
         self.cpu_ns = self.cpu_ns.saturating_add(ns);
         self.switches += 1;
-        self.since = now;
-        self.state = match state {
-            TaskState::Running => {
-                self.preemptions += 1;
-                RunState::Preempted
-            }
-            TaskState::Interruptible | TaskState::Uninterruptible => {
-                self.slept = true;
-                RunState::Away
-            }
-            TaskState::Dead => {
-                self.exited = true;
-                RunState::Away
-            }
-        };
+        self.activity.switch_out(now, state);
+        match state {
+            TaskState::Running => self.preemptions += 1,
+            TaskState::Interruptible | TaskState::Uninterruptible => self.slept = true,
+            TaskState::Dead => self.exited = true,
+        }
     }
 
-    /// Ends a wait because the task gets a CPU or because the run ends. If the wait began with a
-    /// wake-up, returns the length of the wait. The caller adds it to `wakeup`.
+    /// Counts the wait of a task that still waits at the end of the run. If the wait began with a
+    /// wake-up, returns its length. The caller adds it to `wakeup`.
+    pub fn end_wait(&mut self, now: u64) -> Option<u64> {
+        let wait = self.activity.wait(now);
+        self.add_wait(wait)
+    }
+
     #[inline]
-    pub fn stop_waiting(&mut self, now: u64) -> Option<u64> {
-        if !matches!(self.state, RunState::Woken | RunState::Preempted) {
-            return None;
-        }
-        let waited = now.saturating_sub(self.since);
-        self.wait_ns = self.wait_ns.saturating_add(waited);
+    fn add_wait(&mut self, wait: Option<Wait>) -> Option<u64> {
+        let wait = wait?;
+        self.wait_ns = self.wait_ns.saturating_add(wait.ns);
         self.waits += 1;
-        if self.state == RunState::Preempted {
-            return None;
-        }
-        Some(waited)
+        wait.woken.then_some(wait.ns)
     }
 
     /// Returns whether the task was always runnable from its start to the end, and existed for at

@@ -17,12 +17,11 @@ use std::io::{self, Write};
 use trace::escape;
 use trace::{ByNumber, Event, Follow, Record, Sink};
 
+/// The time in ns that a task was off the CPU before its turn, and the part of it after its wake-up.
 #[derive(Clone, Copy, Default)]
-struct Task {
-    /// Time at which the task last left a CPU.
-    left: Option<u64>,
-    /// Time at which the task was woken, if it has not run since.
-    woken: Option<u64>,
+struct Before {
+    wait: u64,
+    delay: u64,
 }
 
 /// Writes the rows while records are added. After an I/O error it writes nothing more.
@@ -31,9 +30,10 @@ pub struct Timehist<W: Write> {
     to: W,
     failed: Option<io::Error>,
     follow: Follow,
-    tasks: ByNumber<Task>,
-    /// Time of the last switch on each CPU.
-    switched: Vec<Option<u64>>,
+    /// Time at which each task last left a CPU.
+    left: ByNumber<Option<u64>>,
+    /// Times before the current turn of each CPU.
+    before: Vec<Before>,
 }
 
 const HEADER: [&str; 3] = [
@@ -48,8 +48,8 @@ impl<W: Write> Timehist<W> {
             failed: writeln!(to, "{}", HEADER.join("\n")).err(),
             to,
             follow: Follow::new(nr_cpus),
-            tasks: ByNumber::new(),
-            switched: vec![None; nr_cpus],
+            left: ByNumber::new(),
+            before: vec![Before::default(); nr_cpus],
         }
     }
 
@@ -65,34 +65,30 @@ impl<W: Write> Timehist<W> {
     }
 
     fn add(&mut self, record: &Record) {
-        let &Record { cpu, ref event, .. } = record;
-        let time = record.local_time();
-        match *event {
-            Event::Waking { pid, .. } | Event::Wakeup { pid, .. } => {
-                self.tasks.entry(pid).woken.get_or_insert(time);
-            }
-            Event::Switch { prev, next, .. } if prev != next => {
-                let since = self.switched[cpu as usize].replace(time);
-                if prev != 0 {
-                    self.row(time, cpu, prev, since);
-                }
-            }
-            _ => {}
+        let ended = self.follow.add(record);
+        let (time, cpu) = (record.local_time(), record.cpu);
+        let Event::Switch { prev, next, .. } = record.event else {
+            return;
+        };
+        if prev == next {
+            return;
         }
-        self.follow.add(record);
+        let left = *self.left.entry(next);
+        let now = Before {
+            wait: left.map_or(0, |left| time.saturating_sub(left)),
+            delay: ended.wait.filter(|wait| wait.woken).map_or(0, |wait| wait.ns),
+        };
+        let before = std::mem::replace(&mut self.before[cpu as usize], now);
+        if let Some((pid, since)) = ended.turn {
+            *self.left.entry(pid) = Some(time);
+            self.row(time, cpu, pid, since, before);
+        }
     }
 
     /// Writes the row of a task that leaves a CPU. `since` is the time at which the task got the
     /// CPU, if this is known.
-    fn row(&mut self, time: u64, cpu: u32, pid: u32, since: Option<u64>) {
-        let task = self.tasks.entry(pid);
-        let (woken, left) = (task.woken.take(), task.left.replace(time));
-        let before = |then: Option<u64>| match (then, since) {
-            (Some(then), Some(since)) => since.saturating_sub(then),
-            _ => 0,
-        };
+    fn row(&mut self, time: u64, cpu: u32, pid: u32, since: Option<u64>, before: Before) {
         let ran = since.map_or(0, |since| time.saturating_sub(since));
-        let (wait, delay) = (before(left), before(woken));
         let task = self.follow.task(pid);
         let comm = escape::line(&task.comm);
         let name = match task.tgid {
@@ -104,8 +100,8 @@ impl<W: Write> Timehist<W> {
                 self.to,
                 "{:>15} [{cpu:04}]  {name:<30}  {:>9}  {:>9}  {:>9} ",
                 seconds(time),
-                cut_ms(wait),
-                cut_ms(delay),
+                cut_ms(before.wait),
+                cut_ms(before.delay),
                 cut_ms(ran)
             )
             .err();

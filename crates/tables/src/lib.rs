@@ -257,7 +257,7 @@ impl Tables {
 
     fn wakeup(&mut self, time: u64, cpu: u32, pid: u32, waker: u32, target: Option<u32>, new: bool) {
         let table = &mut self.wakeups;
-        self.tasks.wake(pid, table.time.len(), time);
+        self.tasks.wake(pid, table.time.len());
         table.time.push(time);
         table.cpu.push(cpu);
         table.waker.push(waker);

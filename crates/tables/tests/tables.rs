@@ -181,8 +181,7 @@ fn a_callback_whose_name_is_unknown_is_a_question_mark() {
         after: 0,
         ns: 1,
     };
-    let far = switch(1, 77, 0, TaskState::Running, 5);
-    tables.take(&[record(0, 0, 0, callback), far]);
+    tables.take(&[record(0, 0, 0, callback)]);
     let [(_, callbacks), ..] = tables.finish(10);
     assert_eq!(words(&callbacks, "callback"), ["?"]);
 }

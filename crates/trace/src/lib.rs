@@ -39,7 +39,7 @@ pub use by_number::ByNumber;
 pub use draw::{Draw, DrawError, DrawOptions};
 pub use event::{Event, KTHREADD, MigrateReason, Record, Sink, TaskState, built_in_dsq, dsq_name};
 pub use file::{ReadError, Reader, Trailer, Writer};
-pub use follow::Follow;
+pub use follow::{Activity, Ended, Follow, RunState, Wait};
 pub use hash::Hash;
 pub use header::{CpuPosition, Header, Shared};
 pub use tee::Tee;

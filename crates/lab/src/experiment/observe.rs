@@ -4,7 +4,7 @@
 
 use report::RunResult;
 use std::collections::BTreeMap;
-use trace::{Event, Record, Sink, TaskState};
+use trace::{Event, Follow, Record, Sink};
 
 /// Queue lengths are recorded whenever a task is about to exit, but only while at most this many
 /// tasks have not exited.
@@ -37,9 +37,6 @@ pub struct ObservedTask {
     name: u32,
     pub born_ns: u64,
     pub cpu_ns: u64,
-    /// The CPU on whose queue the task is, or was last.
-    cpu: u32,
-    runnable: bool,
     /// Whether the task has completed a request or exited.
     finished: bool,
 }
@@ -53,10 +50,7 @@ pub struct Trail {
     tasks: Vec<Option<ObservedTask>>,
     /// Names that the tasks had when they were created.
     names: Vec<String>,
-    /// For each CPU, the pid of the running task and the time when it was switched in, in ns.
-    running: Vec<(u32, u64)>,
-    /// Number of tasks that run or wait on each CPU.
-    queued: Vec<u32>,
+    follow: Follow,
     /// Times at which queue lengths are recorded, in descending order.
     sample_times: Vec<u64>,
     /// Queue lengths of all CPUs, by the time at which they were recorded.
@@ -86,8 +80,7 @@ impl Trail {
         // The earliest time is the last element, so that it can be popped.
         sample_times.reverse();
         Trail {
-            running: vec![(0, 0); nr_cpus as usize],
-            queued: vec![0; nr_cpus as usize],
+            follow: Follow::new(nr_cpus as usize),
             sample_times,
             ..Trail::default()
         }
@@ -97,9 +90,9 @@ impl Trail {
     pub fn finish(&mut self, end_ns: u64) {
         self.record_lengths(end_ns + 1);
         self.end_ns = end_ns;
-        for (pid, since) in std::mem::take(&mut self.running) {
+        for (pid, since) in self.follow.running().collect::<Vec<_>>() {
             if let Some(task) = self.task(pid) {
-                task.cpu_ns += end_ns - since;
+                task.cpu_ns += end_ns.saturating_sub(since);
             }
         }
         for entry in &mut self.census {
@@ -165,20 +158,7 @@ impl Trail {
 
     fn record_lengths(&mut self, now: u64) {
         while let Some(at) = self.sample_times.pop_if(|at| *at < now) {
-            self.lengths.insert(at, self.queued.clone());
-        }
-    }
-
-    fn queue(&mut self, pid: u32, cpu: u32, runnable: bool) {
-        let Some(task) = self.tasks.get_mut(pid as usize).and_then(Option::as_mut) else {
-            return;
-        };
-        if task.runnable {
-            self.queued[task.cpu as usize] -= 1;
-        }
-        (task.cpu, task.runnable) = (cpu, runnable);
-        if runnable {
-            self.queued[cpu as usize] += 1;
+            self.lengths.insert(at, self.follow.queues().to_vec());
         }
     }
 
@@ -215,20 +195,6 @@ impl Trail {
         settle(&mut self.census[name], now);
         self.census[name].0 -= 1;
     }
-
-    fn switch(&mut self, record: &Record, prev: u32, prev_state: TaskState, next: u32) {
-        let (now, cpu) = (record.time, record.cpu);
-        let (_, since) = std::mem::replace(&mut self.running[cpu as usize], (next, now));
-        if let Some(task) = self.task(prev) {
-            task.cpu_ns += now - since;
-            self.switches_from_task += 1;
-            self.queue(prev, cpu, prev_state == TaskState::Running);
-        }
-        if next == 0 {
-            self.switches_to_idle += 1;
-        }
-        self.queue(next, cpu, true);
-    }
 }
 
 /// Updates an entry of [`Trail::census`]: adds the time since the last update to the integral.
@@ -247,19 +213,12 @@ impl Sink for Trail {
                 Event::TaskNew { pid, ref comm, .. } => self.create(pid, comm, record.time),
                 Event::TaskExit { pid } => {
                     if self.alive <= MAX_LEFT {
-                        self.left.insert(self.alive, self.queued.clone());
+                        self.left.insert(self.alive, self.follow.queues().to_vec());
                     }
                     self.alive -= 1;
                     self.leave(pid, record.time);
                 }
-                Event::Switch { prev, prev_state, next } if prev != next => {
-                    self.switch(record, prev, prev_state, next);
-                }
-                Event::Wakeup { pid, target, .. } => self.queue(pid, target, true),
-                Event::Migrate { pid, to, .. } => {
-                    let runnable = self.task(pid).is_some_and(|task| task.runnable);
-                    self.queue(pid, to, runnable);
-                }
+                Event::Switch { prev, next, .. } if prev != next => self.switches_to_idle += u64::from(next == 0),
                 Event::Done { pid, response_ns, .. } if response_ns > 0 => {
                     self.leave(pid, record.time);
                     self.responses.push(Response {
@@ -269,6 +228,13 @@ impl Sink for Trail {
                     });
                 }
                 _ => {}
+            }
+            if let Some((pid, since)) = self.follow.add(record).turn {
+                let ns = record.local_time().saturating_sub(since.unwrap_or(0));
+                if let Some(task) = self.task(pid) {
+                    task.cpu_ns += ns;
+                    self.switches_from_task += 1;
+                }
             }
         }
     }

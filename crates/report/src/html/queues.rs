@@ -57,11 +57,11 @@ impl Queues {
         }
     }
 
-    /// Changes the number of tasks on a CPU by `tasks`.
+    /// Sets the number of tasks on a CPU.
     #[inline]
-    pub fn add(&mut self, cpu: usize, now: u64, tasks: i32) {
+    pub fn set(&mut self, cpu: usize, now: u64, tasks: u32) {
         self.account(cpu, now);
-        self.length[cpu] = self.length[cpu].saturating_add_signed(tasks);
+        self.length[cpu] = tasks;
     }
 
     /// Counts a run of load balancing and the tasks it moved.
@@ -210,9 +210,9 @@ mod tests {
     #[test]
     fn means_are_computed_for_each_bin() {
         let mut queues = Queues::new(2);
-        queues.add(0, 0, 2);
-        queues.add(0, 512, -1);
-        queues.add(1, 1536, 4);
+        queues.set(0, 0, 2);
+        queues.set(0, 512, 1);
+        queues.set(1, 1536, 4);
         queues.finish(3072);
         let means = |cpu| (0..3).map(|bin| queues.mean_centi(cpu, bin)).collect::<Vec<_>>();
         assert_eq!((queues.width_ns(), queues.bins()), (1024, 3));
@@ -225,8 +225,8 @@ mod tests {
         let mut task_ns = 0;
         for i in 0..100_000u64 {
             let now = i * 10_000;
-            queues.add((i % 4) as usize, now, 1);
-            queues.add((i % 4) as usize, now + 5_000, -1);
+            queues.set((i % 4) as usize, now, 1);
+            queues.set((i % 4) as usize, now + 5_000, 0);
             task_ns += 5_000;
             if i % 100 == 0 {
                 queues.add_balance_run(now, 3);

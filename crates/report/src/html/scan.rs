@@ -6,10 +6,10 @@ use super::moves::Moves;
 use super::queues::Queues;
 use super::timeline::{IDLE, OFFLINE, Timeline};
 use crate::histogram::Histogram;
-use crate::task::{RunState, Task};
+use crate::task::Task;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use trace::{ByNumber, Event, Header, MigrateReason, Record, Sink, TaskState};
+use trace::{ByNumber, Event, Follow, Header, MigrateReason, Record, Sink, TaskState};
 
 /// Number of slowest wake-ups to keep.
 const SLOWEST: usize = 10;
@@ -46,17 +46,13 @@ struct Live {
     /// Index into [`Scan::named`], or 0 if the task has no entry yet.
     named: u32,
     task: Task,
-    /// CPU whose runqueue contains the task, if `queued` is set.
-    cpu: u32,
-    queued: bool,
 }
 
 /// The sink that collects the data of a run for [`super::page`]. CPU numbers in records must be
 /// less than the header's number of CPUs.
 pub struct Scan {
     pub(super) header: Header,
-    /// The running task of each CPU, and the time at which it began to run.
-    on: Vec<(u32, u64)>,
+    follow: Follow,
     live: ByNumber<Live>,
     pub(super) named: Vec<Named>,
     pub(super) timeline: Timeline,
@@ -83,7 +79,7 @@ impl Scan {
         };
         Scan {
             header: header.clone(),
-            on: vec![(0, 0); nr_cpus],
+            follow: Follow::new(nr_cpus),
             live: ByNumber::new(),
             // The timeline uses the indices IDLE and OFFLINE for idle and offline CPUs.
             named: vec![placeholder("idle"), placeholder("offline")],
@@ -102,20 +98,17 @@ impl Scan {
     /// Ends the run. Tasks that are running or waiting are counted up to `end`.
     pub fn finish(&mut self, end: u64) {
         self.end = end;
-        for cpu in 0..self.on.len() {
-            let (pid, since) = self.on[cpu];
-            if pid != 0 {
-                self.charge(pid, end.saturating_sub(since));
-            }
+        for (pid, since) in self.follow.running().collect::<Vec<_>>() {
+            self.charge(pid, end.saturating_sub(since));
         }
         self.timeline.finish(end);
         self.queues.finish(end);
         let live = std::mem::replace(&mut self.live, ByNumber::new()).into_sorted();
         let mut tasks = Vec::with_capacity(live.len());
         for (pid, mut live) in live {
-            let latency = live.task.stop_waiting(end);
-            if let Some(latency) = latency {
-                self.add_wakeup(latency, end, live.cpu, live.named);
+            if let Some(latency) = live.task.end_wait(end) {
+                let cpu = self.follow.task(pid).cpu;
+                self.add_wakeup(latency, end, cpu, live.named);
             }
             tasks.push((pid, live.task));
         }
@@ -158,22 +151,6 @@ impl Scan {
         comm.clone_into(&mut self.named[named].comm);
     }
 
-    /// Changes whether a task is on a runqueue, and on which CPU.
-    fn queue(&mut self, pid: u32, now: u64, cpu: u32, queued: bool) {
-        let live = self.live.entry(pid);
-        let (old_cpu, was_queued) = (live.cpu, live.queued);
-        (live.cpu, live.queued) = (cpu, queued);
-        if (old_cpu, was_queued) == (cpu, queued) {
-            return;
-        }
-        if was_queued {
-            self.queues.add(old_cpu as usize, now, -1);
-        }
-        if queued {
-            self.queues.add(cpu as usize, now, 1);
-        }
-    }
-
     /// Counts a wake-up at the time when the task gets a CPU.
     fn add_wakeup(&mut self, latency: u64, time: u64, cpu: u32, task: u32) {
         self.wakeup.add(latency);
@@ -191,21 +168,15 @@ impl Scan {
         }
     }
 
-    fn switch(&mut self, record: &Record, prev: u32, prev_state: TaskState, next: u32) {
+    fn switch(&mut self, record: &Record, since: Option<u64>, prev: u32, prev_state: TaskState, next: u32) {
         let (cpu, now) = (record.cpu, record.local_time());
-        let (_, since) = std::mem::replace(&mut self.on[cpu as usize], (next, now));
         if prev != 0 {
-            let ns = now.saturating_sub(since);
-            let live = self.entry(prev);
-            live.task.switch_out(now, ns, prev_state);
-            let named = live.named as usize;
-            let sum = &mut self.named[named].cpu_ns;
-            *sum = sum.saturating_add(ns);
-            self.queue(prev, record.time, cpu, prev_state == TaskState::Running);
+            let ns = now.saturating_sub(since.unwrap_or(0));
+            self.entry(prev).task.switch_out(now, 0, prev_state);
+            self.charge(prev, ns);
         }
         let mut shown = IDLE;
         if next != 0 {
-            self.queue(next, record.time, cpu, true);
             let live = self.entry(next);
             let (latency, named) = (live.task.switch_in(now), live.named);
             if let Some(latency) = latency {
@@ -221,20 +192,18 @@ impl Scan {
         let &Record {
             time, cpu, ref event, ..
         } = record;
+        let ended = self.follow.add(record);
+        for &cpu in self.follow.changed() {
+            self.queues.set(cpu as usize, time, self.follow.runnable(cpu));
+        }
         match *event {
             Event::Switch { prev, prev_state, next } if prev != next => {
-                self.switch(record, prev, prev_state, next);
+                let since = ended.turn.and_then(|(_, since)| since);
+                self.switch(record, since, prev, prev_state, next);
             }
-            Event::Waking { pid, .. } => self.entry(pid).task.wake(record.local_time()),
-            Event::Wakeup { pid, target, .. } => {
-                self.entry(pid).task.wake(record.local_time());
-                self.queue(pid, time, target, true);
-            }
-            Event::Migrate { pid, from, to, reason } => {
+            Event::Waking { pid, .. } | Event::Wakeup { pid, .. } => self.entry(pid).task.wake(record.local_time()),
+            Event::Migrate { from, to, reason, .. } => {
                 self.moves.add(from, to, reason);
-                let live = self.live.entry(pid);
-                let queued = live.queued;
-                self.queue(pid, time, to, queued);
                 if reason == MigrateReason::Balance {
                     self.queues.add_migration(time);
                 }
@@ -257,16 +226,7 @@ impl Scan {
                 let named = self.entry(pid).named as usize;
                 self.named[named].comm.clone_from(comm);
             }
-            Event::TaskExit { pid } => {
-                let live = self.entry(pid);
-                live.task.exited = true;
-                let cpu = live.cpu;
-                // The exit record of a running task precedes the switch away from the task. That
-                // switch removes the task from the runqueue.
-                if live.task.state != RunState::OnCpu {
-                    self.queue(pid, time, cpu, false);
-                }
-            }
+            Event::TaskExit { pid } => self.entry(pid).task.exited = true,
             Event::Prio { pid, prio } => self.entry(pid).task.prio = prio,
             Event::Hotplug { online } => {
                 let shown = if online { IDLE } else { OFFLINE };

@@ -15,7 +15,7 @@
 //! about = "a policy can end itself in every callback"
 //! weaker = "the original runs for a minute"  # how the case checks less than the original
 //! machine = "core:4 pu:1"           # as in `run --machine`
-//! workload = "busy"
+//! workload = "busy"                 # or as in `run --workload`
 //! profile = { set = { exit_point = 2 } }  # as in profiles/
 //! steps = ["load", "run 1s", "exit SCX_EXIT_UNREG_BPF code 2", "expect nr_calls > 0"]
 //! ```
@@ -23,7 +23,7 @@
 use super::step::Step;
 use input::{Error, Source, suggest};
 use profile::{Profile, file};
-use runner::profiles;
+use runner::{profiles, search};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -112,13 +112,15 @@ impl CaseTable {
     fn parse(self, source: &Source, workloads: &BTreeMap<&str, Workload>) -> Result<Case, Error> {
         let workload = match self.workload {
             Some(name) => {
-                let known = workloads.get(name.get_ref().as_str()).cloned();
-                known.ok_or_else(|| {
-                    let names: Vec<&str> = workloads.keys().copied().collect();
-                    let message = format!("there is no workload '{}'", name.get_ref());
-                    source
-                        .error(name.span().start, message)
-                        .hint(suggest::hint(name.get_ref(), &names))
+                let word = name.get_ref().as_str();
+                let known = workloads.get(word).cloned().map_or_else(|| search::workload(word), Ok);
+                known.map_err(|error| {
+                    let names = workloads.keys().copied();
+                    let hint = suggest::nearest(word, names).map(|near| format!("did you mean '{near}'?"));
+                    Error {
+                        hint: hint.or(error.hint),
+                        ..source.error(name.span().start, format!("workload '{word}': {}", error.message))
+                    }
                 })?
             }
             None => Workload::default(),
@@ -169,12 +171,14 @@ mod tests {
         let suite = read(&good.replace("[[case]]\n", notes)).expect("the suite is valid");
         assert_eq!(suite.left_out, [("b".to_owned(), "no debugfs".to_owned())]);
         assert_eq!(suite.cases[0].weaker.as_deref(), Some("shorter"));
+        let generated = read(&good.replace("= 'busy'", "= 'closed:n=3'")).expect("the suite is valid");
+        assert_eq!(generated.cases[0].workload.tasks.len(), 3);
         for (from, to, expected) in [
             ("'load'", "'laod'", "x.toml:6:10: step 'laod': unknown"),
             (
                 "'busy'\n",
                 "'bussy'\n",
-                "x.toml:5:12: there is no workload 'bussy'\n  hint: did you mean 'busy'?",
+                "x.toml:5:12: workload 'bussy': there is no file and no generator with this name\n  hint: did you mean 'busy'?",
             ),
             (
                 "object",

@@ -194,6 +194,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "The tasks of a workload",
                 "windtunnel workload show closed:n=7,compute=2ms",
             ),
+            (
+                "The tasks as an rt-app file",
+                "windtunnel workload show mixed.json --rtapp",
+            ),
         ],
     ),
     ("experiment list", &[("The experiments", "windtunnel experiment list")]),

@@ -58,6 +58,9 @@ pub enum Workload {
         /// Any workload that `run --workload` accepts
         #[arg(add = complete::workloads())]
         workload: String,
+        /// Print the workload as an rt-app file, for example to change it, or to run it with rt-app
+        #[arg(long)]
+        rtapp: bool,
     },
 }
 
@@ -128,7 +131,10 @@ impl Workload {
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match self {
             Workload::List => console::styled(&report::fit::list(&workloads::list(&folders), console::surface())),
-            Workload::Show { workload } => out!("{}", workloads::show(&workload, &folders)?),
+            Workload::Show { workload, rtapp: true } => {
+                out!("{}", workload::to_rtapp_json(&workload::load(&workload, &folders)?)?);
+            }
+            Workload::Show { workload, .. } => out!("{}", workloads::show(&workload, &folders)?),
         }
         Ok(ExitStatus::SUCCESS)
     }

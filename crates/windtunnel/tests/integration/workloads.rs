@@ -2,7 +2,7 @@
 //! Tests that the workload of each generator ends, performs the expected number of operations, and
 //! has a score.
 
-use crate::support::{object, results};
+use crate::support::{object, results, windtunnel};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trace::{Event, Record, TaskState};
@@ -38,6 +38,31 @@ fn check(spec: &str, expected: u64, unit: &str, better: &str) {
         assert_eq!(result["score_better"], better, "{spec}");
         assert!(score(&result) > 0.0, "{spec} under {policy}");
     }
+}
+
+#[test]
+fn a_workload_that_was_written_as_an_rtapp_file_behaves_the_same() {
+    let folder = tempfile::tempdir().expect("the directory can be created");
+    for spec in ["mixed.json", "compat.json"] {
+        let written = windtunnel(&["workload", "show", spec, "--rtapp"]);
+        assert_eq!(written.status, 0, "{}", written.stderr);
+        let path = folder.path().join("written.json");
+        std::fs::write(&path, &written.stdout).expect("the file can be written");
+        let path = path.display().to_string();
+        let hash = |spec: &str| {
+            let result = results(&["eevdf", "--workload", spec, "--machine", "smp8", "--for", "50ms"]);
+            result[0]["trace_hash"].clone()
+        };
+        assert_eq!(hash(&path), hash(spec), "{spec}");
+    }
+    let refused = windtunnel(&["workload", "show", "hackbench", "--rtapp"]);
+    assert!(
+        refused
+            .stderr
+            .contains("it is forked, but several tasks have this name"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

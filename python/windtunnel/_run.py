@@ -7,6 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 from windtunnel import _windtunnel
 from windtunnel._result import Result
@@ -82,6 +83,11 @@ def run(
     }
     optional = {"kernel": kernel, "memory": size("memory", memory)}
     spec |= {name: value for name, value in optional.items() if value is not None}
+    return execute(spec, tables=tables, trace=trace)
+
+
+def execute(spec: Mapping[str, Any], tables: bool = False, trace: str | os.PathLike[str] | None = None) -> Result:
+    """Executes the run that a description (`RunSpec` of the crate runner) describes."""
     fields, figures, notes, found = _windtunnel.run(json.dumps(spec), tables=tables, trace=trace)
     return Result(json.loads(fields), figures, notes, found)
 

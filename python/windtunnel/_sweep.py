@@ -58,26 +58,21 @@ def sweep(
 
     Raises windtunnel.Error if an input cannot be used.
     """
-    axes: dict[str, Any] = {
-        "policies": _names(policies),
-        "machines": _names(machines),
-        "workloads": _names(workloads),
-        "seeds": seeds if isinstance(seeds, int) else list(seeds),
-    }
-    optional = {
-        "kernels": kernels and list(kernels),
-        "noise": noise and list(noise),
-        "phase": phase,
-        "for": duration("for_", for_),
-        "memory": size("memory", memory),
-    }
-    axes |= {name: value for name, value in optional.items() if value is not None}
-    axes["zip"] = [list(names) for names in zip]
-    if set:
-        axes["set"] = {name: list(values) for name, values in set.items()}
-    axes["skip"] = [dict(one) for one in skip]
-    axes["only"] = [dict(one) for one in only]
-    text = "".join(f"{json.dumps(name)} = {toml(value)}\n" for name, value in axes.items())
+    text = definition(
+        policies=_names(policies),
+        machines=_names(machines),
+        workloads=_names(workloads),
+        seeds=seeds if isinstance(seeds, int) else list(seeds),
+        kernels=kernels and list(kernels),
+        noise=noise and list(noise),
+        phase=phase,
+        for_=duration("for_", for_),
+        memory=size("memory", memory),
+        zip=[list(names) for names in zip],
+        set={name: list(values) for name, values in set.items()} if set else None,
+        skip=[dict(one) for one in skip],
+        only=[dict(one) for one in only],
+    )
     if engine is None:
         return _windtunnel.sweep(text, output=output, store=store, threads=threads)
     if engine != "ray":
@@ -89,6 +84,12 @@ def sweep(
         execute(text, kept)
         # With all results in the store, a local sweep runs nothing and only makes the table.
         return _windtunnel.sweep(text, output=output, store=kept, threads=threads)
+
+
+def definition(**keys: Any) -> str:
+    """Returns a sweep file. Its keys are those of docs/how-to/sweep.md; None leaves a key out."""
+    known = {name.rstrip("_"): value for name, value in keys.items() if value is not None}
+    return "".join(f"{json.dumps(name)} = {toml(value)}\n" for name, value in known.items())
 
 
 def _names(names: Iterable[Name]) -> list[str]:

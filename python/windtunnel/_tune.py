@@ -27,8 +27,10 @@ from windtunnel._aims import Aims, Constraint, Objective, aggregate, by_seed, ex
 from windtunnel._commands import Argument, parameters
 from windtunnel._gain import Gain, percent
 from windtunnel._result import Result
-from windtunnel._run import run
+from windtunnel._run import execute
+from windtunnel._sweep import definition
 from windtunnel._units import Time, duration, nanoseconds
+from windtunnel._windtunnel import sweep_runs
 
 Range = tuple[int, int] | Sequence[int]
 Settings = dict[str, int]
@@ -154,38 +156,43 @@ class _Bench:
 
     def __init__(self, policy: Argument, workloads: Sequence[Argument], for_ns: int | None, phase: str, threads: int | None) -> None:
         self.phase = phase
-        self.policy = policy
-        self.workloads = workloads
+        self.policy = os.fspath(policy)
+        self.workloads = [os.fspath(load) for load in workloads]
         self.for_ns = for_ns
         self.threads = threads or len(os.sched_getaffinity(0))
-        self._defaults: dict[tuple[Any, ...], Result] = {}
+        self._defaults: dict[str, Result] = {}
 
     def gains(
         self, settings: Settings, machines: Sequence[Argument], seeds: Sequence[int], share: float,
         metrics: Iterable[tuple[str, bool | None]],
     ) -> dict[str, dict[tuple[str, int], float]]:  # fmt: skip
         """Returns the gains of each metric by place (machine and workload) and seed."""
-        length = None if self.for_ns is None else f"{max(1, int(self.for_ns * share))}ns"
-        jobs = [(machine, load, seed) for machine in machines for load in self.workloads for seed in seeds]
+        grid = definition(
+            policies=[self.policy],
+            machines=[os.fspath(machine) for machine in machines],
+            workloads=self.workloads,
+            seeds=list(seeds),
+            phase=self.phase,
+            for_=None if self.for_ns is None else f"{max(1, int(self.for_ns * share))}ns",
+        )
+        set_options = [f"{name}={value}" for name, value in settings.items()]
 
-        def pair(job: tuple[Argument, Argument, int]) -> tuple[Result, Result]:
-            machine, load, seed = job
-            inputs: dict[str, Any] = {"machine": machine, "workload": load, "seed": seed, "phase": self.phase, "for_": length}
-            key = (os.fspath(machine), os.fspath(load), seed, length)
-            if key not in self._defaults:
-                self._defaults[key] = run(self.policy, **inputs)
-            return self._defaults[key], run(self.policy, **inputs, set=settings)
+        def pair(text: str) -> tuple[dict[str, Any], Result, Result]:
+            spec = json.loads(text)
+            if text not in self._defaults:
+                self._defaults[text] = execute(spec)
+            return spec, self._defaults[text], execute(spec | {"set": set_options})
 
         with ThreadPoolExecutor(self.threads) as pool:
             try:
-                pairs = list(pool.map(pair, jobs))
+                pairs = list(pool.map(pair, sweep_runs(grid)))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         gains: dict[str, dict[tuple[str, int], float]] = {}
         for metric, higher in metrics:
-            for (machine, load, seed), (default, tuned) in zip(jobs, pairs, strict=True):
-                place = f"{os.fspath(load)} on {os.fspath(machine)}"
+            for spec, default, tuned in pairs:
+                place, seed = f"{spec['workload']} on {spec['machine']}", spec["seed"]
                 before = _figure(default, metric, f"with the default settings on {place}, seed {seed}")
                 after = _figure(tuned, metric, f"on {place}, seed {seed}")
                 more = higher if higher is not None else default.score_better == "higher"
@@ -345,8 +352,7 @@ def tune(
     states = optuna.trial.TrialState
     finished = complete()
     usable = [one for one in finished if one.state == states.COMPLETE and all(v <= 0 for v in one.constraints.values())]
-    front = [one for one in usable if not any(_dominates(other.values, one.values) for other in usable)]
-    front.sort(key=lambda one: -sum(one.values))
+    front = sorted(study.best_trials, key=lambda one: -sum(one.values))
     best = sorted((one for one in usable if sum(one.values) > 0), key=lambda one: -sum(one.values))
     finalists = _distinct(
         {"settings": _settings(one, space),
@@ -524,10 +530,6 @@ def _stages(seeds: int, shorten: bool) -> list[tuple[int, float]]:
     else:
         stages = [((half + 1) // 2, 1.0), (half, 1.0), (seeds, 1.0)]
     return [stage for index, stage in enumerate(stages) if stage not in stages[:index]]
-
-
-def _dominates(a: Sequence[float], b: Sequence[float]) -> bool:
-    return all(x >= y for x, y in zip(a, b, strict=True)) and any(x > y for x, y in zip(a, b, strict=True))
 
 
 def _distinct(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ mod _windtunnel {
     #[pymodule_export]
     use super::sweep::sweep_names;
     #[pymodule_export]
+    use super::sweep::sweep_runs;
+    #[pymodule_export]
     use super::table::Table;
 }
 

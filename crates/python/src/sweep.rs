@@ -29,6 +29,20 @@ pub fn sweep_names(py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
     py.detach(names).map_err(|error| exception(&error))
 }
 
+/// Returns the descriptions of a sweep's runs ([`RunSpec`]) as JSON.
+///
+/// # Errors
+/// `windtunnel.Error` if an input cannot be used.
+#[pyfunction]
+pub fn sweep_runs(py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
+    let runs = || -> Result<Vec<String>, Error> {
+        let plan = Plan::new(&Sweep::parse(&Source::new("sweep", text))?)?;
+        let json = |run: &RunSpec| serde_json::to_string(run).map_err(|error| Error::new(error.to_string()));
+        plan.runs.iter().map(json).collect()
+    };
+    py.detach(runs).map_err(|error| exception(&error))
+}
+
 /// Runs a sweep. `text` is the content of a sweep file. The Python package documents the
 /// parameters. `only` has the indices of the runs to execute; by default, all are executed.
 ///

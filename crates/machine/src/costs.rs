@@ -108,6 +108,16 @@ pub struct Costs {
     pub lock_acquire: ByDistance,
     /// Transfer of a cache line, by the distance to the CPU that last accessed it.
     pub cache_line: ByDistance,
+    /// Inserting a task into a DSQ, removing it or stepping to it in an iteration, in ns, without
+    /// the transfers of cache lines. The CPU holds the lock of the DSQ meanwhile.
+    pub dsq_op_ns: u32,
+    /// Visiting one task in the tree of a DSQ that is in vtime order, in ns, without the transfer
+    /// of its cache line.
+    pub dsq_level_ns: u32,
+    /// Balancing a scheduling domain once, in ns, without the examination of its CPUs.
+    pub balance_ns: u32,
+    /// Examining one CPU in load balancing, in ns, without the transfer of its cache line.
+    pub balance_cpu_ns: u32,
     /// Reloading one byte of a task's footprint from the last-level cache into the private cache of
     /// a core, in picoseconds.
     pub reload_llc_ps: u32,
@@ -241,7 +251,13 @@ impl Default for Costs {
             channel: Channels::default(),
             user_lock_ns: 8,
             tcp_segment_ns: 3000,
-            lock_handover: line,
+            lock_handover: ByDistance {
+                same: 0,
+                core: 15,
+                llc: 75,
+                node: 180,
+                remote: 360,
+            },
             lock_acquire: ByDistance {
                 same: 10,
                 core: 15,
@@ -250,6 +266,10 @@ impl Default for Costs {
                 remote: 130,
             },
             cache_line: line,
+            dsq_op_ns: 20,
+            dsq_level_ns: 7,
+            balance_ns: 270,
+            balance_cpu_ns: 35,
             reload_llc_ps: 60,
             reload_memory_ps: 110,
             reload_remote_ps: 180,
@@ -300,7 +320,7 @@ pub const TASK_LINE: &str = "task_struct.line";
 
 /// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are
 /// printed.
-pub const CONSTANTS: [Constant; 35] = [
+pub const CONSTANTS: [Constant; 39] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -424,7 +444,7 @@ pub const CONSTANTS: [Constant; 35] = [
     Constant {
         name: "lock_handover",
         slot: Slot::ByDistance(|c| &mut c.lock_handover),
-        default_source: "estimate: one transfer of a dirty cache line, see cache_line",
+        default_source: "estimate: three transfers of the lock's cache line, see cache_line: the holder's release takes the line from the waiter that reads it, the waiter reads it again, and the waiter's first store beside the lock takes it from the next waiter (queued_spin_lock_slowpath, kernel/locking/qspinlock.c)",
     },
     Constant {
         name: "lock_acquire",
@@ -435,6 +455,26 @@ pub const CONSTANTS: [Constant; 35] = [
         name: "cache_line",
         slot: Slot::ByDistance(|c| &mut c.cache_line),
         default_source: "assumption: 5 ns between the threads of a core, 25 ns in an LLC, 60 ns in a node, 120 ns between nodes",
+    },
+    Constant {
+        name: "dsq_op",
+        slot: Slot::Ns(|c| &mut c.dsq_op_ns),
+        default_source: "assumption: 60 cycles at 3 GHz for the list, the counters, the sequence number and the link of the DSQ (dispatch_enqueue, task_unlink_from_dsq)",
+    },
+    Constant {
+        name: "dsq_level",
+        slot: Slot::Ns(|c| &mut c.dsq_level_ns),
+        default_source: "assumption: 20 cycles at 3 GHz for a load that depends on the previous one and hits the L2, and a branch that is mispredicted half of the time (rb_add)",
+    },
+    Constant {
+        name: "balance",
+        slot: Slot::Ns(|c| &mut c.balance_ns),
+        default_source: "assumption: 800 cycles at 3 GHz for sched_balance_rq, find_src_group and sched_balance_update_blocked_averages without their loops",
+    },
+    Constant {
+        name: "balance_cpu",
+        slot: Slot::Ns(|c| &mut c.balance_cpu_ns),
+        default_source: "assumption: 100 cycles at 3 GHz for one pass of the loop in update_sg_lb_stats",
     },
     Constant {
         name: "reload_llc",

@@ -338,6 +338,7 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
         Op::Signal(id) | Op::Broadcast(id) => cond(*id),
         Op::Barrier(id) => resource(*id, "barrier", |r| matches!(r, Resource::Barrier { .. })),
         Op::SemPost(id) | Op::SemWait(id) => semaphore(*id),
+        Op::Relay { from, to } => semaphore(*from).and_then(|()| semaphore(*to)),
         Op::Suspend(id) | Op::Resume(id) => gate(*id),
         Op::Recv(id) | Op::Poll(id) => channel(*id),
         Op::Send { channel: id, bytes } => {
@@ -433,6 +434,7 @@ fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding
         | Op::CondWait { .. }
         | Op::Sync { .. }
         | Op::SemWait(_)
+        | Op::Relay { .. }
         | Op::Suspend(_)
         | Op::Send { .. }
         | Op::Recv(_)
@@ -540,6 +542,10 @@ fn wakers_exist(workload: &Workload) -> Checked {
                 }
                 Op::Recv(id) => {
                     waits.entry(*id).or_insert(step);
+                }
+                Op::Relay { from, to } => {
+                    waits.entry(*from).or_insert(step);
+                    wakes.insert(*to);
                 }
                 Op::Poll(id) => {
                     polls.entry(*id).or_insert(step);

@@ -128,6 +128,14 @@ pub enum Op {
     Barrier(ResourceId),
     SemPost(ResourceId),
     SemWait(ResourceId),
+    /// Wait until semaphore `from` is above 0 and take its whole value n. Then post semaphore `to`
+    /// n times, one post after the other. All posts count as made at the time at which the value
+    /// was taken ([`Op::BeginPosted`]). A server thus wakes all clients of a list, like the
+    /// message threads of schbench.
+    Relay {
+        from: ResourceId,
+        to: ResourceId,
+    },
     /// Wait until another task resumes this resource. This is rt-app's `suspend`, except that a
     /// resume before the wait is not lost: the task then continues at once.
     Suspend(ResourceId),
@@ -179,6 +187,9 @@ pub enum Op {
     },
     /// Begin a request. Its response time counts from the task's last wake-up.
     BeginWoken,
+    /// Begin a request. Its response time counts from the post of the semaphore that ended this
+    /// task's last [`Op::SemWait`].
+    BeginPosted,
     /// End the current request and count `count` completed operations.
     Done {
         count: u32,

@@ -2,4 +2,5 @@
 //! Charges CPUs for the time of kernel and policy work, and for waits for locks.
 
 pub mod charge;
+pub mod dsq;
 pub mod lock;

@@ -110,7 +110,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
             unreachable!("Cursor::compute() has executed all computing steps")
         }
         Op::Sleep(_) | Op::Io { .. } | Op::Timer { .. } | Op::Interval { .. } => sleep(m, task, op),
-        Op::Begin { .. } | Op::BeginWoken | Op::Done { .. } | Op::Phase(_) => note(m, cpu, task, op),
+        Op::Begin { .. } | Op::BeginWoken | Op::BeginPosted | Op::Done { .. } | Op::Phase(_) => note(m, cpu, task, op),
         Op::SetAffinity(_)
         | Op::SetPolicy(_)
         | Op::SetSlice(_)
@@ -190,6 +190,14 @@ fn synchronize(m: &mut Machine, task: TaskId, op: &Op) -> Outcome {
         }
         Op::Barrier(id) => return (stage == Stage::Begun || m.barrier_wait(id, task)).into(),
         Op::SemWait(id) => return m.sem_wait(id, task).into(),
+        Op::Relay { from, to } => {
+            return match m.relay(from, to, task) {
+                None => Outcome::Blocked,
+                Some(true) => Outcome::Done,
+                // The step is executed again when the time for this post has passed.
+                Some(false) => Outcome::Settled(None),
+            };
+        }
         Op::Suspend(id) => return (stage == Stage::Begun || m.suspend(id, task)).into(),
         Op::Send { channel, bytes } => {
             return match m.channel_busy_until(channel) {
@@ -305,6 +313,10 @@ fn note(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op) -> Outcome {
             cursor.began = cursor.woken;
             None
         }
+        Op::BeginPosted => {
+            cursor.began = cursor.posted;
+            None
+        }
         Op::Done { count } => {
             let began = std::mem::replace(&mut cursor.began, NEVER);
             // If no request was started, the response time is 0.
@@ -341,6 +353,7 @@ fn has_costs_of_its_own(op: &Op) -> bool {
             | Op::Barrier(_)
             | Op::SemPost(_)
             | Op::SemWait(_)
+            | Op::Relay { .. }
             | Op::Suspend(_)
             | Op::Resume(_)
     )

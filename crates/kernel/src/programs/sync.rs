@@ -85,14 +85,52 @@ impl Machine {
         let semaphore = self.sync.at(id);
         if semaphore.value > 0 {
             semaphore.value -= 1;
+            if let Some(posted) = semaphore.posts.pop_front() {
+                self.tasks[task].program.posted = posted;
+            }
             return true;
         }
         self.futex_wait(id, task)
     }
 
     pub(crate) fn sem_post(&mut self, id: u32, task: TaskId) {
-        self.sync.at(id).value += 1;
+        let at = self.task_time(task);
+        self.sem_post_at(id, at, task);
+    }
+
+    /// Posts a semaphore. `at` is the time from which a response to this post counts.
+    fn sem_post_at(&mut self, id: u32, at: u64, task: TaskId) {
+        let semaphore = self.sync.at(id);
+        semaphore.value += 1;
+        semaphore.posts.push_back(at);
         self.cond_signal(id, false, task);
+    }
+
+    /// Executes a part of [`workload::Op::Relay`]: takes the whole value of semaphore `from`, or
+    /// performs one of the posts of semaphore `to`. Returns `None` if the task has to sleep, and
+    /// otherwise whether the step is complete.
+    pub(crate) fn relay(&mut self, from: u32, to: u32, task: TaskId) -> Option<bool> {
+        if self.tasks[task].program.relay.0 == 0 {
+            self.charge_user_lock(from, task);
+            let semaphore = self.sync.at(from);
+            if semaphore.value == 0 {
+                self.futex_wait(from, task);
+                return None;
+            }
+            let taken = std::mem::take(&mut semaphore.value);
+            semaphore.posts.clear();
+            self.tasks[task].program.relay = (taken, self.task_time(task));
+        }
+        let (left, at) = self.tasks[task].program.relay;
+        self.sem_post_at(to, at, task);
+        self.tasks[task].program.relay.0 = left - 1;
+        Some(left == 1)
+    }
+
+    /// Returns the time at which the running task, `task`, will have spent the time that it has
+    /// been charged with.
+    fn task_time(&self, task: TaskId) -> u64 {
+        self.local_time(self.this_cpu) + self.tasks[task].program.time_before_work()
     }
 
     /// Suspends the task until another task resumes it. If a resume happened earlier while no task

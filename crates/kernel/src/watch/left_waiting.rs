@@ -81,7 +81,9 @@ impl Machine {
                 let (arrived, all) = (state.value, state.participants);
                 format!("barrier {}, where {arrived} of {all} tasks have arrived", name(barrier))
             }
-            Some(&Op::SemWait(semaphore)) => format!("a post of semaphore {}", name(semaphore)),
+            Some(&(Op::SemWait(semaphore) | Op::Relay { from: semaphore, .. })) => {
+                format!("a post of semaphore {}", name(semaphore))
+            }
             Some(&Op::Suspend(gate)) => format!("a resume of {}", name(gate)),
             Some(&(Op::Recv(channel) | Op::Poll(channel))) => {
                 format!("a message in {}", self.describe_channel(channel))

@@ -202,7 +202,7 @@ fn separate_cache_lines_are_cheaper_than_a_shared_one() {
     // Tasks move between CPUs in both cases, so both have transfers of cache lines.
     assert!(sparse.0 > 1000, "{sparse:?}");
     assert!(
-        dense.0 * 4 > sparse.0 * 5 && dense.1 * 4 > sparse.1 * 5,
+        dense.0 * 7 > sparse.0 * 8 && dense.1 * 7 > sparse.1 * 8,
         "{dense:?} {sparse:?}"
     );
 }

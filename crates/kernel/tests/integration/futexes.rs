@@ -90,3 +90,48 @@ fn a_mutex_that_another_cpu_used_last_costs_a_cache_line() {
     // In stop(0), the other CPU used the same mutex last. In stop(1), it used another mutex.
     assert_eq!(stop(0) - stop(1), 5_000);
 }
+
+#[test]
+fn a_relay_posts_one_after_the_other_and_all_posts_have_the_time_of_the_first() {
+    let semaphore = |name: &str, value| Resource::Semaphore {
+        name: name.into(),
+        value,
+    };
+    let resources = vec![semaphore("ready", 3), semaphore("request", 0)];
+    let relay = Op::Relay { from: 0, to: 1 };
+    let mut tasks = Tasks::default()
+        .resources(resources)
+        .add("server", vec![run_ms(1), relay]);
+    for client in ["a", "b", "c"] {
+        let ops = vec![Op::SemWait(1), Op::BeginPosted, Op::Done { count: 1 }];
+        tasks = tasks.add(client, ops);
+    }
+    let (_, records, _) = draw(spec(4), tasks, END, MS);
+    let responses: Vec<u64> = (records.iter())
+        .filter_map(|record| match record.event {
+            trace::Event::Done { response_ns, .. } => Some(response_ns),
+            _ => None,
+        })
+        .collect();
+    // The server takes the value 3 in 1 us, and that is the time of the posts. The first client
+    // wakes up when the server begins. Each post takes 1 + 10 us, so the others wake up 12 and 23
+    // us later. A woken client pays 21 us for its first attempt and FUTEX_WAIT, and 1 us for the
+    // second attempt.
+    assert_eq!(responses, [21_000, 33_000, 44_000]);
+    // The server exits after the three posts.
+    assert_eq!(stop_ns(&records, 1), MS + 1_000 + 3 * 11_000);
+}
+
+#[test]
+fn a_relay_waits_until_its_semaphore_is_posted() {
+    let semaphore = |name: &str| Resource::Semaphore {
+        name: name.into(),
+        value: 0,
+    };
+    let tasks = Tasks::default()
+        .resources(vec![semaphore("ready"), semaphore("request")])
+        .add("server", vec![Op::Relay { from: 0, to: 1 }])
+        .add("client", vec![run_ms(2), Op::SemPost(0), Op::SemWait(1), run_ms(1)]);
+    let (_, records, _) = draw(free(2), tasks, END, MS);
+    assert_eq!((stop_ns(&records, 1), stop_ns(&records, 2)), (2 * MS, 3 * MS));
+}

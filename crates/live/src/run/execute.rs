@@ -340,7 +340,9 @@ impl<'w> Task<'w> {
                 Op::MigrateDisable => shared.refused(Request::KernelOnly),
                 Op::MigrateEnable => {}
                 Op::Begin { arrival } => self.began = Some(if *arrival { self.created } else { clock() }),
-                Op::BeginWoken => self.began = Some(self.woken.unwrap_or_else(clock)),
+                // A semaphore of the C library has no time of its last post. If the task waited, the
+                // post woke it.
+                Op::BeginWoken | Op::BeginPosted => self.began = Some(self.woken.unwrap_or_else(clock)),
                 Op::Done { count } => {
                     let response = self.began.take().map_or(0, |began| clock().saturating_sub(began));
                     shared.log_done(&mut self.reserved, self.id, u64::from(*count), response);

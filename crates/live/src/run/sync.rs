@@ -165,6 +165,15 @@ impl Objects {
                         return self.wait_one(id, || while libc::sem_wait(semaphore) != 0 {});
                     }
                 }
+                Op::Relay { from, to } => {
+                    let woken = self.step(&Op::SemWait(from));
+                    let mut taken = 1;
+                    while libc::sem_trywait(self.sync(from)) == 0 {
+                        taken += 1;
+                    }
+                    (0..taken).for_each(|_| self.post(to));
+                    return woken;
+                }
                 Op::Resume(id) => {
                     let mut value = 0;
                     libc::sem_getvalue(self.sync(id), &mut value);

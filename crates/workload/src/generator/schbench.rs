@@ -2,11 +2,18 @@
 //! The generator `schbench`: message threads that wake workers, like schbench. It measures how soon
 //! a woken worker runs.
 //!
-//! A worker reports to its message thread that it is ready, and waits. For each report, the message
-//! thread wakes one worker. The worker then handles a request, which means that it computes, and
-//! sleeps for a short time. As in schbench, the main thread creates the message threads, and each
-//! of them creates its workers. There is no barrier at the start: each worker begins as soon as it
-//! has been created.
+//! A worker reports to its message thread that it is ready, and waits. The message thread takes all
+//! reports that have arrived, notes the time, and wakes one worker for each of them, one after the
+//! other (xlist_wake_all in schbench.c). The worker then handles a request, which means that it
+//! computes, and sleeps for a short time.
+//!
+//! schbench prints two latencies. The wakeup latency of a worker counts from the time that the
+//! message thread noted, so with many workers it consists mainly of the wake-ups of others. The
+//! request latency is the time for the computation. The parameter `response` chooses which of them
+//! are the response times of the workload.
+//!
+//! As in schbench, the main thread creates the message threads, and each of them creates its
+//! workers. There is no barrier at the start: each worker begins as soon as it has been created.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
@@ -55,6 +62,13 @@ pub const GENERATOR: Generator = Generator {
             meaning: "working set of a worker: the matrices of schbench (option -F)",
         },
         Parameter {
+            name: "response",
+            unit: Unit::Choice(&["request", "wakeup"]),
+            default: "request",
+            range: ("", ""),
+            meaning: "which of schbench's latencies are the response times",
+        },
+        Parameter {
             name: "duration",
             unit: Unit::Time,
             default: "1s",
@@ -92,15 +106,20 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
             message.op(thread(message_thread(group) + worker));
         }
         message.repeat(None, |b| {
-            b.op(Op::SemWait(ready)).op(Op::SemPost(request));
+            b.op(Op::Relay {
+                from: ready,
+                to: request,
+            });
         });
         let mut worker = Builder::default();
         worker.repeat(None, |b| {
-            b.op(Op::SemPost(ready))
-                .op(Op::SemWait(request))
-                .op(Op::Begin { arrival: false })
-                .op(Op::Run(Dist::Fixed(a.get("work"))))
-                .op(Op::Done { count: 1 });
+            b.op(Op::SemPost(ready)).op(Op::SemWait(request));
+            let work = Op::Run(Dist::Fixed(a.get("work")));
+            if a.choice("response") == "wakeup" {
+                b.op(Op::BeginPosted).op(Op::Done { count: 1 }).op(work);
+            } else {
+                b.op(Op::Begin { arrival: false }).op(work).op(Op::Done { count: 1 });
+            }
             if a.get("sleep") > 0 {
                 b.op(Op::Sleep(Dist::Fixed(a.get("sleep"))));
             }

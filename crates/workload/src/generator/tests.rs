@@ -290,6 +290,23 @@ fn schbench_has_workers_for_each_message_thread() {
         ops.iter().filter_map(fork).collect()
     };
     assert_eq!((forks(0), forks(6)), (vec![1, 6, 11], vec![7, 8, 9, 10]));
+    // A message thread wakes the workers of all reports that have arrived.
+    assert!(w.programs[1].ops.contains(&Op::Relay { from: 0, to: 1 }));
+}
+
+#[test]
+fn schbench_can_report_either_of_its_latencies() {
+    let begin = |spec: &str| {
+        let ops = make(spec).programs[2].ops.clone();
+        let at = ops.iter().position(|op| matches!(op, Op::SemWait(_)));
+        ops[at.expect("a worker waits") + 1..][..3].to_vec()
+    };
+    let (work, done) = (Op::Run(Dist::Fixed(1_000_000)), Op::Done { count: 1 });
+    assert_eq!(
+        begin("schbench"),
+        [Op::Begin { arrival: false }, work.clone(), done.clone()]
+    );
+    assert_eq!(begin("schbench:response=wakeup"), [Op::BeginPosted, done, work]);
 }
 
 #[test]

@@ -69,6 +69,10 @@ pub struct Cursor {
     reload_carry: u16,
     pub(crate) counters: Box<[u64]>,
     pub(crate) created: u64,
+    /// Time of the post that ended the last wait for a semaphore.
+    pub(crate) posted: u64,
+    /// Number of posts that are left of an [`Op::Relay`], and the time at which it began.
+    pub(crate) relay: (u32, u64),
     /// Timers that the task has used so far: their numbers and their last expiry times.
     pub(crate) timers: Vec<(u32, u64)>,
     /// For each step with a [`Dist::Trace`], the position in its list of values.
@@ -93,6 +97,8 @@ impl Cursor {
             time: 0,
             reload: 0,
             created: now,
+            posted: now,
+            relay: (0, now),
             began: NEVER,
             woken: now,
             timers: Vec::new(),
@@ -304,7 +310,10 @@ impl Cursor {
 /// Returns whether a step affects nothing but the trace. Such a step is executed even if the task
 /// has work to do.
 pub(crate) fn silent(op: &Op) -> bool {
-    matches!(op, Op::Begin { .. } | Op::BeginWoken | Op::Done { .. } | Op::Phase(_))
+    matches!(
+        op,
+        Op::Begin { .. } | Op::BeginWoken | Op::BeginPosted | Op::Done { .. } | Op::Phase(_)
+    )
 }
 
 /// Returns the next expiry time of a timer, or `None` if this time has already passed. After a

@@ -56,6 +56,9 @@ pub(crate) struct Shared {
     /// Meaning by kind: the value of a semaphore; the number of tasks that have arrived at a
     /// barrier; 1 if a resume is pending because no task was suspended when it happened.
     pub(crate) value: u32,
+    /// Times of the posts of a semaphore that no task has taken yet, oldest first. The start value
+    /// has no times.
+    pub(crate) posts: VecDeque<u64>,
     /// Number of tasks that a barrier waits for.
     pub(crate) participants: u32,
     /// Capacity of a channel, in bytes.

@@ -219,6 +219,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
         }
     };
     m.ext.dsqs.insert(dsq, task, position);
+    m.charge_dsq_insert(dsq, task);
     show_change(m, dsq, task);
     debug_assert!(enq_flags & SCX_ENQ_IMMED == 0 || enq_flags & SCX_ENQ_GDSQ_FALLBACK != 0);
     let terminal = id == SCX_DSQ_GLOBAL || id == SCX_DSQ_BYPASS;
@@ -356,11 +357,14 @@ fn show_dsq(m: &mut Machine, dsq: DsqRef, task: TaskId) {
 
 /// Removes a task from its DSQ (task_unlink_from_dsq).
 pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
+    let neighbours = m.ext.dsqs.neighbours(task);
     m.ext.dsqs.remove(task);
     show_change(m, dsq, task);
-    if let Some(cpu) = m.ext.dsqs.local_cpu(dsq)
-        && m.scx_flag(task, SCX_TASK_IMMED)
-    {
+    let Some(cpu) = m.ext.dsqs.local_cpu(dsq) else {
+        m.charge_dsq_remove(task, neighbours);
+        return;
+    };
+    if m.scx_flag(task, SCX_TASK_IMMED) {
         m.rqs[cpu].ext.nr_immed -= 1;
     }
 }

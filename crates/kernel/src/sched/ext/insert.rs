@@ -418,7 +418,7 @@ pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fa
     let lock = m.ext.dsqs.cursor_dsq(cursor).map(|dsq| lock_dsq(m, dsq));
     let next = m.ext.dsqs.cursor_next(cursor);
     if let Some(task) = next {
-        m.read_line(m.tasks[task].addr());
+        m.charge_dsq_step(task);
     }
     if let Some(lock) = lock {
         m.release(lock);

@@ -52,6 +52,7 @@ pub(super) fn balance_rq(
             balanced(m, &env, &state);
             break;
         }
+        m.charge_here(m.spec.costs.balance_ns.into());
         let Some(group) = find_src_group(m, &mut env) else {
             balanced(m, &env, &state);
             break;

@@ -20,8 +20,8 @@ struct SpanStats {
     total_capacity: u64,
 }
 
-/// Returns the statistics of a group (update_sg_lb_stats). Charges the current CPU with the
-/// transfer of one cache line from each examined CPU.
+/// Returns the statistics of a group (update_sg_lb_stats). Charges the current CPU for examining
+/// each CPU, and for the transfer of one cache line from it.
 pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
     let domain = &m.domains.levels[env.cpu.index()][env.level];
     let top = env.level + 1 == m.domains.levels[env.cpu.index()].len();
@@ -39,7 +39,7 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
         if !env.usable(m, cpu) {
             continue;
         }
-        cost += m.spec.costs.cache_line.at(m.distance(from, cpu));
+        cost += m.spec.costs.cache_line.at(m.distance(from, cpu)) + u64::from(m.spec.costs.balance_cpu_ns);
         let load = m.cpu_load(cpu);
         stats.load += load;
         stats.util += m.cpu_util(cpu);

@@ -39,8 +39,9 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
             let rq = &mut m.rqs[cpu];
             rq.next_class = rq.next_class.max(Class::Fair);
             m.unlock(LockId::Rq(cpu));
+            let start = m.local_time(cpu);
             m.update_blocked_averages(cpu);
-            let pulled = pull_from_domains(m, cpu, avg_idle, &mut next_balance);
+            let pulled = pull_from_domains(m, cpu, avg_idle, start, &mut next_balance);
             m.lock(LockId::Rq(cpu));
             pulled
         }
@@ -58,12 +59,14 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
 
 /// Balances the domains of `cpu`, smallest first, until a task is pulled. Returns the number of
 /// pulled tasks.
-fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &mut u64) -> u32 {
+///
+/// The cost of a domain is the time since the end of the previous domain. New-idle balancing began
+/// at `start`, so the cost of the first domain includes the update of the CPU's load averages.
+fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, mut start: u64, next_balance: &mut u64) -> u32 {
     let mut total_cost = 0;
     let mut continue_balancing = true;
     let mut pulled = 0;
     for level in 0..m.domains.levels[cpu.index()].len() {
-        let start = m.local_time(cpu);
         let domain = &m.domains.levels[cpu.index()][level];
         let interval = domain.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
         *next_balance = (*next_balance).min(domain.last_balance + interval);
@@ -81,7 +84,9 @@ fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &
             weight = (1024 + weight / 2) / weight;
         }
         pulled = balance_rq(m, cpu, level, IdleType::NewlyIdle, &mut continue_balancing);
-        let cost = m.local_time(cpu) - start;
+        let end = m.local_time(cpu);
+        let cost = end - start;
+        start = end;
         total_cost += cost;
         let now = m.now;
         let domain = &mut m.domains.levels[cpu.index()][level];

@@ -362,6 +362,36 @@ impl Dsqs {
         some(self.nodes[task].prev)
     }
 
+    /// Returns the tasks before and behind `task` on its DSQ.
+    pub(crate) fn neighbours(&self, task: TaskId) -> [Option<TaskId>; 2] {
+        let node = &self.nodes[task];
+        [some(node.prev), some(node.next)]
+    }
+
+    /// Returns the tasks that the kernel compares with `task` when it inserts `task` into the tree
+    /// of `dsq`. A DSQ in FIFO order has no tree.
+    ///
+    /// The kernel's red-black tree is balanced, so a search visits about log2(n) of n tasks. In the
+    /// treap, the path is longer. Of its tasks, the ones nearest to the root are returned. The
+    /// insertion may have rotated `task` up. The lower part of the path is then split into two
+    /// paths below `task`.
+    pub(crate) fn search_path(&self, dsq: DsqRef, task: TaskId) -> impl Iterator<Item = TaskId> + '_ {
+        let node = &self.nodes[task];
+        let others = if node.on_priq { self.dsqs[dsq].nr - 1 } else { 0 };
+        let levels = (u32::BITS - others.leading_zeros()) as usize;
+        let (parent, left, right) = if levels > 0 {
+            (node.parent, node.left, node.right)
+        } else {
+            (NIL, NIL, NIL)
+        };
+        let above = move || std::iter::successors(some(parent), |&at| some(self.nodes[at].parent));
+        let before = std::iter::successors(some(left), |&at| some(self.nodes[at].right));
+        let behind = std::iter::successors(some(right), |&at| some(self.nodes[at].left));
+        let depth = above().count();
+        let upper = above().skip(depth.saturating_sub(levels));
+        upper.chain(before.chain(behind).take(levels.saturating_sub(depth)))
+    }
+
     /// Returns the DSQ of a task, or [`NO_DSQ`].
     #[inline]
     pub(crate) fn current(&self, task: TaskId) -> DsqRef {

@@ -150,3 +150,28 @@ fn ids_are_unique_and_reusable_after_destruction() {
         assert_eq!(dsqs.create(id), Some(dsq));
     }
 }
+
+#[test]
+fn a_search_visits_about_log2_n_tasks() {
+    let mut dsqs = Dsqs::new(1, 1);
+    let dsq = dsqs.create(0).unwrap();
+    let fifo = dsqs.create(1).unwrap();
+    let (mut visited, mut levels) = (0, 0);
+    for task in 0..1000 {
+        // 389 and 1000 have no common divisor, so each vtime occurs once.
+        dsqs.insert(dsq, nth(task), Position::Vtime(u64::from(task * 389 % 1000)));
+        let others: Vec<u32> = dsqs.search_path(dsq, nth(task)).map(TaskId::slot).collect();
+        let most = (u32::BITS - task.leading_zeros()) as usize;
+        assert!(others.len() <= most, "{} of {task} tasks", others.len());
+        assert!(!others.contains(&task));
+        let distinct: std::collections::BTreeSet<&u32> = others.iter().collect();
+        assert_eq!(distinct.len(), others.len());
+        visited += others.len();
+        levels += most;
+    }
+    assert!(visited * 10 > levels * 8, "{visited} of {levels} levels");
+    dsqs.insert(fifo, nth(2000), Position::Tail);
+    dsqs.insert(fifo, nth(2001), Position::Tail);
+    assert_eq!(dsqs.search_path(fifo, nth(2001)).count(), 0, "a FIFO has no tree");
+    assert_eq!(dsqs.neighbours(nth(2001)), [Some(nth(2000)), None]);
+}

@@ -102,6 +102,12 @@ fn finite_workloads_do_all_their_operations() {
         ("boost:resource=semaphore,requests=3", 3, "ms", "lower"),
         ("boost:resource=network,requests=3", 3, "ms", "lower"),
         ("open:number=100", 100, "ms", "lower"),
+        (
+            "sysbench_mutex:threads=3,mutexes=4,locks=70,work=1us",
+            210,
+            "s",
+            "lower",
+        ),
     ] {
         check(spec, expected, unit, better);
     }
@@ -114,6 +120,10 @@ fn workloads_with_a_duration_have_a_rate_as_score() {
         ("loop_yield:n=8,duration=20ms", "switches/s"),
         ("closed:placement=7/0,compute=2ms,duration=100ms", "rounds/s"),
         ("sleepers:n=50,duration=50ms", "rounds/s"),
+        ("netperf:pairs=3,duration=20ms", "transactions/s"),
+        ("netperf:test=TCP_RR,pairs=3,duration=20ms", "transactions/s"),
+        ("taobench:fast=3,slow=3,duration=20ms", "requests/s"),
+        ("sysbench_threads:threads=6,locks=2,yields=5,duration=20ms", "events/s"),
     ] {
         for result in results_under_two_policies(spec, "smp4") {
             assert!(operations(&result) > 20, "{spec}");

@@ -16,9 +16,12 @@ mod hackbench;
 mod lat_ctx;
 mod lat_proc;
 mod mkbench;
+mod netperf;
 mod open;
 mod schbench;
 mod sleepers;
+mod sysbench;
+mod taobench;
 mod yielders;
 
 pub use arguments::{Arguments, Parameter, Unit};
@@ -48,6 +51,10 @@ static GENERATORS: &[Generator] = &[
     mkbench::GENERATOR,
     hackbench::GENERATOR,
     schbench::GENERATOR,
+    netperf::GENERATOR,
+    taobench::GENERATOR,
+    sysbench::THREADS,
+    sysbench::MUTEX,
     lat_proc::GENERATOR,
     lat_ctx::GENERATOR,
     sleepers::GENERATOR,

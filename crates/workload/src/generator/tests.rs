@@ -310,6 +310,102 @@ fn schbench_can_report_either_of_its_latencies() {
 }
 
 #[test]
+fn netperf_exchanges_a_request_and_a_response_in_each_pair() {
+    let w = make("netperf:pairs=3,request=64,response=1k,stack=2us");
+    let names: Vec<&str> = w.tasks.iter().map(|task| task.comm.as_str()).collect();
+    assert_eq!(names, ["netperf", "netserver"].repeat(3));
+    let processes: Vec<u32> = w.tasks.iter().map(|task| task.process).collect();
+    assert_eq!(processes, [0, 1, 2, 3, 4, 5]);
+    let stack = Op::Run(Dist::Fixed(2_000));
+    let send = |channel, bytes| Op::Send { channel, bytes };
+    // Loops begin with a step that sets the counter to 0.
+    assert_eq!(
+        w.programs[2].ops[1..6],
+        [
+            Op::Begin { arrival: false },
+            stack.clone(),
+            send(2, 64),
+            Op::Recv(3),
+            Op::Done { count: 1 }
+        ]
+    );
+    assert_eq!(w.programs[3].ops[1..4], [Op::Recv(2), stack, send(3, 1024)]);
+    let kind = |spec| match make(spec).resources[0] {
+        Resource::Channel { kind, .. } => kind,
+        ref other => panic!("{other:?}"),
+    };
+    assert_eq!(kind("netperf"), Channel::Datagram);
+    assert_eq!(kind("netperf:test=TCP_RR"), Channel::Tcp);
+    // The machine has a cost for TCP.
+    let w = make("netperf:test=TCP_RR");
+    assert!(!w.programs[0].ops.iter().any(|op| matches!(op, Op::Run(_))));
+}
+
+#[test]
+fn the_mutexes_of_sysbench_threads_take_turns() {
+    let w = make("sysbench_threads:threads=5,locks=3,yields=7");
+    let programs: Vec<u32> = w.tasks.iter().map(|task| task.program).collect();
+    assert_eq!(programs, [0, 1, 2, 0, 1]);
+    let locked: Vec<u32> = (w.programs[1].ops.iter())
+        .filter_map(|op| match op {
+            Op::Lock(mutex) => Some(*mutex),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(locked, [1, 2, 0]);
+    let rounds = |op: &&Op| matches!(op, Op::LoopBack { times: Some(7), .. });
+    assert_eq!(w.programs[1].ops.iter().filter(rounds).count(), 3);
+    // Fewer threads than mutexes need fewer programs.
+    assert_eq!(make("sysbench_threads:threads=2,locks=8").programs.len(), 2);
+}
+
+#[test]
+fn sysbench_mutex_acquires_as_often_as_asked() {
+    for locks in [5, 32, 70] {
+        let w = make(&format!("sysbench_mutex:threads=2,mutexes=10,locks={locks}"));
+        assert_eq!((w.resources.len(), w.score), (10, Score::CompletionTime));
+        for program in &w.programs {
+            let mut acquired = 0;
+            for (at, op) in program.ops.iter().enumerate() {
+                let Op::Lock(_) = op else { continue };
+                let rounds = program.ops[at..].iter().find_map(|op| match op {
+                    Op::LoopBack { times, target, .. } if *target as usize <= at => *times,
+                    _ => None,
+                });
+                acquired += rounds.unwrap_or(1);
+            }
+            assert_eq!(acquired, locks);
+        }
+        assert_ne!(w.programs[0], w.programs[1], "the threads choose different mutexes");
+    }
+}
+
+#[test]
+fn taobench_passes_misses_to_slow_threads() {
+    let w = make("taobench:fast=2,slow=3,miss_every=4,backend=0");
+    let names: Vec<&str> = w.tasks.iter().map(|task| task.comm.as_str()).collect();
+    assert_eq!(names, ["clients", "fast", "fast", "slow", "slow", "slow"]);
+    assert_eq!(w.tasks[0].policy, Policy::Fifo { rt_priority: 99 });
+    let fast = &w.programs[1].ops;
+    // Three hits and then one miss.
+    assert!(fast.contains(&Op::LoopBack {
+        counter: 1,
+        times: Some(3),
+        target: 2
+    }));
+    let waits = fast.iter().filter(|op| **op == Op::SemWait(0)).count();
+    let passed = fast.iter().filter(|op| **op == Op::SemPost(1)).count();
+    assert_eq!((waits, passed), (2, 1));
+    let sleeps = |spec: &str| make(spec).programs[2].ops.iter().any(|op| matches!(op, Op::Sleep(_)));
+    assert!(sleeps("taobench") && !sleeps("taobench:backend=0"));
+    assert!(
+        !make("taobench:miss_every=1").programs[1]
+            .ops
+            .contains(&Op::Done { count: 1 })
+    );
+}
+
+#[test]
 fn abstract_loads_can_begin_by_fork() {
     for generator in ["closed", "sleepers"] {
         let start = make(&format!("{generator}:n=3"));

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The generator `netperf`: pairs of a client and a server that exchange a request and a response
+//! through the loopback device, like netperf's tests UDP_RR and TCP_RR.
+//!
+//! A client sends its next request when it has received the response to the previous one
+//! (send_omni in netperf's nettest_omni.c), so each transaction has two wake-ups and two switches.
+//! Each client and each server is a process, like netperf and the child of netserver that serves
+//! it.
+//!
+//! A UDP packet passes through IP and the loopback device in the context of its sender before it
+//! wakes the receiver. The parameter `stack` is this time. The rest of a message costs as much as
+//! one through an AF_UNIX datagram socket. For TCP, the machine has a cost of its own
+//! (`tcp_segment`).
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{Generator, channel, empty, task};
+use crate::builder::Builder;
+use crate::program::{Channel, Dist, Op, Resource, Workload};
+use input::Error;
+
+pub const GENERATOR: Generator = Generator {
+    name: "netperf",
+    about: "clients and servers that exchange requests and responses (UDP_RR, TCP_RR)",
+    example: "test=TCP_RR,pairs=2,duration=20ms",
+    parameters: &[
+        Parameter {
+            name: "test",
+            unit: Unit::Choice(&["UDP_RR", "TCP_RR"]),
+            default: "UDP_RR",
+            range: ("", ""),
+            meaning: "netperf's name of the test",
+        },
+        Parameter {
+            name: "pairs",
+            unit: Unit::Count,
+            default: "1",
+            range: ("1", "10000"),
+            meaning: "number of clients, each with a server of its own",
+        },
+        Parameter {
+            name: "request",
+            unit: Unit::Bytes,
+            default: "1",
+            range: ("1", "16k"),
+            meaning: "size of a request (-r)",
+        },
+        Parameter {
+            name: "response",
+            unit: Unit::Bytes,
+            default: "1",
+            range: ("1", "16k"),
+            meaning: "size of a response (-r)",
+        },
+        Parameter {
+            name: "stack",
+            unit: Unit::Time,
+            default: "1us",
+            range: ("0", "1ms"),
+            meaning: "time of a UDP packet in IP and the loopback device; assumption: 3000 cycles at 3 GHz",
+        },
+        Parameter {
+            name: "footprint",
+            unit: Unit::Bytes,
+            default: "4k",
+            range: ("0", "1g"),
+            meaning: "working set of a process: stack, buffers and its socket",
+        },
+        Parameter {
+            name: "duration",
+            unit: Unit::Time,
+            default: "1s",
+            range: ("1us", "86400s"),
+            meaning: "simulated time",
+        },
+    ],
+    build,
+};
+
+fn build(a: &Arguments) -> Result<Workload, Error> {
+    let mut workload = empty("transactions", Some(a.get("duration")));
+    let tcp = a.choice("test") == "TCP_RR";
+    let (request, response): (u32, u32) = (a.small("request"), a.small("response"));
+    let socket = |name: String, bytes: u32| match tcp {
+        true => channel::tcp(name, channel::TCP_BYTES, bytes.into()),
+        false => Resource::Channel {
+            name,
+            capacity: channel::SOCKET_BYTES,
+            kind: Channel::Datagram,
+        },
+    };
+    let send = |b: &mut Builder, channel, bytes| {
+        if !tcp && a.get("stack") > 0 {
+            b.op(Op::Run(Dist::Fixed(a.get("stack"))));
+        }
+        b.op(Op::Send { channel, bytes });
+    };
+    for pair in 0..a.small("pairs") {
+        let (to_server, to_client) = (2 * pair, 2 * pair + 1);
+        workload.resources.push(socket(format!("{pair}.request"), request));
+        workload.resources.push(socket(format!("{pair}.response"), response));
+        let mut client = Builder::default();
+        client.repeat(None, |b| {
+            b.op(Op::Begin { arrival: false });
+            send(b, to_server, request);
+            b.op(Op::Recv(to_client)).op(Op::Done { count: 1 });
+        });
+        let mut server = Builder::default();
+        server.repeat(None, |b| {
+            b.op(Op::Recv(to_server));
+            send(b, to_client, response);
+        });
+        workload.programs.extend([client.finish(), server.finish()]);
+        for (comm, id) in [("netperf", to_server), ("netserver", to_client)] {
+            let mut process = task(comm, id, id);
+            process.footprint_bytes = a.get("footprint");
+            workload.tasks.push(process);
+        }
+    }
+    Ok(workload)
+}

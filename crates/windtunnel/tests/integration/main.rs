@@ -26,6 +26,7 @@ mod policy_pmqs;
 mod policy_properties;
 mod policy_records;
 mod policy_rr;
+mod policy_shared_runq;
 mod policy_steal;
 mod policy_torus;
 mod policy_windows;

@@ -44,6 +44,8 @@ pub use layout::release;
 pub use machine::{Ended, Machine, Options};
 pub use policy::{kfuncs, load, target, user_space};
 pub use sched::class::state as class;
+pub use sched::overlap::detector::state::{Race, Seen};
+pub use sched::overlap::state::{Hold, Overlap, Plan, Step};
 pub use sched::state::{rq, task};
 pub use sched::tracepoint;
 pub use simulation::id::CpuId;

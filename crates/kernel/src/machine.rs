@@ -19,6 +19,7 @@ use crate::sched::fair::state::numa::Numa;
 use crate::sched::fair::state::sched_cache::SchedCache;
 use crate::sched::fair::state::task_group::TaskGroups;
 use crate::sched::nohz_full::state::NohzFull;
+use crate::sched::overlap::state::Overlap;
 use crate::sched::rt::state::cpupri::RootDomain;
 use crate::sched::schedutil::state::Schedutil;
 use crate::sched::state::rq::{Entry, Rq};
@@ -128,6 +129,8 @@ pub struct Machine {
     pub(crate) stepped: Option<Box<Stepped>>,
     /// Part of the scheduler that is moving tasks.
     pub(crate) mover: Mover,
+    /// State of callbacks that overlap, or `None` if each runs at one instant.
+    pub(crate) overlap: Option<Box<Overlap>>,
     /// Number of handled events. Counted only in builds with debug assertions.
     pub(crate) nr_events: u64,
 }
@@ -280,6 +283,7 @@ impl Machine {
             texts_bytes: 0,
             stepped: None,
             mover: Mover::None,
+            overlap: None,
             nr_events: 0,
         };
         for (index, task) in machine.workload.tasks.iter().enumerate() {

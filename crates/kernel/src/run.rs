@@ -20,6 +20,15 @@ const MAX_TIME: u64 = 2 * workload::MAX_NS;
 const VERIFY_EVERY: u64 = 256;
 
 impl Machine {
+    /// Takes the next event, if its time is not later than `until`.
+    #[inline(always)]
+    fn next_event(&mut self, until: u64) -> Option<(u64, Event)> {
+        match &mut self.overlap {
+            None => self.events.pop(until),
+            Some(overlap) => overlap.next.take().or_else(|| self.events.pop(until)),
+        }
+    }
+
     /// Runs the machine until the time `until` (ns) and ends the run. Passes all trace records to
     /// `sink`. Returns the reason why the run ended.
     pub fn run(&mut self, until: u64, sink: &mut dyn Sink) -> Ended {
@@ -31,18 +40,36 @@ impl Machine {
     /// Handles all events up to and including the time `until` (ns). Returns `None` if the run can
     /// continue. A run that is divided into several such calls has the same result as a run in one
     /// call.
+    ///
+    /// If callbacks overlap, all handlers that are suspended at `until` end before this function
+    /// returns. A division into several calls then changes the result.
     pub fn advance(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
-        let until = until.min(MAX_TIME);
+        let ended = self.handle_events(until.min(MAX_TIME), sink);
+        if self.overlap.is_some() {
+            self.end_handlers();
+            self.flush(sink);
+        }
+        ended
+    }
+
+    fn handle_events(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
         loop {
-            let Some((time, event)) = self.events.pop(until) else {
+            let Some((mut time, event)) = self.next_event(until) else {
                 return self.events.is_empty().then(|| self.end_without_events());
             };
+            if self.overlap.is_some() {
+                // The end of suspended handlers may have delayed earlier events.
+                time = time.max(self.now);
+            }
             assert!(
                 time >= self.now,
                 "the event at {time} ns is earlier than the current time, {} ns",
                 self.now
             );
             self.now = time;
+            if self.overlap.is_some() && !self.admit(event) {
+                continue;
+            }
             if let Event::Step { cpu } = event {
                 let due = self.step_due(cpu);
                 if due > time {
@@ -59,10 +86,14 @@ impl Machine {
                 self.events.push(awake, event);
                 continue;
             }
-            self.handle(event);
+            if self.overlap.is_none() {
+                self.handle(event);
+            } else {
+                self.handle_overlapped(event);
+            }
             if cfg!(debug_assertions) {
                 self.nr_events += 1;
-                if self.nr_events.is_multiple_of(VERIFY_EVERY) {
+                if self.nr_events.is_multiple_of(VERIFY_EVERY) && !self.is_any_suspended() {
                     self.verify();
                 }
             }
@@ -77,7 +108,7 @@ impl Machine {
             if self.nr_alive + self.sync.pending_spawns == self.noise.nr_tasks {
                 return Some(Ended::AllExited);
             }
-            if self.events.wakers() == u64::from(self.noise.nr_tasks) && self.all_asleep() {
+            if self.events.wakers() == u64::from(self.noise.nr_tasks) && self.all_asleep() && !self.is_any_suspended() {
                 return Some(self.end_without_events());
             }
         }
@@ -88,7 +119,7 @@ impl Machine {
     /// records to `sink`.
     pub fn finish(&mut self, ended: &Ended, until: u64, sink: &mut dyn Sink) {
         if *ended == Ended::Time {
-            self.now = until.min(MAX_TIME);
+            self.now = self.now.max(until.min(MAX_TIME));
         }
         for cpu in self.cpus() {
             self.update_curr(cpu);
@@ -195,6 +226,7 @@ impl Machine {
             }
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
+            Event::Resume { .. } => return false,
         }
         true
     }

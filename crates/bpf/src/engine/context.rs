@@ -16,6 +16,7 @@ use super::code_cache::Origin;
 use super::gap::Gaps;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::jit::compiled::Compiled;
+use super::overlap::Hooks;
 use crate::cache::Lines;
 use crate::fault::{Fault, FaultKind};
 use crate::helper::state::State;
@@ -147,6 +148,13 @@ pub struct Context {
     /// Address of the BPF stack.
     pub(super) stack: u64,
     pub(super) region: Rc<Region>,
+    /// BPF stacks of calls that overlap, in addition to the one of the VM.
+    pub(super) more_stacks: Vec<u64>,
+    /// Functions that the interpreter calls at shared accesses, or `None` if calls do not overlap.
+    pub(super) hooks: Option<Hooks>,
+    /// For r0 to r5, the address from which the value was loaded, or 0. A call passes them to the
+    /// called function like `arg_prov`. Used by programs that overlap only.
+    pub(super) arg_tags: [u64; 6],
     /// State of the sanitizer, or `None` without `--sanitize`.
     pub(crate) sanitizer: Option<Box<Sanitizer>>,
     /// Provenances of r0 to r5 (the object to which each register points), which a call passes to

@@ -96,6 +96,14 @@ unsafe fn enter_first(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
     unsafe { enter(cx, target, &[r1, 0, 0, 0, 0]) }
 }
 
+/// Makes the context the current one of this thread, without a call.
+pub(super) fn adopt(cx: *mut Context) {
+    if CURRENT.get().is_null() {
+        install();
+    }
+    CURRENT.set(cx);
+}
+
 /// Clears `CURRENT` if it points to this context, which is about to be dropped.
 pub(crate) fn forget(cx: *mut Context) {
     if CURRENT.get() == cx {

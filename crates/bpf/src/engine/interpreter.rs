@@ -10,6 +10,7 @@
 //! the start of a function.
 
 use super::context::{self, ANY, Context, Entry, pending};
+use super::overlap::{Access, AccessKind};
 use super::raise;
 use crate::cache::lines::line_address;
 use crate::image::{CALL, CALL_FUNCTION, Insn, LD_IMM64};
@@ -22,7 +23,7 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).interpreting = true;
-        function::<false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
+        function::<false, false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
     }
 }
 
@@ -32,11 +33,81 @@ pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).interpreting = true;
-        function::<true>(cx, (*cx).function, [r1, r2, r3, r4, r5])
+        function::<true, false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
     }
 }
 
-unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
+/// Like [`run`], for a program whose calls overlap.
+pub(crate) unsafe extern "C" fn run_overlapped(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
+    unsafe {
+        (*cx).interpreting = true;
+        (*cx).arg_tags = [0; 6];
+        let r0 = function::<false, true>(cx, (*cx).function, [r1, r2, r3, r4, r5]);
+        if !pending(cx) {
+            used(cx, &[(*cx).arg_tags[0]]);
+        }
+        r0
+    }
+}
+
+/// Reports that values that were loaded from these addresses influence the program.
+#[inline(never)]
+unsafe fn used(cx: *mut Context, tags: &[u64]) {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
+    unsafe {
+        for &tag in tags.iter().filter(|tag| **tag != 0) {
+            ((*cx).hooks.expect("calls overlap").decides)(cx, tag);
+        }
+    }
+}
+
+/// Returns the access that the instruction at `pc` makes to memory that CPUs share, or `None`.
+unsafe fn shared(cx: *mut Context, pc: usize, base: u64, kind: AccessKind) -> Option<Access> {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
+    unsafe {
+        let i = &(&(*cx).code.insns)[pc];
+        let addr = base.wrapping_add(i64::from(i.off) as u64);
+        let (stack, end) = (*cx).stack_range();
+        let size = insn::size(i.op) as u8;
+        let is_shared = base >> SHIFT == (*cx).base >> SHIFT && !(stack..end).contains(&addr);
+        is_shared.then_some(Access { pc, kind, addr, size })
+    }
+}
+
+/// Announces a shared access or a call. Other CPUs may execute before this function returns.
+#[inline(never)]
+unsafe fn announce(cx: *mut Context, left: i64, access: Option<Access>) {
+    if let Some(access) = access {
+        // SAFETY: `cx` is the context of the running program, see [`Entry`].
+        unsafe {
+            (*cx).left = left;
+            (*cx).pc = access.pc as u32;
+            ((*cx).hooks.expect("calls overlap").before)(cx, access);
+        }
+    }
+}
+
+/// Reports the value of a shared access.
+#[inline(never)]
+unsafe fn report(cx: *mut Context, access: Option<Access>, value: u64, derived: bool) {
+    if let Some(access) = access {
+        // SAFETY: `cx` is the context of the running program, see [`Entry`].
+        unsafe { ((*cx).hooks.expect("calls overlap").accessed)(cx, access, value, derived) };
+    }
+}
+
+/// Returns the kind of an atomic instruction.
+fn atomic_kind(i: &Insn) -> AccessKind {
+    match i.imm {
+        atomic::LOAD_ACQUIRE => AccessKind::Acquire,
+        atomic::STORE_RELEASE => AccessKind::Release,
+        _ if i.imm & atomic::FETCH != 0 => AccessKind::Atomic,
+        _ => AccessKind::AtomicUnordered,
+    }
+}
+
+unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let code = &raw const (*cx).code;
@@ -52,6 +123,11 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
         if SANITIZE {
             p[1..6].copy_from_slice(&(&(*cx).arg_prov)[1..6]);
             p[10] = sanitizer::frame() + fp - (*cx).stack_range().0;
+        }
+        // Addresses from which the values of the registers were loaded, or 0.
+        let mut t = [0; 11];
+        if OVERLAP {
+            t[1..6].copy_from_slice(&(&(*cx).arg_tags)[1..6]);
         }
         let mut pc = start;
         let mut left = (*cx).left;
@@ -69,6 +145,9 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                     if SANITIZE {
                         p[dst] = provenance(&i, p[dst], p[src]);
                     }
+                    if OVERLAP {
+                        t[dst] = tag(cx, &i, t[dst], t[src]);
+                    }
                     match alu64(cx, &i, r[dst], operand) {
                         Some(value) => r[dst] = value,
                         None => return stop_at(cx, pc, left, raise::trap),
@@ -79,6 +158,9 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                     if SANITIZE {
                         p[dst] = sanitizer::SCALAR;
                     }
+                    if OVERLAP {
+                        t[dst] = tag(cx, &i, t[dst], t[src]);
+                    }
                     match alu32(&i, r[dst], operand) {
                         Some(value) => r[dst] = value,
                         None => return stop_at(cx, pc, left, raise::trap),
@@ -86,6 +168,9 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                 }
                 insn::LD if i.op == LD_IMM64 => {
                     r[dst] = i.imm as u64;
+                    if OVERLAP {
+                        t[dst] = 0;
+                    }
                     if SANITIZE {
                         p[dst] = constant(cx, r[dst]);
                     }
@@ -102,12 +187,25 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                         op if op == insn::LDX | insn::MEMSX && i.op & 0x18 != insn::DW => true,
                         _ => return stop_at(cx, pc, left, raise::trap),
                     };
-                    r[dst] = match access(cx, pc, r[src], i.off, true) {
-                        Access::At(addr) if signed => load_signed(addr, i.op),
-                        Access::At(addr) => load(addr, i.op),
-                        Access::Gap => 0,
-                        Access::Fault => return 0,
+                    let seen = if OVERLAP {
+                        shared(cx, pc, r[src], AccessKind::Load)
+                    } else {
+                        None
                     };
+                    if OVERLAP {
+                        used(cx, &[t[src]]);
+                        announce(cx, left, seen);
+                    }
+                    r[dst] = match access(cx, pc, r[src], i.off, true) {
+                        Place::At(addr) if signed => load_signed(addr, i.op),
+                        Place::At(addr) => load(addr, i.op),
+                        Place::Gap => 0,
+                        Place::Fault => return 0,
+                    };
+                    if OVERLAP {
+                        report(cx, seen, r[dst], false);
+                        t[dst] = seen.map_or(0, |seen| seen.addr);
+                    }
                 }
                 insn::ST if i.op & !0x18 == insn::ST | insn::MEM => {
                     if SANITIZE {
@@ -116,10 +214,22 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                             return 0;
                         }
                     }
+                    let seen = if OVERLAP {
+                        shared(cx, pc, r[dst], AccessKind::Store)
+                    } else {
+                        None
+                    };
+                    if OVERLAP {
+                        used(cx, &[t[dst]]);
+                        announce(cx, left, seen);
+                    }
                     match access(cx, pc, r[dst], i.off, false) {
-                        Access::At(addr) => store(addr, i.op, i.imm as u64),
-                        Access::Gap => {}
-                        Access::Fault => return 0,
+                        Place::At(addr) => store(addr, i.op, i.imm as u64),
+                        Place::Gap => {}
+                        Place::Fault => return 0,
+                    }
+                    if OVERLAP {
+                        report(cx, seen, i.imm as u64, false);
                     }
                 }
                 insn::STX if i.op & !0x18 == insn::STX | insn::MEM => {
@@ -129,10 +239,26 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                             return 0;
                         }
                     }
+                    let seen = if OVERLAP {
+                        shared(cx, pc, r[dst], AccessKind::Store)
+                    } else {
+                        None
+                    };
+                    if OVERLAP {
+                        used(cx, &[t[dst]]);
+                        announce(cx, left, seen);
+                    }
                     match access(cx, pc, r[dst], i.off, false) {
-                        Access::At(addr) => store(addr, i.op, r[src]),
-                        Access::Gap => {}
-                        Access::Fault => return 0,
+                        Place::At(addr) => store(addr, i.op, r[src]),
+                        Place::Gap => {}
+                        Place::Fault => return 0,
+                    }
+                    if OVERLAP {
+                        let derived = seen.is_some_and(|seen| seen.addr == t[src]);
+                        report(cx, seen, r[src], derived);
+                        if !derived {
+                            used(cx, &[t[src]]);
+                        }
                     }
                 }
                 insn::STX if i.op & !0x18 == insn::STX | insn::ATOMIC => {
@@ -160,11 +286,35 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                         }
                     }
                     let is_load = i.imm == atomic::LOAD_ACQUIRE;
-                    match access(cx, pc, r[if is_load { src } else { dst }], i.off, is_load) {
-                        Access::At(addr) if is_load => r[dst] = load(addr, i.op),
-                        Access::At(addr) => rmw(&i, addr, load(addr, i.op), &mut r),
-                        Access::Gap => {}
-                        Access::Fault => return 0,
+                    let base = r[if is_load { src } else { dst }];
+                    let seen = if OVERLAP {
+                        shared(cx, pc, base, atomic_kind(&i))
+                    } else {
+                        None
+                    };
+                    if OVERLAP {
+                        used(cx, &[t[dst], t[src]]);
+                        announce(cx, left, seen);
+                    }
+                    match access(cx, pc, base, i.off, is_load) {
+                        Place::At(addr) if is_load => r[dst] = load(addr, i.op),
+                        Place::At(addr) => rmw(&i, addr, load(addr, i.op), &mut r),
+                        Place::Gap => {}
+                        Place::Fault => return 0,
+                    }
+                    if OVERLAP {
+                        let value = match access(cx, pc, base, i.off, true) {
+                            Place::At(addr) => load(addr, i.op),
+                            _ => 0,
+                        };
+                        report(cx, seen, value, false);
+                        if is_load {
+                            t[dst] = 0;
+                        } else if i.imm == atomic::CMPXCHG {
+                            t[0] = 0;
+                        } else if i.imm & atomic::FETCH != 0 {
+                            t[src] = 0;
+                        }
                     }
                 }
                 _ if i.op == CALL && i.src == CALL_FUNCTION => {
@@ -179,9 +329,16 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                             return 0;
                         }
                     }
-                    r[0] = function::<SANITIZE>(cx, i.imm as usize, [r[1], r[2], r[3], r[4], r[5]]);
+                    if OVERLAP {
+                        (*cx).arg_tags = std::array::from_fn(|n| t[n]);
+                    }
+                    r[0] = function::<SANITIZE, OVERLAP>(cx, i.imm as usize, [r[1], r[2], r[3], r[4], r[5]]);
                     left = (*cx).left;
                     r[1..6].fill(0);
+                    if OVERLAP {
+                        t[0] = (*cx).arg_tags[0];
+                        t[1..6].fill(0);
+                    }
                     if pending(cx) {
                         return 0;
                     }
@@ -192,6 +349,21 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                     }
                 }
                 _ if i.op == CALL => {
+                    if OVERLAP {
+                        let args = (*cx).target(&i).map_or(0, |target| usize::from(target.args));
+                        used(cx, &(&t)[1..=args]);
+                        let (kind, addr) = (AccessKind::Call, r[1]);
+                        announce(
+                            cx,
+                            left,
+                            Some(Access {
+                                pc,
+                                kind,
+                                addr,
+                                size: 0,
+                            }),
+                        );
+                    }
                     (*cx).pc = pc as u32;
                     (*cx).left = left;
                     // If the call is not allowed in this context, the entry point raises the fault.
@@ -219,6 +391,9 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                     (*cx).interpreting = true;
                     left = (*cx).left;
                     r[1..6].fill(0);
+                    if OVERLAP {
+                        t[..6].fill(0);
+                    }
                     if pending(cx) {
                         return 0;
                     }
@@ -235,6 +410,9 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                     if SANITIZE {
                         (*cx).arg_prov[0] = p[0];
                     }
+                    if OVERLAP {
+                        (*cx).arg_tags[0] = t[0];
+                    }
                     return r[0];
                 }
                 _ if insn::is_jump(i.op) => {
@@ -244,6 +422,9 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                         over
                     } else {
                         let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
+                        if OVERLAP {
+                            used(cx, &[t[dst], if i.op & insn::X != 0 { t[src] } else { 0 }]);
+                        }
                         jump(i.op, r[dst], operand)
                     };
                     if taken {
@@ -256,6 +437,25 @@ unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [
                 _ => return stop_at(cx, pc, left, raise::trap),
             }
             pc += 1;
+        }
+    }
+}
+
+/// Returns the address from which the result of an operation was loaded, if its operands were
+/// loaded from `dst` and `src`. If they come from two addresses, reports that the second one
+/// influences the program.
+#[inline(always)]
+unsafe fn tag(cx: *mut Context, i: &Insn, dst: u64, src: u64) -> u64 {
+    let src = if i.op & insn::X != 0 { src } else { 0 };
+    match i.op & 0xf0 {
+        alu::MOV => src,
+        _ if dst == 0 => src,
+        _ => {
+            if src != 0 && src != dst {
+                // SAFETY: `cx` is the context of the running program, see [`Entry`].
+                unsafe { used(cx, &[src]) };
+            }
+            dst
         }
     }
 }
@@ -325,7 +525,7 @@ unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
 }
 
 /// The way in which a load or store continues.
-enum Access {
+enum Place {
     /// The memory has this address on the host.
     At(u64),
     /// The memory is a page of the arena that is not allocated.
@@ -337,7 +537,7 @@ enum Access {
 /// Checks the address of a load or store. An access to a hole in the region raises a signal. A load
 /// through NULL reads zeros.
 #[inline(always)]
-unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Access {
+unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Place {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).pc = pc as u32;
@@ -348,7 +548,7 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
             if !is_load && base >> OWN_SHIFT != (*cx).base >> OWN_SHIFT {
                 raise::foreign_store(cx, base, 0, 0, 0, 0);
                 if pending(cx) {
-                    return Access::Fault;
+                    return Place::Fault;
                 }
             }
             let size = insn::size((&(*cx).code.insns)[pc].op);
@@ -356,7 +556,7 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
             if !is_gap && (*cx).region().check(addr, size, !is_load).is_err() {
                 raise::bad_access(cx, base, offset, 0, 0, 0);
-                return Access::Fault;
+                return Place::Fault;
             }
             match is_load {
                 true => context::load_line(cx, line, 0, 0, 0, 0),
@@ -364,15 +564,15 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
             };
             if is_gap {
                 (*cx).count_gap(pc, addr);
-                return Access::Gap;
+                return Place::Gap;
             }
-            return Access::At(addr.wrapping_add((*cx).delta));
+            return Place::At(addr.wrapping_add((*cx).delta));
         }
         if is_load && base < NULL_LIMIT {
-            return Access::At((*cx).zeros.wrapping_add(offset).wrapping_add((*cx).delta));
+            return Place::At((*cx).zeros.wrapping_add(offset).wrapping_add((*cx).delta));
         }
         raise::bad_access(cx, base, offset, 0, 0, 0);
-        Access::Fault
+        Place::Fault
     }
 }
 

@@ -5,6 +5,7 @@
 //! - `enter`, `raise` and `host_stack` handle the transitions into BPF code and out of it.
 //! - `interpreter` and `jit` execute the instructions. `gap` handles accesses to pages of the arena
 //!   that are not allocated.
+//! - `overlap` suspends a call at a shared access while other calls run.
 //! - [`code_cache`] keeps compiled code for later loads of the same program.
 //! - [`Vm`] owns a program and calls it. `budget` limits the number of instructions of each call.
 //! - [`Func`] is a function of the kernel that a program can call. [`World`] is the simulated
@@ -21,6 +22,7 @@ mod host_stack;
 mod interpreter;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod jit;
+mod overlap;
 pub(crate) mod raise;
 pub(crate) mod releases;
 pub(crate) mod vm;
@@ -30,5 +32,6 @@ pub use budget::BUDGET;
 pub use context::{ANY, Entry};
 pub use func::{Body, FromReg, Func, HelperRow, IntoReg, Row};
 pub use gap::Gap;
+pub use overlap::{Access, AccessKind, Execution};
 pub use vm::{Engine, Vm};
 pub use world::World;

@@ -39,7 +39,7 @@ use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 /// loads, which read beyond the end of a short key. Without the free bytes, a load of a key at the end of
 /// the stack would reach the next page. That page is inaccessible, so the host would have to use a
 /// slower method.
-const SLACK: u64 = 64;
+pub(super) const SLACK: u64 = 64;
 
 /// The engine that executes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -182,6 +182,9 @@ impl<W: World> Vm<W> {
             interpreted: None,
             stack,
             region,
+            more_stacks: Vec::new(),
+            hooks: None,
+            arg_tags: [0; 6],
             sanitizer: None,
             arg_prov: [0; 6],
         });
@@ -404,6 +407,15 @@ impl<W: World> Vm<W> {
         self.cx().pc as usize
     }
 
+    /// Returns the name of the helper or kfunc that the instruction calls. Returns `None` if it calls
+    /// nothing, or a function of the program.
+    pub fn callee(&self, pc: usize) -> Option<&'static str> {
+        let cx = self.cx();
+        let insn = cx.code.insns.get(pc)?;
+        let calls = insn.op == crate::image::CALL && insn.src != CALL_FUNCTION;
+        cx.target(insn).filter(|_| calls).map(|target| target.name)
+    }
+
     /// Sets the current instruction. The next call that the code makes overwrites it.
     pub fn set_pc(&self, pc: usize) {
         // SAFETY: the VM is alive, and there is no other reference to its context.
@@ -462,7 +474,9 @@ impl<W> Drop for Vm<W> {
         // SAFETY: `new` made the pointer with Box::leak.
         let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
         assert!(cx.depth == 0, "the VM is not dropped while its program runs");
-        cx.region.release_pages(cx.stack, FRAMES * FRAME + SLACK);
+        for stack in cx.more_stacks.iter().copied().chain([cx.stack]) {
+            cx.region.release_pages(stack, FRAMES * FRAME + SLACK);
+        }
         let (state, memory) = (cx.state.borrow(), cx.region.memory());
         memory.uncharge_records(Use::Records, state.records());
         memory.uncharge_records(Use::Timers, state.timers.len());

@@ -2,6 +2,7 @@
 //! The interface through which the helpers of this crate use the simulated machine (the world) on
 //! which a program runs.
 
+use super::overlap::Access;
 use super::vm::Vm;
 use crate::fault::Fault;
 use crate::memory::Region;
@@ -53,6 +54,14 @@ pub trait World: Sized + 'static {
     /// # Errors
     /// The object at this address is not of the type for which such a map keeps values.
     fn can_own_storage(&self, kind: u32, owner: u64) -> Result<bool, Fault>;
+    /// Waits until no other call holds the `bpf_spin_lock` or `bpf_res_spin_lock` at this address, if
+    /// calls overlap.
+    ///
+    /// # Errors
+    /// The holder waits for a lock that this call holds.
+    fn await_lock(&mut self, _lock: u64) -> Result<(), Fault> {
+        Ok(())
+    }
     /// Charges the time that the program would have waited on a real machine for the
     /// `bpf_spin_lock` or `bpf_res_spin_lock` at this address. This function is called after the
     /// program has acquired the lock.
@@ -71,4 +80,13 @@ pub trait World: Sized + 'static {
     fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault>;
     /// Stops the timer and returns whether it was pending.
     fn timer_cancel(&mut self, timer: u64) -> bool;
+    /// Called before a shared access or a call, if calls overlap ([`Vm::overlap`]). The world may
+    /// suspend the running call here.
+    fn before_access(&mut self, _access: Access) {}
+    /// Called after a shared access, if calls overlap. `value` was loaded or stored. If `derived`,
+    /// the stored value was calculated from a value that was loaded from the same address.
+    fn accessed(&mut self, _access: Access, _value: u64, _derived: bool) {}
+    /// Called if calls overlap and a value that was loaded from `addr` influences a jump, a call, a
+    /// result or a different variable.
+    fn decides(&mut self, _addr: u64) {}
 }

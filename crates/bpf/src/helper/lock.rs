@@ -47,6 +47,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 }
 
 fn spin_lock<W: World>(w: &mut W, lock: u64) -> Result<(), Fault> {
+    w.await_lock(lock)?;
     if w.region().load::<u32>(lock)? != 0 {
         return Err(Fault::func(format!(
             "deadlock: bpf_spin_lock at {lock:#x} is already held"
@@ -58,6 +59,9 @@ fn spin_lock<W: World>(w: &mut W, lock: u64) -> Result<(), Fault> {
 }
 
 fn res_spin_lock<W: World>(w: &mut W, lock: u64) -> Result<i64, Fault> {
+    if w.await_lock(lock).is_err() {
+        return Ok(-EDEADLK);
+    }
     if w.region().load::<u32>(lock)? != 0 {
         return Ok(-EDEADLK);
     }

@@ -11,7 +11,7 @@ pub(crate) struct State {
     /// Timers and work items, by address.
     pub(crate) timers: LookupMap<u64, Timer>,
     /// Address of the timer or work item whose callback is running.
-    pub(super) running_timer: Option<u64>,
+    pub(crate) running_timer: Option<u64>,
     /// For each object made by `bpf_obj_new`, the id of its type in the object file's BTF.
     pub(super) objects: LookupMap<u64, u32>,
     /// For each object made by `bpf_percpu_obj_new`, the distance in bytes between the copies of

@@ -28,6 +28,9 @@ impl Machine {
     /// so the lock need not be searched for.
     #[inline]
     pub(crate) fn reacquire(&mut self, index: LockIndex) -> HeldLock {
+        if self.overlap.is_some() {
+            self.overlap_lock(self.locks.all[index].id);
+        }
         self.acquire(index);
         HeldLock(index)
     }
@@ -104,6 +107,9 @@ impl Machine {
 
     /// Releases a lock like [`Machine::unlock`], without a search for the lock.
     pub(crate) fn release(&mut self, HeldLock(index): HeldLock) {
+        if self.overlap.is_some() {
+            self.overlap_unlock(self.locks.all[index].id);
+        }
         let local = self.local_time(self.this_cpu);
         let lock = &mut self.locks.all[index];
         if lock.gap_acquired_at != NEVER {

@@ -7,11 +7,13 @@ use crate::machine::Machine;
 use crate::policy::kfuncs;
 use crate::sched::ext::ops;
 use crate::sched::ext::state::loaded::Timer;
+use crate::sched::ext::state::ops_table::Frame;
 use crate::sched::ext::{self, dump, exit};
+use crate::sched::overlap::{self, Subject};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
-use bpf::engine::{Vm, World};
+use bpf::engine::{Access, Vm, World};
 use bpf::fault::Fault;
 use bpf::map::kind;
 use bpf::memory::{RECORD, Region, Use};
@@ -138,6 +140,30 @@ impl World for Machine {
         Ok(task == IDLE || !self.is_unreferenced(task))
     }
 
+    fn await_lock(&mut self, lock: u64) -> Result<(), Fault> {
+        if self.overlap.is_some() && !Machine::await_lock(self, LockId::Bpf(lock)) {
+            let name = self.lock_name(LockId::Bpf(lock));
+            return Err(Fault::func(format!(
+                "deadlock: CPUs wait for each other, one of them for {name}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn before_access(&mut self, access: Access) {
+        overlap::point(self, access);
+    }
+
+    fn accessed(&mut self, access: Access, value: u64, _derived: bool) {
+        overlap::accessed(self, access, value);
+    }
+
+    fn decides(&mut self, addr: u64) {
+        if let Some(overlap) = &mut self.overlap {
+            overlap.detector.decides(addr);
+        }
+    }
+
     fn spin_lock(&mut self, lock: u64) -> Result<(), Fault> {
         ops::settle(self);
         if !self.locks.knows_bpf(lock) {
@@ -192,6 +218,7 @@ impl World for Machine {
             timer: number,
             generation,
         };
+        self.publish(timer);
         self.events.push(at, event);
         self.note_timer(target, at, event);
         Ok(())
@@ -230,11 +257,18 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.enter_timer_irq(cpu);
     m.run_soft_timers(cpu);
     m.charge(cpu, u64::from(m.spec.costs.softirq_ns + m.spec.costs.callback_ns));
-    let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::state::ops_table::Frame::NONE);
+    let outer = std::mem::replace(&mut m.ext.frame, Frame::NONE);
     let before = m.ext.nr_moved;
     // The callback may call the same kfuncs as the program that set this callback. That program is
     // nearly always ops.init(), which may call the kfuncs in UNLOCKED.
+    let begun = m.overlap.is_some().then(|| {
+        m.observe_published(addr);
+        overlap::begin_callback(m, Frame::NONE, Subject::None)
+    });
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
+    if let Some(begun) = begun {
+        overlap::end_callback(m, begun);
+    }
     m.ext.frame = outer;
     let moved = m.ext.nr_moved.wrapping_sub(before);
     if moved > 0 {

@@ -12,6 +12,7 @@ pub mod hotplug;
 pub mod idle;
 pub mod mirror;
 pub(crate) mod nohz_full;
+pub mod overlap;
 pub mod prefetch;
 pub mod rt;
 pub mod schedule;

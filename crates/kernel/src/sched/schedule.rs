@@ -302,11 +302,18 @@ impl Machine {
                 }
             }
             Next::Yield => {
+                self.await_rq(cpu);
                 self.update_rq_clock(cpu);
                 self.class_yield_task(cpu);
                 self.rqs[cpu].need_resched = true;
             }
-            Next::Block(state) => self.block(cpu, curr, state),
+            Next::Block(state) => {
+                self.await_rq(cpu);
+                self.tasks[curr].set_state(state);
+                self.update_rq_clock(cpu);
+                self.deactivate_task(cpu, curr, flags::SLEEP);
+                self.rqs[cpu].need_resched = true;
+            }
         }
     }
 

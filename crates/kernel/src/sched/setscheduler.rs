@@ -23,6 +23,7 @@ impl Machine {
         if !cpus.intersects(&self.online_cpus) || cpus == *self.tasks[task].cpus {
             return;
         }
+        self.await_task(task);
         self.finish_wakeup(task);
         let cpu = self.tasks[task].cpu();
         let allowed = cpus.contains(cpu);
@@ -72,6 +73,7 @@ impl Machine {
     /// Ends a section in which the running task stays on its CPU (migrate_enable). If the task's
     /// affinity has changed in the meantime, the task may have to move.
     pub(crate) fn migrate_enable(&mut self, task: TaskId) {
+        self.await_task(task);
         let s = &mut *self.tasks[task].task_struct;
         if s.migration_disabled != 1 {
             // The check of the workload guarantees that each end has a beginning.
@@ -141,14 +143,7 @@ impl Machine {
 
     /// Sets the scheduling policy and the nice value of a task (sched_setscheduler, setpriority).
     pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
-        self.set_attr(task, policy, None);
-    }
-
-    /// Sets the scheduling policy of a task, and the length of its slices in ns unless `slice` is
-    /// `None` (sched_setattr).
-    pub(crate) fn set_attr(&mut self, task: TaskId, policy: Policy, slice: Option<u64>) {
-        let slice = slice.map_or(self.tasks[task].fair.slice, custom_slice);
-        self.task_groups.custom_slices |= slice != 0;
+        self.await_task(task);
         if !ext::check_setscheduler(self, task, policy) {
             return;
         }
@@ -183,6 +178,7 @@ impl Machine {
     /// Sets the length of a task's slices (sched_setattr() with sched_runtime). The current slice
     /// keeps its end.
     pub(crate) fn set_slice(&mut self, task: TaskId, ns: u64) {
+        self.await_task(task);
         let slice = custom_slice(ns);
         if self.tasks[task].fair.slice == slice {
             return;

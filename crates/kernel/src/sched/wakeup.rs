@@ -23,6 +23,7 @@ impl Machine {
 
     /// Wakes a task. `waker` is the pid of the waking task, or 0 if an interrupt handler wakes it.
     pub(crate) fn wake(&mut self, task: TaskId, waker: u32, wake_flags: u32) -> bool {
+        self.await_off_cpu(task);
         let t = &self.tasks[task];
         if !matches!(t.state(), State::Interruptible | State::Uninterruptible) {
             return false;
@@ -149,6 +150,7 @@ impl Machine {
     /// Makes a task runnable on `cpu`. The task's field `cpu` has already been set.
     pub(crate) fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         debug_assert_eq!(self.tasks[task].cpu(), cpu);
+        self.await_rq(cpu);
         self.update_curr(cpu);
         let now = self.now;
         let t = &mut self.tasks[task];
@@ -165,6 +167,7 @@ impl Machine {
 
     /// Removes a task from its queue on `cpu`. The task may be running.
     pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
+        self.await_rq(cpu);
         self.update_curr(cpu);
         debug_assert!(self.tasks[task].on_rq());
         let sleeps = flags & flags::SLEEP != 0;

@@ -66,6 +66,8 @@ pub enum Event {
     DlServer { cpu: CpuId, server: Server },
     /// Deferred sched_ext work of a CPU is due (irq_work, deferred local DSQ moves).
     ExtDeferred { cpu: CpuId },
+    /// A suspended handler continues, unless it has already done so (`sched::overlap`).
+    Resume { slot: u32, generation: u32 },
 }
 
 impl Event {

@@ -24,6 +24,7 @@ mod local_time;
 mod maps;
 mod nohz_full;
 mod noise;
+mod overlap;
 mod partial;
 mod policies;
 mod programs;

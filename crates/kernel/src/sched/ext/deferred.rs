@@ -195,6 +195,9 @@ fn reenq_user(m: &mut Machine, cpu: CpuId, dsq: DsqRef, flags: u64) {
             m.lock(LockId::Rq(task_cpu));
             locked = task_cpu;
         }
+        if m.ext.dsqs.current(task) != dsq {
+            continue;
+        }
         let lock = lock_dsq(m, dsq);
         unlink_from_dsq(m, task, dsq);
         m.release(lock);

@@ -172,6 +172,7 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
         dsq_id,
         enq_flags,
     } = pending;
+    m.await_queued(task);
     let entity = &mut m.tasks[task].ext;
     if !queued || entity.ops_state != OpsState::Queued || entity.qseq != qseq {
         return;
@@ -195,7 +196,10 @@ pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, ta
         dispatch_enqueue(m, cpu, dsq, task, enq_flags | SCX_ENQ_CLEAR_OPSS);
         return;
     }
-    switch_rq_lock(m, cpu, src_cpu);
+    if !lock_held_task(m, task, cpu, src_cpu) {
+        switch_rq_lock(m, src_cpu, cpu);
+        return;
+    }
     let mut locked = src_cpu;
     let mut fallback = false;
     if src_cpu == dst_cpu {
@@ -222,6 +226,21 @@ fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
         m.unlock(LockId::Rq(from));
         m.lock(LockId::Rq(to));
     }
+}
+
+/// Releases the lock of `cpu` and acquires that of `src_cpu`, whose runqueue has a task that is on
+/// no DSQ. Returns false if the task was dequeued in between, which is possible only if callbacks
+/// overlap.
+#[inline(always)]
+fn lock_held_task(m: &mut Machine, task: TaskId, cpu: CpuId, src_cpu: CpuId) -> bool {
+    if m.overlap.is_none() {
+        switch_rq_lock(m, cpu, src_cpu);
+        return true;
+    }
+    m.tasks[task].ext.holding_cpu = Some(cpu);
+    switch_rq_lock(m, cpu, src_cpu);
+    let held = m.tasks[task].ext.holding_cpu.take() == Some(cpu);
+    held && m.tasks[task].cpu() == src_cpu
 }
 
 /// Returns whether a task may move from another CPU's runqueue to `cpu`. If `enforce` is set, a
@@ -298,7 +317,10 @@ fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_fla
                 m.prefetch_task(next);
             }
             m.release(lock);
-            switch_rq_lock(m, cpu, task_cpu);
+            if !lock_held_task(m, task, cpu, task_cpu) {
+                switch_rq_lock(m, task_cpu, cpu);
+                return false;
+            }
             move_remote_task_to_local_dsq(m, task, enq_flags, task_cpu, cpu);
             return true;
         }
@@ -336,7 +358,9 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
     rq.nr_running -= 1;
     rq.ext.nr_running -= 1;
     m.set_task_cpu(task, dst_cpu, MigrateReason::Balance);
+    m.tasks[task].ext.migrating = true;
     switch_rq_lock(m, src_cpu, dst_cpu);
+    m.tasks[task].ext.migrating = false;
     let rq = &mut m.rqs[dst_cpu];
     rq.nr_running += 1;
     rq.ext.nr_running += 1;

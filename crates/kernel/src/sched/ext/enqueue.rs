@@ -373,6 +373,7 @@ pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
 pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let dsq = m.ext.dsqs.current(task);
     if dsq == NO_DSQ {
+        m.tasks[task].ext.holding_cpu = None;
         // If a move of the task to the local DSQ of another CPU was deferred, cancels it.
         let deferred = &mut m.rqs[cpu].ext.ddsp_deferred;
         if !deferred.is_empty() {

@@ -160,7 +160,13 @@ fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
         return;
     }
     let entity = &m.tasks[task].ext;
-    let queued = entity.ops_state == OpsState::Queued;
+    // A callback on a different CPU can insert the task while ops.enqueue() still runs. The
+    // insertion is performed after ops.enqueue() has ended (SCX_OPSS_QUEUEING).
+    let queued = match entity.ops_state {
+        OpsState::Queued => true,
+        OpsState::Queueing => m.overlap.is_some(),
+        OpsState::None => false,
+    };
     let pending = Pending {
         task,
         queued,

@@ -10,6 +10,7 @@ use super::exit;
 pub use crate::layout::callbacks::{NAMES, NR_OPS, Op, kf};
 use crate::machine::Machine;
 use crate::sched::ext::state::ops_table::*;
+use crate::sched::overlap;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::fault::Fault;
@@ -94,10 +95,23 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
     running.locked_cpu = frame.locked_cpu;
     running.task = frame.task;
     running.nested = 0;
-    if m.details {
+    if m.details && m.overlap.is_none() {
         return invoke_recorded(m, op, function as usize, args);
     }
+    if m.overlap.is_some() {
+        return invoke_overlapped(m, op, function as usize, args);
+    }
     let (result, insns, _) = execute(m, op, function as usize, args);
+    (result, insns)
+}
+
+/// Executes the function of a callback for [`invoke`], if callbacks overlap.
+#[inline(never)]
+fn invoke_overlapped<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
+    let frame = m.ext.frame;
+    let begun = overlap::begin_callback(m, frame, overlap::subject(m, op, args));
+    let (result, insns, _) = execute(m, op, function, args);
+    overlap::end_callback(m, begun);
     (result, insns)
 }
 

@@ -4,9 +4,10 @@
 
 use crate::layout::callbacks::Op;
 use crate::layout::enums::*;
+use crate::simulation::id::CpuId;
 
 /// Owner of a runnable task (sched_ext_entity.ops_state). The kernel also has transitional states.
-/// The simulator does not need them, because no other CPU executes code during a transition.
+/// The simulator does not need them, because a transition is indivisible even if callbacks overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpsState {
     /// The scheduler core owns the task.
@@ -41,6 +42,12 @@ pub struct Entity {
     /// Sequence number that changes whenever the policy becomes the owner of the task. It is never
     /// 0.
     pub qseq: u32,
+    /// CPU that has removed the task from a DSQ and is acquiring the lock of the task's runqueue, in
+    /// order to move the task to its local DSQ (holding_cpu). A dequeue clears it.
+    pub(crate) holding_cpu: Option<CpuId>,
+    /// Whether the task has left one runqueue and has not reached the next one
+    /// (TASK_ON_RQ_MIGRATING).
+    pub(crate) migrating: bool,
     /// Position of the task in its CPU's list of waiting tasks (scx_rq.runnable_list). Later
     /// positions have higher numbers; 0 means that the task does not wait.
     pub(crate) runnable: u64,

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A happens-before race detector for policies whose callbacks overlap.
+//!
+//! Each CPU has a vector clock. A CPU that releases a lock leaves its clock there, and the next CPU
+//! that acquires the lock takes it over; the same holds for atomic instructions, maps, timers and
+//! the callbacks of one task. Two accesses are ordered if the second CPU knows the logical time of
+//! the first.
+//!
+//! A plain aligned load or store of a BPF program is indivisible, and policies use many of them on
+//! purpose (READ_ONCE and WRITE_ONCE compile to the same instructions). The detector therefore
+//! reports one pattern only: a callback loads a variable and then stores it, and a different CPU
+//! can store the variable in between. This is a lost update (`x++`) or a check that is out of date
+//! when it takes effect (`if (!busy) busy = 1`).
+
+pub mod state;
+
+use crate::simulation::id::CpuId;
+use state::*;
+
+impl Detector {
+    /// Orders the earlier accesses of all releasing CPUs before the later accesses of `cpu`.
+    pub(crate) fn acquire(&mut self, cpu: CpuId, object: SyncId) {
+        if let Some(clock) = self.objects.get(&object) {
+            join(&mut self.clocks[cpu.index()], clock);
+        }
+    }
+
+    /// Orders the earlier accesses of `cpu` before the later accesses of acquiring CPUs.
+    pub(crate) fn release(&mut self, cpu: CpuId, object: SyncId) {
+        let own = &mut self.clocks[cpu.index()];
+        join(self.objects.entry(object).or_default(), own);
+        own[cpu.index()] += 1;
+    }
+
+    /// Orders all earlier accesses of all CPUs before all later ones.
+    pub(crate) fn barrier(&mut self) {
+        let mut all = Clock::new();
+        for clock in &self.clocks {
+            join(&mut all, clock);
+        }
+        for (cpu, clock) in self.clocks.iter_mut().enumerate() {
+            clock.clone_from(&all);
+            clock[cpu] += 1;
+        }
+    }
+
+    /// Begins a callback on `cpu`. Returns the number of the callback that it interrupts.
+    pub(crate) fn begin_callback(&mut self, cpu: CpuId) -> u64 {
+        self.nr_callbacks += 1;
+        std::mem::replace(&mut self.callbacks[cpu.index()], self.nr_callbacks)
+    }
+
+    pub(crate) fn end_callback(&mut self, cpu: CpuId, interrupted: u64) {
+        self.callbacks[cpu.index()] = interrupted;
+    }
+
+    pub(crate) fn load(&mut self, addr: u64, size: u8, seen: Seen) {
+        let callback = self.callbacks[seen.cpu.index()];
+        let clock = self.clocks[seen.cpu.index()].clone();
+        let variable = self.variables.entry(addr).or_default();
+        variable.size = size;
+        let version = variable.version;
+        variable.loads.insert(
+            seen.cpu,
+            Load {
+                callback,
+                clock,
+                seen,
+                version,
+            },
+        );
+    }
+
+    /// Records a store. A store by an atomic instruction is indivisible, so `atomic` stores are
+    /// never the end of a load and store.
+    pub(crate) fn store(&mut self, addr: u64, size: u8, seen: Seen, atomic: bool) {
+        let cpu = seen.cpu;
+        let callback = self.callbacks[cpu.index()];
+        let clock = &self.clocks[cpu.index()];
+        let variable = self.variables.entry(addr).or_default();
+        variable.size = size;
+        let load = variable
+            .loads
+            .remove(&cpu)
+            .filter(|load| !atomic && load.callback == callback);
+        for (&other, store) in &variable.stores {
+            if other == cpu {
+                continue;
+            }
+            let known = |clock: &Clock| clock[other.index()] >= store.epoch;
+            let race = match &load {
+                // The other CPU may store between this CPU's load and store.
+                Some(load) if !known(&load.clock) => Some((load.seen, seen, store.seen)),
+                // This CPU may store between the other CPU's load and store.
+                _ if !known(clock) => store.load.map(|load| (load, store.seen, seen)),
+                _ => None,
+            };
+            let Some((first, second, between)) = race else {
+                continue;
+            };
+            let lost = second == seen && load.as_ref().is_some_and(|load| load.version != variable.version);
+            let race = Race {
+                addr,
+                size,
+                load: first,
+                store: second,
+                other: between,
+                lost,
+                benign: false,
+            };
+            let known = self.races.entry((second.pc, between.pc)).or_insert(race);
+            if lost && !known.lost {
+                *known = race;
+            }
+        }
+        variable.version += 1;
+        let epoch = clock[cpu.index()];
+        let load = load.map(|load| load.seen);
+        variable.stores.insert(cpu, Store { epoch, seen, load });
+    }
+
+    pub(crate) fn decides(&mut self, addr: u64) {
+        self.variables.entry(addr).or_default().decides = true;
+    }
+
+    /// Returns the first race of each pair of instructions, in the order of their times.
+    pub fn races(&self) -> Vec<Race> {
+        let mut races: Vec<Race> = self.races.values().copied().collect();
+        for race in &mut races {
+            race.benign = self.variables.get(&race.addr).is_some_and(|variable| !variable.decides);
+        }
+        races.sort_by_key(|race| (race.store.time.max(race.other.time), race.store.pc, race.other.pc));
+        races
+    }
+}
+
+fn join(into: &mut Clock, from: &Clock) {
+    into.resize(into.len().max(from.len()), 0);
+    for (own, other) in into.iter_mut().zip(from) {
+        *own = (*own).max(*other);
+    }
+}
+
+#[cfg(test)]
+mod tests;

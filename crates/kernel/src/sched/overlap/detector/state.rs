@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! State of the race detector.
+
+use crate::layout::callbacks::Op;
+use crate::simulation::id::CpuId;
+use crate::simulation::timeline::LockId;
+use std::collections::BTreeMap;
+
+/// Logical time of each CPU, as far as a CPU knows it.
+pub(crate) type Clock = Vec<u32>;
+
+/// An object through which one CPU orders its accesses before those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SyncId {
+    Lock(LockId),
+    /// The life of a task: its callbacks follow one another. Identified by the task's address.
+    Task(u64),
+    /// An atomic variable, timer or map at this address.
+    Address(u64),
+    /// The allocator of objects: a freed object may be allocated again.
+    Allocator,
+}
+
+/// One access, for a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub pc: usize,
+    pub cpu: CpuId,
+    /// The callback, or `None` for a timer or other BPF code.
+    pub op: Option<Op>,
+    pub value: u64,
+    /// Local time of the CPU, ns.
+    pub time: u64,
+}
+
+/// A store that is remembered for comparison with accesses of other CPUs.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    /// Logical time of the storing CPU.
+    pub epoch: u32,
+    pub seen: Seen,
+    /// The load of the same callback from which this store may have been calculated.
+    pub load: Option<Seen>,
+}
+
+/// The last load of a variable by a callback.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    /// Number of the callback that loaded the variable.
+    pub callback: u64,
+    pub clock: Clock,
+    pub seen: Seen,
+    /// Number of stores to the variable before the load.
+    pub version: u64,
+}
+
+/// What is known about a variable.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Variable {
+    pub size: u8,
+    /// Last store of each CPU.
+    pub stores: BTreeMap<CpuId, Store>,
+    /// Last load of each CPU.
+    pub loads: BTreeMap<CpuId, Load>,
+    /// Number of stores.
+    pub version: u64,
+    /// Whether a loaded value has influenced anything except the variable itself.
+    pub decides: bool,
+}
+
+/// Two CPUs change a variable, and nothing orders the changes: one of them loads the variable and
+/// then stores it, and the other can store in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Race {
+    /// Address of the variable.
+    pub addr: u64,
+    /// Number of bytes.
+    pub size: u8,
+    pub load: Seen,
+    pub store: Seen,
+    /// The store of the other CPU.
+    pub other: Seen,
+    /// Whether the store of the other CPU did happen between the load and the store, so that its
+    /// value was lost.
+    pub lost: bool,
+    /// Whether the variable is a statistics counter: no loaded value has influenced anything except
+    /// the variable itself.
+    pub benign: bool,
+}
+
+/// The happens-before race detector.
+pub struct Detector {
+    pub(crate) clocks: Vec<Clock>,
+    pub(crate) objects: BTreeMap<SyncId, Clock>,
+    pub(crate) variables: BTreeMap<u64, Variable>,
+    /// Number of the callback that each CPU executes.
+    pub(crate) callbacks: Vec<u64>,
+    pub(crate) nr_callbacks: u64,
+    /// The first race of each pair of instructions.
+    pub(crate) races: BTreeMap<(usize, usize), Race>,
+}
+
+impl Detector {
+    pub(crate) fn new(nr_cpus: u32) -> Detector {
+        let nr = nr_cpus as usize;
+        let mut clocks = vec![vec![0; nr]; nr];
+        for (cpu, clock) in clocks.iter_mut().enumerate() {
+            clock[cpu] = 1;
+        }
+        Detector {
+            clocks,
+            objects: BTreeMap::new(),
+            variables: BTreeMap::new(),
+            callbacks: vec![0; nr],
+            nr_callbacks: 0,
+            races: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+use super::*;
+use crate::simulation::timeline::LockId;
+use crate::testbed::cpu_id;
+
+const X: u64 = 0x40;
+
+fn seen(cpu: u32, pc: usize) -> Seen {
+    Seen {
+        pc,
+        cpu: cpu_id(cpu),
+        op: None,
+        value: 0,
+        time: pc as u64,
+    }
+}
+
+/// Makes a CPU load X at instruction `pc` and store it at the next one.
+fn update(detector: &mut Detector, cpu: u32, pc: usize) {
+    detector.load(X, 8, seen(cpu, pc));
+    detector.store(X, 8, seen(cpu, pc + 1), false);
+}
+
+#[test]
+fn updates_without_order_race() {
+    let mut detector = Detector::new(2);
+    update(&mut detector, 0, 10);
+    update(&mut detector, 1, 20);
+    let races = detector.races();
+    assert_eq!(races.len(), 1);
+    assert_eq!((races[0].load.pc, races[0].store.pc, races[0].other.pc), (20, 21, 11));
+    assert!(!races[0].lost && races[0].benign);
+}
+
+#[test]
+fn a_store_between_load_and_store_is_lost() {
+    let mut detector = Detector::new(2);
+    detector.load(X, 8, seen(0, 10));
+    update(&mut detector, 1, 20);
+    detector.store(X, 8, seen(0, 11), false);
+    assert!(detector.races()[0].lost);
+}
+
+#[test]
+fn a_lock_orders_updates() {
+    let lock = SyncId::Lock(LockId::Bpf(8));
+    let mut detector = Detector::new(2);
+    for (cpu, pc) in [(0, 10), (1, 20), (0, 30)] {
+        detector.acquire(cpu_id(cpu), lock);
+        update(&mut detector, cpu, pc);
+        detector.release(cpu_id(cpu), lock);
+    }
+    assert_eq!(detector.races(), []);
+}
+
+#[test]
+fn atomic_stores_race_with_plain_updates_only() {
+    let mut detector = Detector::new(2);
+    detector.store(X, 8, seen(0, 10), true);
+    detector.store(X, 8, seen(1, 20), true);
+    assert_eq!(detector.races(), []);
+    update(&mut detector, 0, 30);
+    assert_eq!(detector.races().len(), 1);
+}
+
+#[test]
+fn a_load_of_a_different_callback_is_no_part_of_an_update() {
+    let mut detector = Detector::new(2);
+    detector.store(X, 8, seen(1, 20), false);
+    detector.load(X, 8, seen(0, 10));
+    detector.begin_callback(cpu_id(0));
+    detector.store(X, 8, seen(0, 11), false);
+    assert_eq!(detector.races(), []);
+}
+
+#[test]
+fn a_barrier_orders_everything() {
+    let mut detector = Detector::new(2);
+    update(&mut detector, 0, 10);
+    detector.barrier();
+    update(&mut detector, 1, 20);
+    assert_eq!(detector.races(), []);
+}
+
+#[test]
+fn a_variable_that_decides_is_no_statistics_counter() {
+    let mut detector = Detector::new(2);
+    update(&mut detector, 0, 10);
+    update(&mut detector, 1, 20);
+    detector.decides(X);
+    assert!(!detector.races()[0].benign);
+}

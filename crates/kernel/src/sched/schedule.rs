@@ -307,19 +307,14 @@ impl Machine {
                 self.class_yield_task(cpu);
                 self.rqs[cpu].need_resched = true;
             }
-            Next::Block(state) => {
-                self.await_rq(cpu);
-                self.tasks[curr].set_state(state);
-                self.update_rq_clock(cpu);
-                self.deactivate_task(cpu, curr, flags::SLEEP);
-                self.rqs[cpu].need_resched = true;
-            }
+            Next::Block(state) => self.block(cpu, curr, state),
         }
     }
 
     /// Removes the running task from its queue, because it sleeps or is dead (try_to_block_task). In
     /// Linux, this is a part of schedule().
     pub(crate) fn block(&mut self, cpu: CpuId, curr: TaskId, state: State) {
+        self.await_rq(cpu);
         if self.tasks[curr].migration_disabled() > 0 {
             self.migrate_disable_switch(curr);
         }

@@ -143,7 +143,15 @@ impl Machine {
 
     /// Sets the scheduling policy and the nice value of a task (sched_setscheduler, setpriority).
     pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
+        self.set_attr(task, policy, None);
+    }
+
+    /// Sets the scheduling policy of a task, and the length of its slices in ns unless `slice` is
+    /// `None` (sched_setattr).
+    pub(crate) fn set_attr(&mut self, task: TaskId, policy: Policy, slice: Option<u64>) {
         self.await_task(task);
+        let slice = slice.map_or(self.tasks[task].fair.slice, custom_slice);
+        self.task_groups.custom_slices |= slice != 0;
         if !ext::check_setscheduler(self, task, policy) {
             return;
         }

@@ -235,11 +235,17 @@ void ext_log(void)
 	}
 	rhashtable_walk_enter(&policy->dsq_hash, &iterator);
 	rhashtable_walk_start_check(&iterator);
-	while ((dsq = rhashtable_walk_next(&iterator)) && (unsigned long)dsq < -4095ul) {
-		int at = count;
+	while ((dsq = rhashtable_walk_next(&iterator))) {
+		int at;
 
+		if ((unsigned long)dsq >= -4095ul) {
+			/* The table grows, and the walk begins again. */
+			count = 0;
+			continue;
+		}
 		if (count == 256)
 			break;
+		at = count;
 		for (count++; at > 0 && dsqs[at - 1]->id > dsq->id; at--)
 			dsqs[at] = dsqs[at - 1];
 		dsqs[at] = dsq;

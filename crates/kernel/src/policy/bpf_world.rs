@@ -104,7 +104,10 @@ impl World for Machine {
     }
 
     fn prandom_u32(&mut self) -> u32 {
-        self.rng.next_u64() as u32
+        match &mut self.stepped {
+            None => self.rng.next_u64() as u32,
+            Some(stepped) => stepped.bpf_random[self.this_cpu.index()].next(),
+        }
     }
 
     fn log(&mut self, line: String) -> Result<(), Fault> {

@@ -360,7 +360,7 @@ impl Machine {
         let pid = self.tasks[task].pid();
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
-        self.change_queued(task, |m| {
+        self.change_queued(task, flags::MOVE, |m| {
             if m.class_of(task) == Class::Fair {
                 fair::change_group(m, task, m.tasks[task].cgroup());
             }

@@ -320,7 +320,7 @@ impl Machine {
         }
         self.tasks[curr].set_state(state);
         self.update_rq_clock(cpu);
-        self.deactivate_task(cpu, curr, flags::SLEEP);
+        self.deactivate_task(cpu, curr, flags::SLEEP | flags::NOCLOCK);
         self.rqs[cpu].need_resched = true;
     }
 

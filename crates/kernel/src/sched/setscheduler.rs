@@ -86,7 +86,7 @@ impl Machine {
             if cpus.intersects(&self.online_cpus) {
                 self.any_and_distribute(&cpus);
             }
-            self.change_queued(task, |m| {
+            self.change_queued(task, 0, |m| {
                 m.tasks[task].task_struct.cpus_ptr = own;
                 m.class_set_cpus_allowed(task);
             });
@@ -112,7 +112,7 @@ impl Machine {
             && self.tasks[task].task_struct.cpus_ptr == own
             && self.tasks[task].state() != State::Dead
         {
-            self.change_queued(task, |m| {
+            self.change_queued(task, 0, |m| {
                 m.tasks[task].task_struct.cpus_ptr = single.addr() as *mut cpumask;
                 m.class_set_cpus_allowed(task);
             });
@@ -129,7 +129,7 @@ impl Machine {
 
     /// Sets the affinity mask without moving the task (do_set_cpus_allowed).
     pub(crate) fn set_cpus_mask(&mut self, task: TaskId, cpus: CpuSet) {
-        self.change_queued(task, |m| {
+        self.change_queued(task, 0, |m| {
             let (group, cpus) = m.checks.group(cpus);
             m.observe(Transition::AffinityChanges { task, group });
             let t = &mut m.tasks[task];
@@ -158,7 +158,7 @@ impl Machine {
         let cpu = self.tasks[task].cpu();
         let old_class = self.tasks[task].class;
         let old_prio = self.tasks[task].prio();
-        self.change_queued(task, |m| {
+        self.change_queued(task, flags::MOVE, |m| {
             m.tasks[task].set_params(policy);
             m.tasks[task].fair.slice = slice;
             let class = ext::class_for(m, &m.tasks[task]);
@@ -192,7 +192,7 @@ impl Machine {
             return;
         }
         self.task_groups.custom_slices = true;
-        self.change_queued(task, |m| {
+        self.change_queued(task, flags::MOVE, |m| {
             m.tasks[task].fair.slice = slice;
             ext::params_changed(m, task);
         });
@@ -216,22 +216,27 @@ impl Machine {
 
     /// Applies `change` to a task. A queued task is dequeued before the change and queued again
     /// after it (the kernel's sched_change pattern). A running task is handled as if it stopped
-    /// before the change and started again after it.
-    pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
+    /// before the change and started again after it. `flags` is [`flags::MOVE`] if the task loses its
+    /// position in the queue, otherwise 0.
+    pub(crate) fn change_queued(&mut self, task: TaskId, flags: u32, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu();
         let (queued, running) = (self.tasks[task].on_rq(), self.tasks[task].on_cpu());
         if queued || running {
-            self.update_curr(cpu);
+            self.charge_before_dequeueing(cpu, task);
         }
         if queued {
-            self.class_dequeue_task(cpu, task, flags::SAVE | flags::MOVE | flags::NOCLOCK);
+            self.class_dequeue_task(cpu, task, flags::SAVE | flags::NOCLOCK | flags);
         }
         if running {
             self.class_put_prev_task(cpu, task, task);
         }
+        let prio = self.tasks[task].prio();
         change(self);
         if queued {
-            self.class_enqueue_task(cpu, task, flags::RESTORE | flags::MOVE | flags::NOCLOCK);
+            // A task that becomes less important goes to the head of the queue of its priority.
+            let demoted = flags & flags::MOVE != 0 && self.tasks[task].prio() > prio;
+            let head = if demoted { flags::HEAD } else { 0 };
+            self.class_enqueue_task(cpu, task, flags::RESTORE | flags::NOCLOCK | flags | head);
         }
         if running {
             self.class_set_curr_task(cpu, task);

@@ -103,8 +103,8 @@ impl Machine {
     fn activate_waking(&mut self, cpu: CpuId, Waking { task, migrated }: Waking) {
         self.charge_here(self.activation_ns());
         let (enqueue, wake) = match migrated {
-            true => (flags::WAKEUP | flags::MIGRATED, flags::WF_MIGRATED),
-            false => (flags::WAKEUP, 0),
+            true => (flags::WAKEUP | flags::NOCLOCK | flags::MIGRATED, flags::WF_MIGRATED),
+            false => (flags::WAKEUP | flags::NOCLOCK, 0),
         };
         self.activate_task(cpu, task, enqueue);
         self.tasks[task].set_state(State::Running);

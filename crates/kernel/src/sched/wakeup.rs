@@ -48,7 +48,7 @@ impl Machine {
             self.charge_here(wait);
         }
         let cpu = self.select_task_rq(task, prev_cpu, wake_flags | flags::WF_TTWU);
-        let mut enqueue = flags::WAKEUP;
+        let mut enqueue = flags::WAKEUP | flags::NOCLOCK;
         if self.may_choose_cpu(task) {
             enqueue |= flags::RQ_SELECTED;
         }
@@ -151,7 +151,7 @@ impl Machine {
     pub(crate) fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         debug_assert_eq!(self.tasks[task].cpu(), cpu);
         self.await_rq(cpu);
-        self.update_curr(cpu);
+        self.charge_before_queueing(cpu, task);
         let now = self.now;
         let t = &mut self.tasks[task];
         debug_assert!(!t.on_rq() && matches!(t.state(), State::Running | State::Waking));
@@ -165,10 +165,32 @@ impl Machine {
         self.update_tick_dependency(cpu);
     }
 
+    /// Charges the running task of a CPU before a task is queued there. The fair class needs the
+    /// current vruntime, other classes do not (enqueue_task_fair).
+    fn charge_before_queueing(&mut self, cpu: CpuId, task: TaskId) {
+        if self.class_of(task) == Class::Fair && self.class_of(self.rqs[cpu].curr) == Class::Fair {
+            self.update_curr(cpu);
+        } else {
+            self.account(cpu);
+        }
+    }
+
+    /// Charges the running task of a CPU before a task leaves its queue. The running task of another
+    /// class is not charged, nor is that of sched_ext for another task (dequeue_task_fair,
+    /// dequeue_task_rt, dequeue_task_scx).
+    pub(crate) fn charge_before_dequeueing(&mut self, cpu: CpuId, task: TaskId) {
+        let (class, curr) = (self.class_of(task), self.rqs[cpu].curr);
+        if class == self.class_of(curr) && (class != Class::Ext || curr == task) {
+            self.update_curr(cpu);
+        } else {
+            self.account(cpu);
+        }
+    }
+
     /// Removes a task from its queue on `cpu`. The task may be running.
     pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         self.await_rq(cpu);
-        self.update_curr(cpu);
+        self.charge_before_dequeueing(cpu, task);
         debug_assert!(self.tasks[task].on_rq());
         let sleeps = flags & flags::SLEEP != 0;
         if !sleeps {

@@ -13,6 +13,8 @@ use crate::sched::state::task::{State, Task};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::prandom::Prandom;
+use crate::watch::state::stepped::Stepped;
 use rows::Row;
 use trace::{Record, TaskState};
 use workload::{Action, Policy};
@@ -37,7 +39,10 @@ pub struct Happened {
 impl Machine {
     /// Prepares the machine for commands. Call this before time passes.
     pub fn begin_stepping(&mut self) {
-        self.stepped = Some(Box::default());
+        self.stepped = Some(Box::new(Stepped {
+            events: Vec::new(),
+            bpf_random: self.cpus().map(|cpu| Prandom::new(cpu.into())).collect(),
+        }));
         self.details = true;
         for rq in self.rqs.iter_mut() {
             rq.idle_since = 0;

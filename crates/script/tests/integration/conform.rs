@@ -21,10 +21,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
     ("rt_priorities", CAPACITY),
     (
-        "rt_round_robin",
-        "the time at which the time slice of SCHED_RR is shown",
-    ),
-    (
         "rt_starves_fair",
         "the kernel's log shows no deadline server (dl_server_timer)",
     ),

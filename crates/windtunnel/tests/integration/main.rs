@@ -36,6 +36,7 @@ mod report;
 mod rtapp;
 mod schedules;
 mod score;
+mod scripts;
 mod speech;
 mod suite;
 mod support;

@@ -7,6 +7,7 @@ pub mod state;
 use crate::layout::css_set;
 use crate::machine::Machine;
 use crate::sched::cgroup::state::*;
+use crate::sched::class::state::flags;
 use crate::sched::state::task::{State, Task};
 use crate::sched::{ext, fair, mirror, tracepoint};
 use crate::simulation::cpuset::CpuSet;
@@ -170,7 +171,7 @@ impl Machine {
                 continue;
             }
             // This part corresponds to sched_move_task().
-            self.change_queued(task, |m| {
+            self.change_queued(task, flags::MOVE, |m| {
                 m.tasks[task].task_struct.cgroups = m.layout.css_set_addr(to) as *mut css_set;
                 fair::change_group(m, task, to);
                 ext::cgroup::moved(m, task, to);

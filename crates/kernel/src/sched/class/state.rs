@@ -24,7 +24,7 @@ pub mod flags {
     pub const SAVE: u32 = 0x2;
     /// ENQUEUE_RESTORE: the task is queued again after one of its parameters has changed.
     pub const RESTORE: u32 = 0x2;
-    /// ENQUEUE_MOVE: the task keeps its position in the queue.
+    /// ENQUEUE_MOVE: the task loses its position in the queue.
     pub const MOVE: u32 = 0x4;
     /// ENQUEUE_NOCLOCK: the caller has already updated the runqueue's clock.
     pub const NOCLOCK: u32 = 0x8;

@@ -8,6 +8,7 @@
 
 use crate::layout::enums::{SCX_SLICE_BYPASS, SCX_SLICE_DFL};
 use crate::machine::Machine;
+use crate::sched::class::state::flags;
 
 /// Enters or leaves bypass mode. Calls can be nested: bypass mode ends when it has been left as
 /// often as it was entered.
@@ -38,7 +39,7 @@ pub(super) fn set(m: &mut Machine, on: bool) {
     // new mode. As in scx_bypass(), the tasks are visited in reverse order.
     for (cpu, waiting) in m.cpus().zip(m.runnable_lists()) {
         for task in waiting.into_iter().rev() {
-            m.change_queued(task, |_| {});
+            m.change_queued(task, flags::MOVE, |_| {});
         }
         if m.online_cpus.contains(cpu) {
             m.resched_curr(cpu);

@@ -15,7 +15,7 @@ use crate::layout::callbacks::Op;
 use crate::layout::enums::*;
 use crate::layout::scx_exit_info;
 use crate::machine::Machine;
-use crate::sched::class::state::Class;
+use crate::sched::class::state::{Class, flags};
 use crate::sched::deadline;
 use crate::sched::ext::state::core::{DirectDispatch, EnableState, Ending};
 use crate::sched::ext::state::entity::TaskState;
@@ -198,7 +198,7 @@ fn set_class(m: &mut Machine, task: TaskId, class: Class) {
         return;
     }
     let cpu = m.tasks[task].cpu();
-    m.change_queued(task, |m| {
+    m.change_queued(task, flags::MOVE, |m| {
         m.class_switched_from(old, cpu, task);
         m.tasks[task].class = class;
         super::switching_class(m, task, old);

@@ -67,11 +67,19 @@ fn update_root_domain(m: &mut Machine, cpu: CpuId) {
         .set_overloaded(cpu, rt.nr_running > 1 && rt.nr_movable > 0);
 }
 
+/// Returns whether a task leaves its list. While its affinity changes, it keeps its position
+/// (move_entity).
+fn moves(flags: u32) -> bool {
+    flags & (flags::SAVE | flags::MOVE) != flags::SAVE
+}
+
 /// Adds a task to the list of its priority (enqueue_task_rt).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let (prio, movable, rr) = (prio(m, task), movable(m, task), is_round_robin(m, task));
     let rt = &mut m.rqs[cpu].rt;
-    rt.link(&mut m.tasks, task, prio, flags & flags::HEAD != 0);
+    if moves(flags) {
+        rt.link(&mut m.tasks, task, prio, flags & flags::HEAD != 0);
+    }
     rt.nr_running += 1;
     rt.nr_movable += u32::from(movable);
     rt.nr_round_robin += u32::from(rr);
@@ -81,10 +89,12 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
 }
 
 /// Removes a task from the list of its priority (dequeue_task_rt).
-pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
+pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let (movable, rr) = (movable(m, task), is_round_robin(m, task));
     let rt = &mut m.rqs[cpu].rt;
-    rt.unlink(&mut m.tasks, task);
+    if moves(flags) {
+        rt.unlink(&mut m.tasks, task);
+    }
     rt.nr_running -= 1;
     rt.nr_movable -= u32::from(movable);
     rt.nr_round_robin -= u32::from(rr);

@@ -2,6 +2,7 @@
 //! Data for the log of a script (`stepping`) that trace records do not contain.
 
 use crate::simulation::id::CpuId;
+use crate::simulation::prandom::Prandom;
 
 /// Part of the scheduler that is moving tasks to other CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,4 +31,7 @@ pub(crate) struct Stepped {
     /// Texts of events in the order in which they happened, each with the number of trace records
     /// that precede the event.
     pub(crate) events: Vec<(usize, String)>,
+    /// Random generators of the CPUs for policies (bpf_user_rnd_state). Their first values are those
+    /// that the stepped kernel gets.
+    pub(crate) bpf_random: Vec<Prandom>,
 }

@@ -3,7 +3,7 @@
 
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
-use crate::sched::{deadline, ext, fair, mirror};
+use crate::sched::{deadline, ext, fair};
 use crate::simulation::id::{CpuId, IDLE, Server};
 use crate::watch::state::observed::Transition;
 use crate::watch::state::stepped::Mover;
@@ -27,7 +27,7 @@ impl Machine {
             self.online_cpus.insert(cpu);
             self.idle_cpus.insert(cpu);
             self.observe(Transition::Online { cpu });
-            mirror::mirror_online(self);
+            self.mirror_online();
             fair::rebuild_domains(self);
             fair::nohz_enter_idle(self, cpu);
             ext::cpu_online(self, cpu);
@@ -64,7 +64,7 @@ impl Machine {
         }
         // BPF programs see cpu_online_mask. Linux clears the CPU's bit in this mask only after all
         // tasks have left the CPU (cpu_disable_common).
-        mirror::mirror_online(self);
+        self.mirror_online();
         let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;

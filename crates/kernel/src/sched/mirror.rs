@@ -63,48 +63,48 @@ impl Machine {
         let addr = self.tasks[task].task_struct.cpus_ptr as u64;
         Mask::at(&self.region, addr, self.nr_cpus())
     }
-}
 
-/// Updates the `rq` of a CPU after the CPU has switched from `prev` to `next`.
-#[inline]
-pub(crate) fn mirror_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
-    let curr = m.addr_of_task(next, cpu);
-    let rq = m.layout.rq_struct_mut(cpu);
-    rq.curr = curr as *mut task_struct;
-    rq.advance(m.now, m.rqs[cpu].known_capacity, prev == IDLE);
-}
-
-/// Updates the masks of online CPUs and the cpusets after CPU hotplug.
-pub(crate) fn mirror_online(m: &mut Machine) {
-    m.layout.online.copy_from(m.online_cpus.words());
-    for cpu in m.cpus() {
-        m.layout.rq_struct_mut(cpu).online = i32::from(m.online_cpus.contains(cpu));
+    /// Updates the `rq` of a CPU after the CPU has switched from `prev` to `next`.
+    #[inline]
+    pub(crate) fn mirror_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
+        let curr = self.addr_of_task(next, cpu);
+        let rq = self.layout.rq_struct_mut(cpu);
+        rq.curr = curr as *mut task_struct;
+        rq.advance(self.now, self.rqs[cpu].known_capacity, prev == IDLE);
     }
-    mirror_cpusets(m);
-}
 
-/// Makes init_task the parent of the children of a dead task.
-pub(crate) fn reparent_children(m: &mut Machine, dead: TaskId) {
-    if m.tasks[dead].children == 0 {
-        return;
+    /// Updates the masks of online CPUs and the cpusets after CPU hotplug.
+    pub(crate) fn mirror_online(&mut self) {
+        self.layout.online.copy_from(self.online_cpus.words());
+        for cpu in self.cpus() {
+            self.layout.rq_struct_mut(cpu).online = i32::from(self.online_cpus.contains(cpu));
+        }
+        self.mirror_cpusets();
     }
-    let (dead, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(CpuId::BOOT));
-    for t in &mut m.tasks {
-        if t.task_struct.real_parent as u64 == dead {
-            t.task_struct.real_parent = swapper as *mut task_struct;
-            t.task_struct.parent = swapper as *mut task_struct;
+
+    /// Makes init_task the parent of the children of a dead task.
+    pub(crate) fn reparent_children(&mut self, dead: TaskId) {
+        if self.tasks[dead].children == 0 {
+            return;
+        }
+        let (dead, swapper) = (self.layout.task_addr(dead), self.layout.idle_addr(CpuId::BOOT));
+        for t in &mut self.tasks {
+            if t.task_struct.real_parent as u64 == dead {
+                t.task_struct.real_parent = swapper as *mut task_struct;
+                t.task_struct.parent = swapper as *mut task_struct;
+            }
         }
     }
-}
 
-/// Updates the masks of all cpusets after a cpuset or the set of online CPUs has changed.
-pub(crate) fn mirror_cpusets(m: &mut Machine) {
-    for cgroup in (0..m.layout.nr_cgroups()).filter(|&cgroup| m.cgroups.get(cgroup).online) {
-        let [allowed, effective] = m.layout.cpuset_masks(&m.region, cgroup);
-        match m.cpuset_cpus(cgroup) {
-            Some(cpus) => allowed.copy_from(cpus.words()),
-            None => (0..allowed.words()).for_each(|index| allowed.set_word(index, 0)),
+    /// Updates the masks of all cpusets after a cpuset or the set of online CPUs has changed.
+    pub(crate) fn mirror_cpusets(&mut self) {
+        for cgroup in (0..self.layout.nr_cgroups()).filter(|&cgroup| self.cgroups.get(cgroup).online) {
+            let [allowed, effective] = self.layout.cpuset_masks(&self.region, cgroup);
+            match self.cpuset_cpus(cgroup) {
+                Some(cpus) => allowed.copy_from(cpus.words()),
+                None => (0..allowed.words()).for_each(|index| allowed.set_word(index, 0)),
+            }
+            effective.copy_from(self.effective_cpus(cgroup, &self.online_cpus).words());
         }
-        effective.copy_from(m.effective_cpus(cgroup, &m.online_cpus).words());
     }
 }

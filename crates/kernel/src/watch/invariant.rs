@@ -33,7 +33,7 @@ impl Invariants {
         };
         let from = idle.max(waiting.allowed_since);
         if m.now.saturating_sub(from) > self.idle_bound_ns && m.tasks[task].may_use(cpu) {
-            self.idle_while_waiting.add(violation(m, task, from, Some(cpu)));
+            self.idle_while_waiting.add(m.violation(task, from, Some(cpu)));
         }
     }
 
@@ -51,7 +51,7 @@ impl Invariants {
             return;
         };
         if m.now.saturating_sub(waiting.since) > self.starvation_bound_ns {
-            self.starvation.add(violation(m, task, waiting.since, None));
+            self.starvation.add(m.violation(task, waiting.since, None));
         }
     }
 
@@ -72,18 +72,18 @@ impl Invariants {
     }
 }
 
-fn violation(m: &Machine, task: TaskId, from: u64, cpu: Option<CpuId>) -> Violation {
-    let t = &m.tasks[task];
-    Violation {
-        from,
-        until: m.now,
-        pid: t.pid(),
-        comm: t.comm(),
-        cpu: cpu.map(CpuId::nr),
-    }
-}
-
 impl Machine {
+    fn violation(&self, task: TaskId, from: u64, cpu: Option<CpuId>) -> Violation {
+        let t = &self.tasks[task];
+        Violation {
+            from,
+            until: self.now,
+            pid: t.pid(),
+            comm: t.comm(),
+            cpu: cpu.map(CpuId::nr),
+        }
+    }
+
     /// Starts checking the invariants. The machine must not have run yet.
     pub fn watch(&mut self, idle_bound_ns: u64, starvation_bound_ns: u64) {
         let invariants = Invariants::new(self.nr_cpus(), idle_bound_ns, starvation_bound_ns);
@@ -131,7 +131,7 @@ impl Machine {
                 if next != IDLE {
                     watch.waits_no_more(m, next);
                     if !m.tasks[next].may_use(cpu) {
-                        watch.affinity.add(violation(m, next, m.now, Some(cpu)));
+                        watch.affinity.add(m.violation(next, m.now, Some(cpu)));
                     }
                 }
                 watch.set_idle(m, cpu, next == IDLE);

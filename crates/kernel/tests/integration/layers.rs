@@ -21,6 +21,30 @@ const LAYERS: [&[&str]; 6] = [
 /// program of the task, and the program of a task wakes other tasks.
 const EXCEPTIONS: [(&str, &str); 1] = [("sched/schedule.rs", "programs")];
 
+/// Files that have both methods of the machine and functions that take the machine.
+const MIXED: [&str; 5] = [
+    "sched/fair/bandwidth.rs",
+    "sched/fair/numa/locality.rs",
+    "sched/fair/numa/migrate.rs",
+    "sched/fair/shares.rs",
+    "sched/overlap/mod.rs",
+];
+
+/// Returns whether a file has methods of the machine, and whether it has functions that take the
+/// machine as their first argument.
+fn forms(text: &str) -> (bool, bool) {
+    let code = text.split("#[cfg(test)]").next().unwrap_or(text);
+    let is_function = |line: &str| {
+        let signature = line.strip_prefix("fn ").or_else(|| {
+            line.strip_prefix("pub")
+                .and(line.split_once(" fn "))
+                .map(|(_, rest)| rest)
+        });
+        signature.is_some_and(|rest| rest.contains("(m: &mut Machine") || rest.contains("(m: &Machine"))
+    };
+    (code.contains("\nimpl Machine {"), code.lines().any(is_function))
+}
+
 /// Returns the top-level module of a path such as `sched::fair::queue`, or `machine` if the path
 /// leads to state.
 fn module<'p>(path: &[&'p str]) -> &'p str {
@@ -86,6 +110,11 @@ fn visit(src: &Path, dir: &Path, wrong: &mut Vec<String>) -> usize {
                 wrong.push(format!("{name} imports from {import}, which is not in a lower layer"));
             }
         }
+        if forms(&text) == (true, true) && !MIXED.contains(&name) {
+            wrong.push(format!(
+                "{name} has methods of the machine, and functions that take it: use one form"
+            ));
+        }
         let out_of_state = match name {
             _ if name.ends_with("/state.rs") || name.ends_with("/state/mod.rs") => "use super::",
             _ => "super::super::",
@@ -107,6 +136,16 @@ fn a_file_imports_only_from_lower_layers() {
         wrong.is_empty(),
         "{}\nMove the data to `state`, or move the function (ARCHITECTURE.md describes the layers).",
         wrong.join("\n")
+    );
+}
+
+#[test]
+fn the_form_of_functions_is_found() {
+    assert_eq!(forms("pub(crate) fn f(m: &mut Machine, cpu: CpuId) {"), (false, true));
+    assert_eq!(forms("fn f(m: &Machine) {\n}\nimpl Machine {\n"), (true, true));
+    assert_eq!(
+        forms("\nimpl Machine {\n    fn f(&self) {\n#[cfg(test)]\nfn g(m: &Machine) {"),
+        (true, false)
     );
 }
 

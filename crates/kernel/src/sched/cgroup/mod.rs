@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::sched::cgroup::state::*;
 use crate::sched::class::state::flags;
 use crate::sched::state::task::{State, Task};
-use crate::sched::{ext, fair, mirror, tracepoint};
+use crate::sched::{ext, fair, tracepoint};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
@@ -116,7 +116,7 @@ impl Machine {
         let known = &mut self.cgroups.list[cgroup as usize];
         *known = Cgroup::new(100, true);
         self.layout.make_cgroup(&self.region, cgroup);
-        mirror::mirror_cpusets(self);
+        self.mirror_cpusets();
         fair::online_group(self, cgroup, 100);
         if let Err(errno) = ext::cgroup::online(self, cgroup) {
             self.cgroups.list[cgroup as usize].online = false;
@@ -197,7 +197,7 @@ impl Machine {
         tracepoint::cpuset_write_resmask(self);
         let nr_cpus = self.nr_cpus();
         self.cgroups.list[cgroup as usize].cpus = cpus.map(|cpus| CpuSet::from_cpus(nr_cpus, cpus));
-        mirror::mirror_cpusets(self);
+        self.mirror_cpusets();
         // This part corresponds to update_tasks_cpumask().
         let tasks: Vec<TaskId> = self.pids.iter().copied().filter(|&task| task != IDLE).collect();
         for task in tasks {

@@ -10,7 +10,6 @@ use crate::layout::enums::{
 use crate::layout::{Mask, PF_EXITING};
 use crate::machine::Machine;
 use crate::sched::ext::state::idle_masks::*;
-use crate::sched::mirror;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Starts idle tracking for a policy with these ops.flags (scx_idle_enable).
@@ -46,7 +45,7 @@ pub(crate) fn disable(m: &mut Machine) {
 /// Updates the masks of online CPUs, and decides whether searches consider LLCs and nodes
 /// (scx_idle_update_selcpu_topology). Called when a policy is enabled and after hotplug.
 pub(crate) fn update_topology(m: &mut Machine) {
-    mirror::mirror_online(m);
+    m.mirror_online();
     let (idle, topology, online) = (&mut m.idle, &m.spec.topology, m.layout.online);
     for (groups, masks) in [
         (&topology.cores, &idle.cores),

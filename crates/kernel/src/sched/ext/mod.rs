@@ -48,7 +48,7 @@ use crate::sched::class::state::Class;
 use crate::sched::ext::state::core::EnableState;
 use crate::sched::ext::state::exit_info::Kind;
 use crate::sched::state::task::Task;
-use crate::sched::{mirror, tracepoint};
+use crate::sched::tracepoint;
 use crate::simulation::id::{CpuId, TaskId};
 use layout::enums::*;
 use workload::Policy as TaskPolicy;
@@ -93,7 +93,7 @@ pub(crate) fn stay_idle(m: &mut Machine, cpu: CpuId) {
 /// Runs after every context switch. Updates the current task that BPF programs see, and runs
 /// tracing programs.
 pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
-    mirror::mirror_switch(m, cpu, prev, next);
+    m.mirror_switch(cpu, prev, next);
     tracepoint::sched_switch(m, cpu, prev, next);
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
 /// Calls ops.disable() and ops.exit_task() for a dead task (sched_ext_dead).
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     lifecycle::dead(m, task);
-    mirror::reparent_children(m, task);
+    m.reparent_children(task);
 }
 
 /// Frees the BPF local storage of a task that has no references any more (__put_task_struct).

@@ -126,9 +126,9 @@ impl Machine {
         let t = &self.tasks[task];
         t.timer_cpu.unwrap_or(t.cpu())
     }
-}
 
-/// Returns whether a task counts toward `nr_round_robin`.
-pub(crate) fn is_round_robin(m: &Machine, task: TaskId) -> bool {
-    m.tasks[task].policy() == SCHED_RR
+    /// Returns whether a task counts toward `nr_round_robin`.
+    pub(crate) fn is_round_robin(&self, task: TaskId) -> bool {
+        self.tasks[task].policy() == SCHED_RR
+    }
 }

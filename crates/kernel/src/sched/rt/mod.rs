@@ -28,7 +28,6 @@ use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::fair;
 use crate::sched::fair::state::pelt::State;
-use crate::sched::nohz_full::is_round_robin;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use balance::{curr_prio, find_lowest_rq, movable, prio};
 
@@ -75,7 +74,7 @@ fn moves(flags: u32) -> bool {
 
 /// Adds a task to the list of its priority (enqueue_task_rt).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
-    let (prio, movable, rr) = (prio(m, task), movable(m, task), is_round_robin(m, task));
+    let (prio, movable, rr) = (prio(m, task), movable(m, task), m.is_round_robin(task));
     let rt = &mut m.rqs[cpu].rt;
     if moves(flags) {
         rt.link(&mut m.tasks, task, prio, flags & flags::HEAD != 0);
@@ -90,7 +89,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
 
 /// Removes a task from the list of its priority (dequeue_task_rt).
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
-    let (movable, rr) = (movable(m, task), is_round_robin(m, task));
+    let (movable, rr) = (movable(m, task), m.is_round_robin(task));
     let rt = &mut m.rqs[cpu].rt;
     if moves(flags) {
         rt.unlink(&mut m.tasks, task);

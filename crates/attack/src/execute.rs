@@ -5,7 +5,7 @@
 use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
-use kernel::ext::{self, Exit, Kind};
+use kernel::ext::{self, Exit, ExitKind};
 use kernel::load::{LoadError, attach, open_changed};
 use kernel::{Machine, Options};
 use machine::MachineSpec;
@@ -154,7 +154,10 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
 fn formatted(exit: &Exit) -> String {
     let text = exit.to_string();
     // A policy that ends itself may give no message.
-    let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf | Kind::ErrorBpf);
+    let by_itself = matches!(
+        exit.kind,
+        ExitKind::None | ExitKind::Unreg | ExitKind::UnregBpf | ExitKind::ErrorBpf
+    );
     assert!(
         by_itself || !exit.message.is_empty(),
         "an exit without a reason: {text}"

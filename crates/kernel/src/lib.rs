@@ -56,7 +56,7 @@ pub use watch::state::{check, decision, violation, waiting};
 pub mod ext {
     pub use crate::layout::callbacks::Op;
     pub use crate::sched::ext::state::core::{EnableState, KickCounts, KicksBy};
-    pub use crate::sched::ext::state::exit_info::{Exit, Kind};
-    pub use crate::sched::ext::state::ops_table::{OpsTable, Policy};
+    pub use crate::sched::ext::state::exit_info::{Exit, ExitKind};
+    pub use crate::sched::ext::state::ops_table::{OpsTable, PreparedPolicy};
     pub use crate::sched::ext::{enable, ops, sysrq_reset, unload};
 }

@@ -11,7 +11,7 @@ use input::duration;
 use input::error::Error;
 use kernel::decision::Snapshot;
 use kernel::violation::{Tally, Violation};
-use report::fit::{Grid, Mark, Surface, Text};
+use report::layout::{Grid, Mark, Surface, Text};
 use report::{RunResult, Status};
 use runner::interrupt;
 use runner::scenario::{PIECE_MAX_NS, Scenario};

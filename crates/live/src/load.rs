@@ -6,7 +6,7 @@ use crate::journal::{self, End, Journal};
 use crate::policy::{Failure, Loaded, Source};
 use crate::session::Session;
 use crate::statistics::Sample;
-use crate::{kernel, stop};
+use crate::{host_kernel, stop};
 use input::error::Error;
 use runner::exit::ExitStatus;
 use runner::policy::Policy;
@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(50);
 const RESTARTS: u32 = 100;
 
 pub fn run(args: &Args) -> Result<ExitStatus, Error> {
-    kernel::can_load()?;
+    host_kernel::can_load()?;
     let Policy::Object { name, path } = Policy::find(&args.policy)? else {
         return Err(
             Error::new("'eevdf' is the kernel's default scheduler, not a policy that can be loaded")
@@ -74,19 +74,19 @@ fn hold(args: &Args, source: &Source, begun: &mut Option<Instant>) -> Result<Hel
         "{}: loaded in {:.2} s, kernel {}{}",
         source.name,
         started.elapsed().as_secs_f64(),
-        kernel::release(),
+        host_kernel::release(),
         verified(&loaded.verified)
     );
     for program in &loaded.left_out {
         outln!("  left out: {program}");
     }
     let session = Session::record(source, &loaded.globals)?;
-    let ops = kernel::ops();
+    let ops = host_kernel::ops();
     let attached = Instant::now();
     begun.get_or_insert(attached);
     let first = Sample::now(&source.object, &loaded.globals);
     let mut last = (attached, first);
-    while !over(args, *begun) && kernel::state() == "enabled" && kernel::ops() == ops {
+    while !over(args, *begun) && host_kernel::state() == "enabled" && host_kernel::ops() == ops {
         thread::sleep(POLL);
         let since = last.0.elapsed();
         if since >= Duration::from_secs(1) {
@@ -96,14 +96,14 @@ fn hold(args: &Args, source: &Source, begun: &mut Option<Instant>) -> Result<Hel
                 outln!(
                     "{:4.0} s  {}  {line}",
                     attached.elapsed().as_secs_f64(),
-                    kernel::state()
+                    host_kernel::state()
                 );
             }
             last = (Instant::now(), now);
         }
     }
-    let ejected = kernel::state() != "enabled" || kernel::ops() != ops;
-    let events = kernel::events();
+    let ejected = host_kernel::state() != "enabled" || host_kernel::ops() != ops;
+    let events = host_kernel::events();
     outln!("{}", totals(source, &loaded, &events));
     drop(session);
     let seconds = attached.elapsed().as_secs_f64();

@@ -13,8 +13,8 @@
 
 mod compare;
 mod globals;
+mod host_kernel;
 mod journal;
-mod kernel;
 mod load;
 mod policy;
 mod record;

@@ -8,7 +8,7 @@
 
 use crate::globals::Globals;
 use crate::journal::{self, End, Journal};
-use crate::{kernel, verifier};
+use crate::{host_kernel, verifier};
 use bpf::btf::{Btf, Kind};
 use bpf::object::Object;
 use input::error::Error;
@@ -72,7 +72,7 @@ impl Source {
             &name,
             &path,
             settings,
-            Properties::new(&machine, &::kernel::release::Release::MODELLED),
+            Properties::new(&machine, &kernel::release::Release::MODELLED),
         )?;
         set_enum_constants(&mut object)?;
         Ok(Source {
@@ -137,7 +137,7 @@ impl Source {
         }
         // Attaching succeeds even if the policy's init callback fails. In this case the kernel
         // ejects the policy at once.
-        if kernel::state() != "enabled" {
+        if host_kernel::state() != "enabled" {
             return Err(self.not_enabled("", journal));
         }
         for map in object.maps() {
@@ -189,7 +189,7 @@ impl Source {
     /// returns a text that names them.
     fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
-        let types = Properties::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
+        let types = Properties::new(&self.machine, &kernel::release::Release::MODELLED).with_types(self.object.btf());
         let given = self.profile.names(types).map_err(wrong)?;
         let facts = types.with_results(&given);
         for (name, text) in &self.profile.max_entries {
@@ -244,7 +244,7 @@ impl Source {
             );
             return Err(error.hint("load the policy with its own user-space part instead"));
         }
-        let types = Properties::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
+        let types = Properties::new(&self.machine, &kernel::release::Release::MODELLED).with_types(self.object.btf());
         let names = self.profile.names(types).map_err(wrong)?;
         for run in &self.profile.run {
             let program = object
@@ -307,7 +307,7 @@ impl Source {
                 let hint = match messages.contains("system Kconfig") {
                     true => format!(
                         "\nthe object reads CONFIG_ values, but there is no configuration of this kernel in /proc/config.gz or /boot/config-{}",
-                        kernel::release()
+                        host_kernel::release()
                     ),
                     false => String::new(),
                 };
@@ -390,7 +390,7 @@ fn ops_member(btf: &Btf, member: &str) -> Option<(usize, usize)> {
 /// Returns all flags of `struct sched_ext_ops` that this kernel knows. Returns `None` if the
 /// kernel's BTF does not list them.
 fn known_flags() -> Option<i64> {
-    let bytes = std::fs::read(kernel::BTF).ok()?;
+    let bytes = std::fs::read(host_kernel::BTF).ok()?;
     let btf = Btf::parse(&bytes).ok()?;
     btf.iter().find_map(|(_, ty)| match &ty.kind {
         Kind::Enum { values, .. } if &*ty.name == "scx_ops_flags" => {
@@ -410,11 +410,11 @@ fn set_enum_constants(object: &mut Object) -> Result<(), Error> {
         .map(|variable| variable.name.clone())
         .filter(|name| name.starts_with("__SCX_") || name.starts_with("__COMPAT_SCX_"))
         .collect();
-    if wanted.is_empty() || !Path::new(kernel::BTF).exists() {
+    if wanted.is_empty() || !Path::new(host_kernel::BTF).exists() {
         return Ok(());
     }
-    let unreadable = |error: String| Error::new(format!("{}: {error}", kernel::BTF));
-    let bytes = std::fs::read(kernel::BTF).map_err(|error| unreadable(error.to_string()))?;
+    let unreadable = |error: String| Error::new(format!("{}: {error}", host_kernel::BTF));
+    let bytes = std::fs::read(host_kernel::BTF).map_err(|error| unreadable(error.to_string()))?;
     let btf = Btf::parse(&bytes).map_err(|error| unreadable(error.to_string()))?;
     for (_, ty) in btf.iter() {
         let Kind::Enum { values, .. } = &ty.kind else {

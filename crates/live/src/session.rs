@@ -4,7 +4,7 @@
 //! numbers, other commands find the policy.
 
 use crate::globals::Globals;
-use crate::kernel;
+use crate::host_kernel;
 use crate::load::setting;
 use crate::policy::Source;
 use crate::statistics::Sample;
@@ -49,7 +49,7 @@ impl Session {
         let record = Record {
             pid: std::process::id() as i32,
             policy: source.name.clone(),
-            ops: kernel::ops(),
+            ops: host_kernel::ops(),
             sections: globals.ids()?,
         };
         let text = serde_json::to_string(&record).map_err(|error| Error::new(error.to_string()))?;
@@ -77,7 +77,7 @@ fn current() -> Result<Option<(Record, Object)>, Error> {
         return Ok(None);
     };
     let record: Record = serde_json::from_str(&text).map_err(|error| Error::new(format!("{FILE}: {error}")))?;
-    if !Path::new(&format!("/proc/{}", record.pid)).exists() || kernel::ops() != record.ops {
+    if !Path::new(&format!("/proc/{}", record.pid)).exists() || host_kernel::ops() != record.ops {
         return Ok(None);
     }
     let bytes = fs::read(OBJECT).map_err(|error| Error::new(format!("{OBJECT}: {error}")))?;
@@ -91,12 +91,12 @@ fn current() -> Result<Option<(Record, Object)>, Error> {
 /// No `live load` has a policy loaded. The message names the scheduler that is loaded, if there is
 /// one.
 fn held() -> Result<(Record, Object), Error> {
-    kernel::has_sched_ext()?;
+    host_kernel::has_sched_ext()?;
     if let Some(session) = current()? {
         return Ok(session);
     }
-    Err(match kernel::ops() {
-        ops if kernel::state() == "disabled" || ops.is_empty() => {
+    Err(match host_kernel::ops() {
+        ops if host_kernel::state() == "disabled" || ops.is_empty() => {
             Error::new("no policy is loaded").hint("`windtunnel live load POLICY` loads one")
         }
         ops => Error::new(format!("'{ops}' was not loaded by windtunnel"))
@@ -106,16 +106,16 @@ fn held() -> Result<(Record, Object), Error> {
 
 /// Executes `live status`.
 pub fn status() -> Result<ExitStatus, Error> {
-    outln!("kernel {}", kernel::release());
-    if kernel::state().is_empty() {
+    outln!("kernel {}", host_kernel::release());
+    if host_kernel::state().is_empty() {
         outln!("sched_ext: none; the kernel's default scheduler is in use");
         return Ok(ExitStatus::SUCCESS);
     }
-    outln!("sched_ext: {}", kernel::state());
-    if !kernel::ops().is_empty() {
-        outln!("scheduler: {}", kernel::ops());
+    outln!("sched_ext: {}", host_kernel::state());
+    if !host_kernel::ops().is_empty() {
+        outln!("scheduler: {}", host_kernel::ops());
     }
-    for (name, count) in kernel::events() {
+    for (name, count) in host_kernel::events() {
         outln!("  {name} {count}");
     }
     if let Some((record, object)) = current()? {
@@ -171,7 +171,7 @@ pub fn unload() -> Result<ExitStatus, Error> {
         .hint("run this as the user that loaded the policy"));
     }
     for _ in 0..100 {
-        if kernel::state() == "disabled" {
+        if host_kernel::state() == "disabled" {
             outln!("{}: unloaded", record.policy);
             return Ok(ExitStatus::SUCCESS);
         }
@@ -180,7 +180,7 @@ pub fn unload() -> Result<ExitStatus, Error> {
     Err(Error::new(format!(
         "{} is still loaded after 10 s (state: {})",
         record.policy,
-        kernel::state()
+        host_kernel::state()
     ))
     .hint(format!("process {} holds it", record.pid)))
 }

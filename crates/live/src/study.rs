@@ -8,8 +8,8 @@
 //! In a simulation, measures read records of the simulator. Here, they read the log that the tasks
 //! write, and samples that are taken every 10 ms and show on which CPUs the tasks run or wait.
 
-use crate::run::{self, Executed, LoadSample, Options, conduct, write_json};
-use crate::{kernel, stop};
+use crate::run::{self, Executed, LoadSample, Options, launch, write_json};
+use crate::{host_kernel, stop};
 use input::error::Error;
 use lab::experiment::cases::Plan;
 use lab::experiment::observe::{Observed, Trail};
@@ -103,19 +103,19 @@ fn study(args: &Args, experiment: &Experiment, plan: &Plan, cpus: &[u32]) -> Res
     };
     let inputs = Inputs::default();
     let execute = |run: &RunSpec, wanted: &Wanted, _: &mut dyn FnMut(u64)| observe(&inputs, run, wanted, cpus);
-    let here = plan.clone().with_policy(&kernel::scheduler(), "this machine");
+    let here = plan.clone().with_policy(&host_kernel::scheduler(), "this machine");
     let mut live = experiment.run_plan(&here, &options, &|_, _| {}, &execute)?;
     let numbers: Vec<String> = cpus.iter().map(u32::to_string).collect();
     live.notes = vec![format!(
         "measured on this machine: kernel {}, scheduler {}, CPUs {}",
-        kernel::release(),
-        kernel::scheduler(),
+        host_kernel::release(),
+        host_kernel::scheduler(),
         numbers.join(",")
     )];
     if !args.simulate || live.interrupted() {
         return Ok(vec![live]);
     }
-    let policy = match kernel::ops() {
+    let policy = match host_kernel::ops() {
         ops if ops.is_empty() => "eevdf".to_owned(),
         ops => ops,
     };
@@ -150,7 +150,7 @@ fn observe(inputs: &Inputs, run: &RunSpec, wanted: &Wanted, cpus: &[u32]) -> Res
         looks,
         notes,
         ..
-    } = conduct(workload, &options, None)?;
+    } = launch(workload, &options, None)?;
     if stop::requested() {
         return Ok(None);
     }

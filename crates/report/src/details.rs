@@ -2,7 +2,7 @@
 //! Formats everything about one result as text.
 
 use crate::figures::{FIGURES, RunResult};
-use crate::fit::{Grid, Surface};
+use crate::layout::{Grid, Surface};
 use crate::units::{count, percent, rounded, tenths, time};
 use std::fmt::Write;
 use trace::escape;

@@ -50,7 +50,7 @@ pub struct Column {
     /// Heading, which may contain line breaks.
     pub head: &'static str,
     /// Order in which columns are left out on a narrow terminal: those with the highest rank first
-    /// ([`crate::fit::Grid`]).
+    /// ([`crate::layout::Grid`]).
     pub rank: usize,
 }
 

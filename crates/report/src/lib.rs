@@ -22,12 +22,12 @@ mod counters;
 mod details;
 mod figure;
 mod figures;
-pub mod fit;
 mod histogram;
 pub mod html;
 mod jain;
 mod kicks;
 mod latency;
+pub mod layout;
 mod lost;
 mod result;
 mod schedstat;
@@ -43,10 +43,10 @@ pub use counters::{Counter, CountersResult};
 pub use details::details;
 pub use figure::{Field, Figure, Known, Scaled, Unit};
 pub use figures::{FIELDS, FIGURES, RunResult};
-pub use fit::Surface;
 pub use histogram::Histogram;
 pub use kicks::{KickingResult, KicksResult};
 pub use latency::Latency;
+pub use layout::Surface;
 pub use result::{
     ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,
     LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Run, Status, TaskResult, Throughput, Waiting,

@@ -3,7 +3,7 @@
 
 use crate::figure::Figure;
 use crate::figures::{FIGURES, RunResult};
-use crate::fit::{Grid, Mark, Surface, Text};
+use crate::layout::{Grid, Mark, Surface, Text};
 use crate::result::Status;
 use crate::score::Better;
 use crate::units;

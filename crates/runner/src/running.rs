@@ -12,7 +12,7 @@ use bpf::link::Image;
 use bpf::rows::CALL;
 use input::error::Error;
 use kernel::ext::ops::{NAMES, Op};
-use kernel::ext::{EnableState, Exit, KicksBy, Kind};
+use kernel::ext::{EnableState, Exit, ExitKind, KicksBy};
 use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
 use kernel::{Ended, Machine, Options};
@@ -533,7 +533,7 @@ fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
         callback,
         source: exit.backtrace.first().cloned(),
         backtrace: match exit.kind {
-            Kind::ErrorCheck => exit.backtrace.clone(),
+            ExitKind::ErrorCheck => exit.backtrace.clone(),
             _ => Vec::new(),
         },
         notes: exit.notes.clone(),

@@ -14,8 +14,8 @@
 //!
 //! A Switch takes about 9 bytes.
 
+use crate::canonical::{Form, LAYOUT};
 use crate::event::Record;
-use crate::form::{Form, LAYOUT};
 
 /// Version of the encoding and of the file format. A reader refuses all other versions.
 pub const VERSION: u32 = 3;
@@ -205,8 +205,8 @@ pub(crate) fn put_text(text: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canonical::sample_events;
     use crate::event::{Event, TaskState};
-    use crate::form::sample_events;
 
     fn decode(bytes: &[u8]) -> Result<Vec<Record>, DecodeError> {
         let mut decoder = Decoder::new(bytes, 0, 0);

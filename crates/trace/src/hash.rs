@@ -17,8 +17,8 @@
 //! in advance. The hash detects differences, but it gives no protection against collisions that are
 //! constructed on purpose.
 
+use crate::canonical::Form;
 use crate::event::{Record, Sink};
-use crate::form::Form;
 use std::fmt;
 
 // Odd constants with about half of their bits set. They are the first bits after the point of
@@ -145,8 +145,8 @@ impl fmt::Display for Hash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canonical::sample_events;
     use crate::event::{Event, TaskState};
-    use crate::form::sample_events;
     use std::collections::BTreeSet;
 
     fn hash(records: &[Record]) -> u64 {

@@ -20,6 +20,7 @@
 )]
 
 mod by_number;
+mod canonical;
 pub mod draw;
 pub mod encode;
 pub mod escape;
@@ -27,7 +28,6 @@ pub mod event;
 pub mod export;
 pub mod file;
 pub mod follow;
-mod form;
 pub mod hash;
 pub mod header;
 pub mod label;

@@ -30,17 +30,17 @@
 //! |---|---|
 //! | `access` | loads and stores |
 //! | `calls` | calls of the program's functions, and of helpers and kfuncs |
-//! | `given` | arguments of helpers and kfuncs |
+//! | `arguments` | arguments of helpers and kfuncs |
 //! | `results` | results of helpers and kfuncs |
 //! | `opaque` | iterators and dynptrs in the program's stack |
 //! | `registers` | registers that an instruction reads |
 
 mod access;
+mod arguments;
 pub(crate) mod callee;
 mod calls;
 mod findings;
 pub(crate) mod flow;
-mod given;
 mod held;
 mod names;
 mod objects;

@@ -12,7 +12,7 @@ use crate::policy::{kfuncs, nullable, user_space};
 use crate::sched::ext;
 use crate::sched::ext::state::core::MAX_TIMEOUT_NS;
 use crate::sched::ext::state::exit_info::Exit;
-use crate::sched::ext::state::ops_table::{OpsTable, Policy};
+use crate::sched::ext::state::ops_table::{OpsTable, PreparedPolicy};
 use crate::sched::tracepoint::state as hook;
 use bpf::cache::{Competitors, LINE};
 use bpf::engine::{Engine, Vm};
@@ -86,7 +86,12 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
 ///
 /// # Errors
 /// If the object cannot be loaded.
-pub fn open(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<(Image, Policy), LoadError> {
+pub fn open(
+    m: &Machine,
+    object: &Object,
+    profile: &Profile,
+    engine: Engine,
+) -> Result<(Image, PreparedPolicy), LoadError> {
     open_changed(m, object, profile, engine, |_| {})
 }
 
@@ -101,7 +106,7 @@ pub fn open_changed(
     profile: &Profile,
     engine: Engine,
     change: impl FnOnce(&mut Image),
-) -> Result<(Image, Policy), LoadError> {
+) -> Result<(Image, PreparedPolicy), LoadError> {
     let target = LoadTarget {
         release: m.options.release,
         engine,
@@ -131,7 +136,7 @@ fn open_for(
     object: &Object,
     profile: &Profile,
     change: impl FnOnce(&mut Image),
-) -> Result<(Image, Policy), LoadError> {
+) -> Result<(Image, PreparedPolicy), LoadError> {
     let mut image = link_object(m, target.release, object, profile)?;
     change(&mut image);
     let policy = build_policy(m, target, &image, profile)?;
@@ -139,7 +144,7 @@ fn open_for(
 }
 
 /// Checks that the callbacks test their arguments that may be NULL.
-fn check_arguments(m: &Machine, image: Image, policy: Policy) -> Result<(Image, Policy), LoadError> {
+fn check_arguments(m: &Machine, image: Image, policy: PreparedPolicy) -> Result<(Image, PreparedPolicy), LoadError> {
     match nullable::check(&image.code, &policy.ops).into_iter().next() {
         Some(message) => Err(LoadError::refused(m, &image, message)),
         None => Ok((image, policy)),
@@ -176,7 +181,7 @@ fn suggest_release(m: &Machine, object: &Object, profile: &Profile, error: LoadE
 ///
 /// # Errors
 /// If the profile does not fit the object, or if the policy fails while it is being enabled.
-pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile) -> Result<(), LoadError> {
+pub fn attach(m: &mut Machine, image: &Image, policy: PreparedPolicy, profile: &Profile) -> Result<(), LoadError> {
     let cid = policy.cid;
     let hooks = hook::resolve(&image.programs, profile).0;
     ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
@@ -278,7 +283,12 @@ fn describe_finding(image: &Image, finding: &Finding) -> String {
 
 /// Compiles the object and returns its policy. Uses the table of callbacks that the profile names,
 /// by default the first table that is attached automatically.
-fn build_policy(m: &Machine, target: LoadTarget, image: &Image, profile: &Profile) -> Result<Policy, LoadError> {
+fn build_policy(
+    m: &Machine,
+    target: LoadTarget,
+    image: &Image,
+    profile: &Profile,
+) -> Result<PreparedPolicy, LoadError> {
     let LoadTarget {
         release,
         engine,
@@ -328,7 +338,7 @@ fn build_policy(m: &Machine, target: LoadTarget, image: &Image, profile: &Profil
         false => Vm::new(code, maps, types, &funcs, region, engine),
     }
     .map_err(|error| refused(error.to_string()))?;
-    Ok(Policy { vm, ops, cid })
+    Ok(PreparedPolicy { vm, ops, cid })
 }
 
 /// Applies the changes to struct sched_ext_ops that the profile contains: sets members and removes

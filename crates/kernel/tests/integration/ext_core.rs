@@ -3,7 +3,7 @@
 
 use crate::policies::Run;
 use crate::support::*;
-use kernel::ext::{EnableState, Kind};
+use kernel::ext::{EnableState, ExitKind};
 use kernel::{Machine, class::Class};
 use workload::{Dist, Op, Policy};
 
@@ -78,7 +78,7 @@ fn callbacks_come_in_pairs() {
     );
     assert_eq!((get("nr_cgroup_init"), get("nr_cgroup_exit")), (1, 1));
     assert_eq!((get("init_order"), get("exit_order")), (1, 2));
-    assert_eq!((get("exit_kind"), get("exit_code")), (Kind::Unreg as u64, 0));
+    assert_eq!((get("exit_kind"), get("exit_code")), (ExitKind::Unreg as u64, 0));
     assert!(run.machine.tasks().iter().all(|task| task.class == Class::Fair));
     run.run(400 * MS);
     assert_eq!(run.machine.ext.state, EnableState::Disabled);
@@ -185,7 +185,7 @@ fn every_callback_can_end_the_policy() {
                 run.exit().clone()
             }
         };
-        assert_eq!((exit.kind, exit.code), (Kind::UnregBpf, at as i64), "callback {at}");
+        assert_eq!((exit.kind, exit.code), (ExitKind::UnregBpf, at as i64), "callback {at}");
         assert_eq!(exit.message, format!("ended at {at}"));
         assert_eq!(exit.reason, "unregistered from BPF");
     }
@@ -292,7 +292,7 @@ fn hotplug_calls_the_policy_or_ends_it() {
     assert_eq!((run.var("nr_cpu_offline"), run.var("nr_cpu_online")), (1, 1));
     let run = start(&[]);
     let exit = run.exit();
-    assert_eq!((exit.kind, exit.code), (Kind::UnregKern, 1 << 48 | 1 << 32));
+    assert_eq!((exit.kind, exit.code), (ExitKind::UnregKern, 1 << 48 | 1 << 32));
     assert_eq!(exit.message, "cpu 2 going offline, exiting scheduler");
     assert_eq!(run.machine.ext.hotplug_seq, 2);
 }

@@ -6,7 +6,7 @@ use crate::policies::Run;
 use crate::support::*;
 use kernel::Machine;
 use kernel::class::Class;
-use kernel::ext::{EnableState, Exit, Kind};
+use kernel::ext::{EnableState, Exit, ExitKind};
 use workload::{Dist, Op};
 
 fn machine(cpus: u32, n: u32) -> Machine {
@@ -37,7 +37,7 @@ fn error(name: &str, defines: &[&str]) -> String {
     let exit = fails(machine(2, 5), name, defines);
     assert_eq!(
         (exit.kind, exit.reason),
-        (Kind::Error, "runtime error"),
+        (ExitKind::Error, "runtime error"),
         "{}",
         exit.message
     );
@@ -101,7 +101,7 @@ fn one_dsq_has_one_order() {
 #[test]
 fn a_lost_task_is_found_by_the_watchdog() {
     let exit = fails(machine(2, 3), "direct", &["NO_INSERT"]);
-    assert_eq!((exit.kind, exit.reason), (Kind::ErrorStall, "runnable task stall"));
+    assert_eq!((exit.kind, exit.reason), (ExitKind::ErrorStall, "runnable task stall"));
     assert!(exit.message.contains("] failed to run for 1."), "{}", exit.message);
     assert!(exit.at_ns >= 1000 * MS && exit.at_ns <= 1502 * MS, "{}", exit.at_ns);
 }
@@ -171,7 +171,7 @@ fn faults_end_the_policy_with_a_named_error() {
         assert!(message.contains(" in faulty_running ("), "{message}");
     }
     let exit = fails(machine(2, 5), "faulty", &["ERROR"]);
-    assert_eq!((exit.kind, exit.reason), (Kind::ErrorBpf, "scx_bpf_error"));
+    assert_eq!((exit.kind, exit.reason), (ExitKind::ErrorBpf, "scx_bpf_error"));
     assert!(
         exit.message.starts_with("task ") && exit.message.ends_with(" is not welcome"),
         "{}",
@@ -238,7 +238,7 @@ fn the_dump_describes_the_machine() {
     let mut run = Run::new(machine(2, 5), "count", &["LOSE", "TIMEOUT_MS=500"]);
     run.run(2000 * MS);
     let exit = run.exit();
-    assert_eq!(exit.kind, Kind::ErrorStall);
+    assert_eq!(exit.kind, ExitKind::ErrorStall);
     for part in [
         "count: root\n",
         "triggered exit kind 1026 on CPU ",

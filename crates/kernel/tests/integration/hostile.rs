@@ -11,7 +11,7 @@ use bpf::engine::Engine;
 use bpf::object::Object;
 use calls::Draw;
 use kernel::Machine;
-use kernel::ext::Kind;
+use kernel::ext::ExitKind;
 use kernel::kfuncs;
 use kernel::load::{LoadError, attach, open_changed};
 use profile::Profile;
@@ -77,7 +77,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     );
     let exit = refused.as_deref().or(m.ext.exit.as_ref());
     let message = exit.map_or("the run continues".to_string(), |exit| {
-        let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf);
+        let by_itself = matches!(exit.kind, ExitKind::None | ExitKind::Unreg | ExitKind::UnregBpf);
         assert!(by_itself || !exit.message.is_empty(), "{exit}");
         exit.message.clone()
     });

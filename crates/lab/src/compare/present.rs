@@ -6,7 +6,7 @@ use super::metric::Metric;
 use super::verdict::{change, verdict};
 use super::{Comparison, Condition, Judgement};
 use crate::experiment::statistics::Estimate;
-use report::fit::{Grid, Surface};
+use report::layout::{Grid, Surface};
 use report::{Better, Unit};
 use serde_json::{Value, json};
 use trace::escape;

@@ -10,7 +10,7 @@ use kernel::layout::enums::{
     SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_ENQ_HEAD, SCX_ENQ_IMMED, SCX_ENQ_PREEMPT, SCX_KICK_IDLE, SCX_KICK_PREEMPT,
     SCX_KICK_WAIT,
 };
-use report::fit::{Grid, Surface};
+use report::layout::{Grid, Surface};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;

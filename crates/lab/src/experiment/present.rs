@@ -5,7 +5,7 @@ use super::Experiment;
 use super::cases::{Calibration, Plan};
 use super::compare::{Agreement, Compared, Comparison, NoDifference, Row, SIGN_FROM_POINTS};
 use super::statistics::median;
-use report::fit::{Grid, Surface};
+use report::layout::{Grid, Surface};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::escape;

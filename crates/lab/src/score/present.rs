@@ -3,7 +3,7 @@
 
 use super::{Failure, Scored, ScoredCase};
 use report::Better;
-use report::fit::{Grid, Surface};
+use report::layout::{Grid, Surface};
 use serde_json::{Map, Value, json};
 
 /// Returns a table with one row for each case. `surface` selects text for a terminal or Markdown.

@@ -9,7 +9,7 @@ use bpf::object::Object;
 use input::duration;
 use kernel::Machine;
 use kernel::cpuset::CpuSet;
-use kernel::ext::{self, EnableState, Kind, Policy};
+use kernel::ext::{self, EnableState, ExitKind, PreparedPolicy};
 use kernel::load::{self, LoadError};
 use kernel::task::State;
 use kernel::user_space;
@@ -139,7 +139,7 @@ impl Running<'_> {
         result.map_err(|error| error.to_string())
     }
 
-    fn open(&mut self) -> Result<Policy, LoadError> {
+    fn open(&mut self) -> Result<PreparedPolicy, LoadError> {
         let left = self.image.take().map(|image| live_bytes(&self.machine, &image));
         let (image, policy) = load::open(&self.machine, &self.object, &self.profile, self.engine)?;
         for (addr, bytes) in live_addresses(&image).into_iter().zip(left.into_iter().flatten()) {
@@ -355,7 +355,7 @@ impl Running<'_> {
 fn refusal(error: LoadError) -> Result<String, String> {
     match error {
         LoadError::Input(message) => Ok(message),
-        LoadError::Refused(exit) if exit.kind == Kind::None => Ok(exit.message),
+        LoadError::Refused(exit) if exit.kind == ExitKind::None => Ok(exit.message),
         LoadError::Refused(exit) => Err(format!(
             "the policy was loaded and failed while it was being enabled: {exit}"
         )),

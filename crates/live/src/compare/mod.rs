@@ -7,8 +7,8 @@ mod saved;
 mod table;
 pub mod why;
 
+use crate::host_kernel;
 use crate::journal::Journal;
-use crate::kernel;
 use crate::load::setting;
 use crate::policy::{Failure, Source};
 use input::error::Error;
@@ -91,14 +91,14 @@ fn execute(args: &Args, scenario: &Scenario, limit: u64) -> Result<Result<Live, 
     let measure_events = args.why || args.save.is_some();
     let execute = || live::run(&scenario.workload, limit, args.seed, !args.unrecorded, measure_events);
     match &scenario.policy {
-        Policy::Eevdf if !kernel::ops().is_empty() => Err(Error::new(format!(
+        Policy::Eevdf if !host_kernel::ops().is_empty() => Err(Error::new(format!(
             "'{}' is loaded, not the default scheduler",
-            kernel::ops()
+            host_kernel::ops()
         ))
         .hint("unload it: `windtunnel live unload`")),
         Policy::Eevdf => execute().map(Ok),
         Policy::Object { name, path } => {
-            kernel::can_load()?;
+            host_kernel::can_load()?;
             let source = Source::new(name.clone(), path.clone(), &scenario.settings)?;
             match source.load(&mut Journal::from_now()) {
                 Ok(_loaded) => execute().map(Ok),

@@ -6,7 +6,7 @@
 //! and, if the execution was recorded, `live.trace`.
 
 use super::live::{Live, RecordedRun};
-use crate::kernel::NO_POLICY;
+use crate::host_kernel::NO_POLICY;
 use input::error::Error;
 use report::RunResult;
 use runner::destination::{self, Destination};

@@ -2,7 +2,7 @@
 //! The table of a comparison. It shows the figures of both sides and the error of the simulation,
 //! as text or as Markdown rows.
 
-use report::fit::{Grid, Surface};
+use report::layout::{Grid, Surface};
 use report::{FIGURES, RunResult};
 use trace::escape;
 

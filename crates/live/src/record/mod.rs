@@ -10,7 +10,7 @@ mod tracefs;
 pub use tracefs::{Recorded, Recorder};
 
 use crate::run::Meanwhile;
-use crate::{kernel, run, stop};
+use crate::{host_kernel, run, stop};
 use input::error::Error;
 use runner::destination::{self, Destination};
 use runner::exit::ExitStatus;
@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     // Everything that can be refused is checked before the recording starts.
     destination::check([args.output.as_path()])?;
     let (places, hz) = places()?;
-    let policy = kernel::scheduler();
+    let policy = host_kernel::scheduler();
     stop::install_handlers();
     let mut recorder = Recorder::start(args.buffer)?;
     let mut own = Vec::new();
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     }
     let Recorded { recording, lost } = recorder.stop()?;
     let header = Header {
-        machine: format!("live, kernel {}", kernel::release()),
+        machine: format!("live, kernel {}", host_kernel::release()),
         cpus: places,
         workload: name,
         policy,

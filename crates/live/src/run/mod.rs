@@ -7,10 +7,10 @@
 mod attributes;
 mod cgroup;
 mod channel;
-mod conduct;
 mod counts;
 pub mod exec;
 mod execute;
+mod launch;
 mod outcome;
 mod refusal;
 mod shared;
@@ -18,7 +18,7 @@ mod sync;
 mod watch;
 
 pub use attributes::affinity;
-pub use conduct::{Executed, Meanwhile, Options, conduct};
+pub use launch::{Executed, Meanwhile, Options, launch};
 pub use watch::LoadSample;
 
 use input::error::Error;
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
         watch: false,
     };
     destination::check(args.json.as_deref())?;
-    let Executed { result, notes, .. } = conduct(workload, &options, None)?;
+    let Executed { result, notes, .. } = launch(workload, &options, None)?;
     for note in notes {
         errln!("windtunnel live: {note}");
     }
@@ -97,7 +97,7 @@ pub fn execute(
         seed,
         ..Options::default()
     };
-    let executed = conduct(workload, &options, None)?;
+    let executed = launch(workload, &options, None)?;
     Ok((executed.result, executed.notes))
 }
 
@@ -113,7 +113,7 @@ pub fn execute_while(
         seed,
         ..Options::default()
     };
-    conduct(workload, &options, Some(meanwhile))
+    launch(workload, &options, Some(meanwhile))
 }
 
 fn print(r: &RunResult) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Converts the log of an executed workload into a result like those of the simulator.
 
-use super::conduct::{Ended, Executed};
 use super::execute::World;
+use super::launch::{Ended, Executed};
 use super::shared::{Entry, Kind, Shared};
-use crate::kernel as running;
+use crate::host_kernel as running;
 use report::{Run, Summary, TaskCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use trace::{CpuPosition, Event, Record, Sink};

@@ -4,7 +4,7 @@
 
 use super::lengths::Step;
 use super::*;
-use crate::fit::Surface;
+use crate::layout::Surface;
 use std::collections::BTreeSet;
 use trace::{CpuPosition, Event, Header, Record, TaskState};
 

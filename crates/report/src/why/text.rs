@@ -2,7 +2,7 @@
 //! Prints the differences between a simulated and a live run.
 
 use super::compare::{Count, Length, Part, Why};
-use crate::fit::{Grid, Surface};
+use crate::layout::{Grid, Surface};
 use crate::units;
 use trace::escape;
 

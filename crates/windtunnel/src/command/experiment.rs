@@ -98,7 +98,7 @@ fn list() -> Result<(), Error> {
         .into_iter()
         .map(title)
         .collect::<Result<Vec<_>, Error>>()?;
-    console::styled(&report::fit::list(&rows, console::surface()));
+    console::styled(&report::layout::list(&rows, console::surface()));
     Ok(())
 }
 

@@ -73,7 +73,7 @@ impl Policy {
                     let idea = policy::header(&name).and_then(|header| policy::idea(&header));
                     (name, idea.unwrap_or_else(|| path.display().to_string()))
                 }));
-                console::styled(&report::fit::list(&rows, console::surface()));
+                console::styled(&report::layout::list(&rows, console::surface()));
             }
             Policy::Show { policy, json: true, .. } => {
                 let json = load::parameters(&policy::Policy::find(&policy)?)?;
@@ -104,7 +104,7 @@ impl Machine {
             Machine::List => {
                 let (listed, errors) = machine::list(&folders);
                 let rows = machine::list_rows(&listed);
-                console::styled(&report::fit::list(&rows, console::surface()));
+                console::styled(&report::layout::list(&rows, console::surface()));
                 if let Some(error) = errors.into_iter().next() {
                     return Err(error);
                 }
@@ -130,7 +130,7 @@ impl Workload {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match self {
-            Workload::List => console::styled(&report::fit::list(&workloads::list(&folders), console::surface())),
+            Workload::List => console::styled(&report::layout::list(&workloads::list(&folders), console::surface())),
             Workload::Show { workload, rtapp: true } => {
                 out!("{}", workload::to_rtapp_json(&workload::load(&workload, &folders)?)?);
             }

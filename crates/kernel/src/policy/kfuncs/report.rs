@@ -7,7 +7,7 @@ use crate::layout::enums::SCX_EXIT_MSG_LEN;
 use crate::machine::Machine;
 use crate::sched::ext::dump;
 use crate::sched::ext::exit;
-use crate::sched::ext::state::exit_info::Kind;
+use crate::sched::ext::state::exit_info::ExitKind;
 use bpf::errno::long::{EFAULT, EINVAL};
 use bpf::fault::Fault;
 use bpf::helper::print;
@@ -53,14 +53,14 @@ fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<Stri
 
 fn scx_bpf_exit_bstr(m: &mut Machine, code: i64, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
     if let Ok(text) = format(m, fmt, data, size)? {
-        exit::exit(m, Kind::UnregBpf, code, text);
+        exit::exit(m, ExitKind::UnregBpf, code, text);
     }
     Ok(())
 }
 
 fn scx_bpf_error_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
     if let Ok(text) = format(m, fmt, data, size)? {
-        exit::exit(m, Kind::ErrorBpf, 0, text);
+        exit::exit(m, ExitKind::ErrorBpf, 0, text);
     }
     Ok(())
 }

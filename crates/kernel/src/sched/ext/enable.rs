@@ -19,8 +19,8 @@ use crate::sched::class::state::{Class, flags};
 use crate::sched::deadline;
 use crate::sched::ext::state::core::{DirectDispatch, EnableState, Ending};
 use crate::sched::ext::state::entity::TaskState;
-use crate::sched::ext::state::exit_info::{Exit, Kind};
-use crate::sched::ext::state::ops_table::{Frame, Policy};
+use crate::sched::ext::state::exit_info::{Exit, ExitKind};
+use crate::sched::ext::state::ops_table::{Frame, PreparedPolicy};
 use crate::sched::ext::state::{cids, ops_table};
 use crate::sched::tracepoint::state::Tracing;
 use crate::simulation::event::Event;
@@ -38,8 +38,8 @@ const GRACE_TICKS: u64 = 4;
 ///
 /// # Errors
 /// The exit record if the kernel would reject the policy. The policy is then not installed.
-pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result<(), Box<Exit>> {
-    let Policy { vm, ops, cid } = policy;
+pub(crate) fn install(m: &mut Machine, policy: PreparedPolicy, hooks: Tracing) -> Result<(), Box<Exit>> {
+    let PreparedPolicy { vm, ops, cid } = policy;
     if m.ext.state != EnableState::Disabled {
         let loaded = m.ext.ops().name();
         let message = format!("another scheduler, \"{loaded}\", is loaded ({})", -EBUSY);
@@ -72,7 +72,7 @@ pub fn unload(m: &mut Machine) {
     if m.ext.state == EnableState::Disabled {
         return;
     }
-    exit::exit_on(m, Kind::Unreg, 0, -1, "");
+    exit::exit_on(m, ExitKind::Unreg, 0, -1, "");
     run_as_user(m, finish);
 }
 
@@ -214,7 +214,7 @@ fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
     }
     let code = (SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG) as i64;
     let message = format!("expected hotplug seq {expected} did not match actual {actual}");
-    exit::exit(m, Kind::UnregKern, code, message);
+    exit::exit(m, ExitKind::UnregKern, code, message);
     Err(-EBUSY)
 }
 

@@ -14,13 +14,13 @@ use bpf::fault::{Fault, FaultKind};
 
 /// Ends the policy, unless it is already ending. The policy is disabled at the end of the current
 /// event handler. Returns whether this call was the first reason to end the policy.
-pub(crate) fn exit(m: &mut Machine, kind: Kind, code: i64, message: impl Into<String>) -> bool {
+pub(crate) fn exit(m: &mut Machine, kind: ExitKind, code: i64, message: impl Into<String>) -> bool {
     let cpu = m.this_cpu.nr() as i32;
     exit_on(m, kind, code, cpu, message)
 }
 
 /// Ends the policy like [`exit`]. `cpu` is the CPU on which the reason occurred, or -1.
-pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message: impl Into<String>) -> bool {
+pub(crate) fn exit_on(m: &mut Machine, kind: ExitKind, code: i64, cpu: i32, message: impl Into<String>) -> bool {
     if m.ext.state == EnableState::Disabled || m.ext.exit.is_some() {
         return false;
     }
@@ -40,7 +40,7 @@ pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message:
         dump: String::new(),
         at_ns: m.now,
     });
-    let restarts = kind == Kind::UnregKern && code & SCX_ECODE_ACT_RESTART as i64 != 0;
+    let restarts = kind == ExitKind::UnregKern && code & SCX_ECODE_ACT_RESTART as i64 != 0;
     if m.ext.state == EnableState::Enabled && !restarts {
         m.policy_ended();
     }
@@ -51,7 +51,7 @@ pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message:
 /// Ends the policy with a runtime error (scx_error).
 #[cold]
 pub(crate) fn error(m: &mut Machine, message: impl Into<String>) {
-    exit(m, Kind::Error, 0, message);
+    exit(m, ExitKind::Error, 0, message);
 }
 
 /// Ends the policy because of a runtime error in an insertion.
@@ -62,7 +62,7 @@ pub(crate) fn error(m: &mut Machine, message: impl Into<String>) {
 #[cold]
 pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<TaskId>) {
     let by = task.and_then(|task| m.tasks[task].ext.inserted_by);
-    if !exit(m, Kind::Error, 0, message) {
+    if !exit(m, ExitKind::Error, 0, message) {
         return;
     }
     let Some((op, pc)) = by else {
@@ -128,9 +128,9 @@ pub(crate) fn fault(m: &mut Machine, program: &str, fault: &Fault) {
     // If the sanitizer is on, faults are reported as its findings. The exceptions are calls of
     // functions that are not modelled and programs that run for too long.
     let kind = match fault.kind {
-        FaultKind::Trap | FaultKind::Budget => Kind::Error,
-        _ if m.options.sanitizer => Kind::ErrorCheck,
-        _ => Kind::Error,
+        FaultKind::Trap | FaultKind::Budget => ExitKind::Error,
+        _ if m.options.sanitizer => ExitKind::ErrorCheck,
+        _ => ExitKind::Error,
     };
     let (notes, callers) = describe_finding(m, fault);
     if !exit(m, kind, 0, message.as_str()) {
@@ -223,7 +223,7 @@ fn schedule_disable(m: &mut Machine) {
 mod tests {
     use super::*;
 
-    fn record(kind: Kind) -> Exit {
+    fn record(kind: ExitKind) -> Exit {
         Exit {
             policy: "simple".into(),
             kind,
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn errors_are_logged_with_message_and_position() {
         assert_eq!(
-            record(Kind::Error).to_string(),
+            record(ExitKind::Error).to_string(),
             "sched_ext: BPF scheduler \"simple\" disabled (runtime error)\n\
              sched_ext: simple: non-existent DSQ 0x7\n  simple_enqueue (simple.bpf.c:3: x)"
         );
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn exits_without_error_are_logged_in_one_line() {
         assert_eq!(
-            record(Kind::Unreg).to_string(),
+            record(ExitKind::Unreg).to_string(),
             "sched_ext: BPF scheduler \"simple\" disabled (unregistered from user space)"
         );
     }

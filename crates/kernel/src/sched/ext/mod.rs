@@ -46,7 +46,7 @@ use crate::layout::callbacks::Op;
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
 use crate::sched::ext::state::core::EnableState;
-use crate::sched::ext::state::exit_info::Kind;
+use crate::sched::ext::state::exit_info::ExitKind;
 use crate::sched::state::task::Task;
 use crate::sched::tracepoint;
 use crate::simulation::id::{CpuId, TaskId};
@@ -208,7 +208,7 @@ fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
         let code = (SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG) as i64;
         exit::exit(
             m,
-            Kind::UnregKern,
+            ExitKind::UnregKern,
             code,
             format!("cpu {cpu} going {going}, exiting scheduler"),
         );
@@ -217,7 +217,7 @@ fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
 
 /// Ends the policy on behalf of the user (SysRq-S).
 pub fn sysrq_reset(m: &mut Machine) {
-    exit::exit_on(m, Kind::Sysrq, 0, -1, "");
+    exit::exit_on(m, ExitKind::Sysrq, 0, -1, "");
 }
 
 /// Does nothing: an ext task that becomes runnable does not preempt another ext task

@@ -4,7 +4,7 @@
 use super::exit::{self};
 use crate::machine::Machine;
 use crate::sched::ext::state::core::EnableState;
-use crate::sched::ext::state::exit_info::Kind;
+use crate::sched::ext::state::exit_info::ExitKind;
 use crate::simulation::event::Event;
 
 /// Starts the watchdog. Its interval is half of the policy's timeout.
@@ -44,7 +44,7 @@ pub(super) fn run(m: &mut Machine) {
                 waited_ms % 1000
             );
             let kept = format!("{} waits {}", t.comm(), m.describe_queue(task));
-            exit::exit_on(m, Kind::ErrorStall, 0, cpu.nr() as i32, message);
+            exit::exit_on(m, ExitKind::ErrorStall, 0, cpu.nr() as i32, message);
             if let Some(exit) = &mut m.ext.exit {
                 exit.notes.push(kept);
             }

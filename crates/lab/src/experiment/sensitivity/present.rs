@@ -2,7 +2,7 @@
 //! Formats a sensitivity analysis (how results depend on constants) as text and as JSON.
 
 use super::{Column, Conclusion, Kind, Sensitivity, Variant};
-use report::fit::{Grid, Surface};
+use report::layout::{Grid, Surface};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::escape;

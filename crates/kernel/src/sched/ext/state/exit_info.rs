@@ -7,7 +7,7 @@ use std::fmt;
 /// Reason for which a policy ended (enum scx_exit_kind).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
-pub enum Kind {
+pub enum ExitKind {
     /// The policy has not ended; used for dumps on request.
     None = 0,
     /// The user unloaded the policy.
@@ -29,40 +29,40 @@ pub enum Kind {
     ErrorCheck = 1152,
 }
 
-impl Kind {
+impl ExitKind {
     /// Returns the kernel's phrase for the kind (scx_exit_reason).
     pub fn reason(self) -> &'static str {
         match self {
-            Kind::None => "<UNKNOWN>",
-            Kind::Unreg => "unregistered from user space",
-            Kind::UnregBpf => "unregistered from BPF",
-            Kind::UnregKern => "unregistered from the main kernel",
-            Kind::Sysrq => "disabled by sysrq-S",
-            Kind::Error => "runtime error",
-            Kind::ErrorBpf => "scx_bpf_error",
-            Kind::ErrorStall => "runnable task stall",
-            Kind::ErrorCheck => "sanitizer",
+            ExitKind::None => "<UNKNOWN>",
+            ExitKind::Unreg => "unregistered from user space",
+            ExitKind::UnregBpf => "unregistered from BPF",
+            ExitKind::UnregKern => "unregistered from the main kernel",
+            ExitKind::Sysrq => "disabled by sysrq-S",
+            ExitKind::Error => "runtime error",
+            ExitKind::ErrorBpf => "scx_bpf_error",
+            ExitKind::ErrorStall => "runnable task stall",
+            ExitKind::ErrorCheck => "sanitizer",
         }
     }
 
     /// Returns the name of the kind's enumerator.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::None => "SCX_EXIT_NONE",
-            Kind::Unreg => "SCX_EXIT_UNREG",
-            Kind::UnregBpf => "SCX_EXIT_UNREG_BPF",
-            Kind::UnregKern => "SCX_EXIT_UNREG_KERN",
-            Kind::Sysrq => "SCX_EXIT_SYSRQ",
-            Kind::Error => "SCX_EXIT_ERROR",
-            Kind::ErrorBpf => "SCX_EXIT_ERROR_BPF",
-            Kind::ErrorStall => "SCX_EXIT_ERROR_STALL",
-            Kind::ErrorCheck => "SCX_EXIT_ERROR_CHECK",
+            ExitKind::None => "SCX_EXIT_NONE",
+            ExitKind::Unreg => "SCX_EXIT_UNREG",
+            ExitKind::UnregBpf => "SCX_EXIT_UNREG_BPF",
+            ExitKind::UnregKern => "SCX_EXIT_UNREG_KERN",
+            ExitKind::Sysrq => "SCX_EXIT_SYSRQ",
+            ExitKind::Error => "SCX_EXIT_ERROR",
+            ExitKind::ErrorBpf => "SCX_EXIT_ERROR_BPF",
+            ExitKind::ErrorStall => "SCX_EXIT_ERROR_STALL",
+            ExitKind::ErrorCheck => "SCX_EXIT_ERROR_CHECK",
         }
     }
 
     /// Returns whether the policy ended because of an error.
     pub fn is_error(self) -> bool {
-        self >= Kind::Error
+        self >= ExitKind::Error
     }
 }
 
@@ -71,7 +71,7 @@ impl Kind {
 pub struct Exit {
     /// Name of the policy.
     pub policy: String,
-    pub kind: Kind,
+    pub kind: ExitKind,
     /// Exit code from scx_bpf_exit() or from hotplug (SCX_ECODE_*), otherwise 0.
     pub code: i64,
     /// CPU on which the reason occurred, or -1.
@@ -97,7 +97,7 @@ impl Exit {
     pub fn refusal(policy: &str, message: String, at_ns: u64) -> Box<Exit> {
         Box::new(Exit {
             policy: policy.to_owned(),
-            kind: Kind::None,
+            kind: ExitKind::None,
             code: 0,
             cpu: -1,
             flags: 0,
@@ -114,7 +114,7 @@ impl Exit {
 impl fmt::Display for Exit {
     /// Formats the record like the kernel's log message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.kind == Kind::None {
+        if self.kind == ExitKind::None {
             return write!(f, "{}: {}", self.policy, self.message);
         }
         write!(

@@ -89,7 +89,7 @@ pub(crate) fn normal_ops() -> impl Iterator<Item = Op> {
 }
 
 /// A policy that is ready to be loaded: its code and its callbacks.
-pub struct Policy {
+pub struct PreparedPolicy {
     pub vm: Vm<Machine>,
     pub ops: OpsTable,
     /// Whether the policy is defined with a struct sched_ext_ops_cid.

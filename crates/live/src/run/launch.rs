@@ -87,7 +87,7 @@ pub(super) struct Ended {
 /// # Errors
 /// The workload would change this machine, or it names CPUs that are not available. The kernel may
 /// also refuse a resource that the workload needs.
-pub fn conduct(workload: Workload, options: &Options, mut meanwhile: Option<Meanwhile>) -> Result<Executed, Error> {
+pub fn launch(workload: Workload, options: &Options, mut meanwhile: Option<Meanwhile>) -> Result<Executed, Error> {
     if !workload.disturbances.is_empty() {
         return Err(Error::new(format!(
             "workload {}: executing its disturbances would change this machine",

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! "WTRACE\r\n"  version u32  length u32  checksum u64  header            the run
+//! 'S'           length u32   checksum u64  snapshot                      a recording's tasks; optional
 //! 'B'           length u32   checksum u64  records                       a block; any number of them
 //! 'R'           length u32   checksum u64  text                          the run's result; optional
 //! 'E'           count u64    hash u64      checksum u64                  the end
@@ -18,6 +19,7 @@ use crate::encode::{DecodeError, Decoder, Encoder, VERSION};
 use crate::event::{Event, Record, Sink};
 use crate::hash::Hash;
 use crate::header::Header;
+use crate::snapshot::Snapshot;
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"WTRACE\r\n";
@@ -90,6 +92,14 @@ impl<W: Write> Writer<W> {
         }
         self.block.clear();
         self.encoder = Encoder::new();
+    }
+
+    /// Writes the snapshot of a recorded machine. It must come before the first record, because
+    /// readers return it only from then on.
+    pub fn snapshot(&mut self, snapshot: &Snapshot) {
+        self.write_block(b'B');
+        self.block = snapshot.encode();
+        self.write_block(b'S');
     }
 
     /// Writes the run's result. This is a text with figures that cannot be computed from the
@@ -192,6 +202,7 @@ pub struct Reader<R: Read> {
     time: u64,
     hash: Hash,
     result: Option<String>,
+    snapshot: Option<Snapshot>,
     trailer: Option<Trailer>,
     ended: bool,
 }
@@ -213,6 +224,7 @@ impl<R: Read> Reader<R> {
             time: 0,
             hash: Hash::default(),
             result: None,
+            snapshot: None,
             trailer: None,
             ended: false,
         };
@@ -244,6 +256,11 @@ impl<R: Read> Reader<R> {
     /// file.
     pub fn result(&self) -> Option<&str> {
         self.result.as_deref()
+    }
+
+    /// Returns the snapshot of the recorded machine, if the file contains one and a record was read.
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.snapshot.as_ref()
     }
 
     /// Returns the last item of the file, once the end was reached.
@@ -361,6 +378,15 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
+    fn read_snapshot(&mut self) -> Result<(), ReadError> {
+        self.read_block("the snapshot")?;
+        let snapshot = Snapshot::decode(&self.block).map_err(|error| self.damaged(error))?;
+        self.block.clear();
+        self.at = 0;
+        self.snapshot = Some(snapshot);
+        Ok(())
+    }
+
     /// Reads blocks until a block contains a record, and decodes that record. Returns `None` at the
     /// end of the trace.
     fn read_record(&mut self) -> Result<Option<Record>, ReadError> {
@@ -369,6 +395,7 @@ impl<R: Read> Reader<R> {
             match kind {
                 b'B' => self.read_block("a block")?,
                 b'R' => self.read_result()?,
+                b'S' => self.read_snapshot()?,
                 b'E' => return self.read_end().map(|()| None),
                 _ => {
                     let problem = format!("a block or the last item must begin here, found byte {kind:#04x}");

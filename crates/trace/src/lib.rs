@@ -33,6 +33,7 @@ pub mod header;
 pub mod label;
 mod number;
 pub mod recording;
+pub mod snapshot;
 pub mod tee;
 
 pub use by_number::ByNumber;
@@ -42,4 +43,5 @@ pub use file::{ReadError, Reader, Trailer, Writer};
 pub use follow::{Activity, Ended, Follow, RunState, Wait};
 pub use hash::Hash;
 pub use header::{CpuPosition, Header, Shared};
+pub use snapshot::Snapshot;
 pub use tee::Tee;

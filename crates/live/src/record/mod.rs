@@ -5,6 +5,7 @@
 //! reports, drawings and replays. If a workload runs during the recording, the file also contains
 //! its operations, response times and phases.
 
+mod snapshot;
 mod tracefs;
 
 pub use tracefs::{Recorded, Recorder};
@@ -16,6 +17,7 @@ use runner::destination::{self, Destination};
 use runner::exit::ExitStatus;
 use runner::search;
 use runner::{errln, outln};
+use snapshot::Attributes;
 use std::collections::HashMap;
 use std::io::BufWriter;
 use std::process::{Child, Command};
@@ -41,6 +43,8 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     let (places, hz) = places()?;
     let policy = host_kernel::scheduler();
     stop::install_handlers();
+    let mut attributes = Attributes::default();
+    attributes.collect();
     let mut recorder = Recorder::start(args.buffer)?;
     let mut own = Vec::new();
     let mut code = ExitStatus::SUCCESS;
@@ -78,6 +82,8 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
             own.iter_mut().for_each(|record| record.time += executed.begun);
         }
     }
+    // Adds the tasks that began during the recording.
+    attributes.collect();
     let Recorded { recording, lost } = recorder.stop()?;
     let header = Header {
         machine: format!("live, kernel {}", host_kernel::release()),
@@ -96,6 +102,7 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     let seconds = records.last().map_or(0.0, |record| record.time as f64 / 1e9);
     let file = BufWriter::new(Destination::open(&args.output)?);
     let mut writer = Writer::new(file, &header);
+    writer.snapshot(&attributes.finish());
     writer.take(&records);
     let written = writer.finish_into().and_then(|(_, file)| Ok(file.into_inner()?));
     written.map_err(|error| Error::io(&args.output, &error))?.commit()?;

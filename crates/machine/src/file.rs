@@ -12,6 +12,7 @@
 //! policies = "native"                       # policies cost as much as C schedulers; default: "bpf"
 //! preempt = "full"                          # fair tasks preempt at once; default: "lazy"
 //! skew_tick = true                          # ticks of the CPUs do not coincide; default: false
+//! hrtick = false                            # no high-resolution tick at the end of slices; default: true
 //! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
 //! numa_balancing = false                    # tasks and pages are not moved between nodes; default: true
 //! sched_cache = false                       # threads of a process are not brought together; default: true
@@ -121,6 +122,7 @@ struct Written {
     skew_tick: bool,
     #[serde(default)]
     irq_time_accounting: bool,
+    hrtick: Option<bool>,
     numa_balancing: Option<bool>,
     sched_cache: Option<bool>,
     asym_capacity: Option<bool>,
@@ -292,6 +294,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
                 irq_time_accounting: written.irq_time_accounting,
                 no_numa_balancing: written.numa_balancing == Some(false),
                 no_sched_cache: written.sched_cache == Some(false),
+                no_hrtick: written.hrtick == Some(false),
                 trace_before_switch: false,
             },
             noise: file.noise(&written.noise)?,

@@ -77,6 +77,9 @@ pub struct KernelConfig {
     pub no_numa_balancing: bool,
     /// Whether cache-aware scheduling is switched off (llc_balancing/enabled in debugfs).
     pub no_sched_cache: bool,
+    /// Whether there is no high-resolution tick at the end of a slice (HRTICK), so that a slice of
+    /// the fair class ends at a tick.
+    pub no_hrtick: bool,
     /// Whether the record of a switch has the time before the switch, as the tracepoint
     /// sched_switch of Linux. Otherwise it has the time at which the switch is complete, so wake-up
     /// latencies contain the switch. Machine files cannot set this.

@@ -102,6 +102,7 @@ fn kernel(config: KernelConfig) -> Option<String> {
         (config.irq_time_accounting, "interrupts are not charged to tasks"),
         (config.no_numa_balancing, "no NUMA balancing"),
         (config.no_sched_cache, "no cache-aware scheduling"),
+        (config.no_hrtick, "no high-resolution tick"),
     ];
     let set: Vec<&str> = options
         .into_iter()

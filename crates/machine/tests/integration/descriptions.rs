@@ -231,6 +231,8 @@ fn options_of_the_kernel_are_read() {
     assert!(kernel("numa_balancing = false").unwrap().no_numa_balancing);
     assert_eq!(kernel("sched_cache = true").unwrap(), default);
     assert!(kernel("sched_cache = false").unwrap().no_sched_cache);
+    assert_eq!(kernel("hrtick = true").unwrap(), default);
+    assert!(kernel("hrtick = false").unwrap().no_hrtick);
     let all = kernel("preempt = \"full\"\nskew_tick = true\nirq_time_accounting = true").unwrap();
     assert!(all.preempt_full && all.skew_tick && all.irq_time_accounting);
     let unknown = kernel("preempt = \"voluntary\"").unwrap_err();

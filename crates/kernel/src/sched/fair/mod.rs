@@ -387,7 +387,7 @@ fn entity_ticks(m: &mut Machine, cpu: CpuId, curr: TaskId) {
 /// (hrtick_start_fair). If `cpu` is a different CPU, it gets an IPI, because it has to start the
 /// timer itself. If no other task is queued, a tick that is already scheduled remains.
 fn hrtick_start(m: &mut Machine, cpu: CpuId, curr: TaskId) {
-    if m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
+    if m.spec.kernel.no_hrtick || m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
         return;
     }
     let e = &m.tasks[curr].fair;

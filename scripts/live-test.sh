@@ -143,7 +143,7 @@ for part in "${parts[@]}"; do
         tar -C "$folder" -xzf "$folder.data" || failed+=("$folder.data")
       done
       # POLICIES measures only a part of the tables, so it does not write the document.
-      document=(--document docs/fidelity.md)
+      document=(--document docs/fidelity.md --data crates/lab/src/model_error.csv)
       [ -z "$only" ] || document=()
       export WINDTUNNEL_LIVE=$build/windtunnel-live
       part "fidelity, simulations" scripts/live/fidelity.py "${document[@]}" --rows $dir/fidelity.tsv "${guests[@]}" ;;

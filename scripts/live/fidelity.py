@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""fidelity.py [--document FILE] [--rows FILE] NAME=CPUS=DIRECTORY...: compares simulated and live runs.
+"""fidelity.py [--document FILE] [--rows FILE] [--data FILE] NAME=CPUS=DIRECTORY...: compares simulated and live runs.
 
 Each DIRECTORY contains guest.toml and POLICY/WORKLOAD/live.json, as `windtunnel live compare --save`
 writes them. The script simulates the same runs and prints, for each NAME, a table of the errors and
 their medians. Directories with the same NAME form one table. With --document, the tables and the
-first paragraph are inserted into FILE. With --rows, all values are written to a second file.
+first paragraph are inserted into FILE. With --rows, all values are written to a second file. With
+--data, the errors are written to the data file that the command contains
+(crates/lab/src/model_error.csv). Without guests, --data reads the tables of --document instead.
 """
 import argparse
 import json
@@ -34,6 +36,9 @@ COLUMNS = [
     ("fairness (Jain)", "fairness"),
     ("busy, %", "busy"),
 ]
+# Names of the figures in the data file, which are those of `windtunnel compare` where it has the figure.
+NAMES = {"wake-up p50": "p50_wakeup", "wake-up p99": "p99_wakeup", "response mean": "mean_response",
+         "response p99": "p99_response"}
 # The live run must have at least this many wake-ups for a percentile of their latencies to be compared.
 # Of fewer, the 99th percentile would be the longest latency.
 FEWEST_WAKEUPS = {"wake-up latency p50, us": 20, "wake-up latency p99, us": 100}
@@ -103,10 +108,58 @@ def quantile(values, share):
     return values[min(len(values) - 1, int(len(values) * share))]
 
 
+def right_order(scores):
+    """Returns how many pairs of policies have the same order of scores (simulated, live) on both sides, out
+    of how many."""
+    same = pairs = 0
+    names = sorted(scores)
+    for index, left in enumerate(names):
+        for right in names[index + 1:]:
+            a, b = scores[left], scores[right]
+            if abs(a[1] - b[1]) * 100 <= TIE_PERCENT * max(a[1], b[1]):
+                continue
+            pairs += 1
+            same += (a[0] - b[0]) * (a[1] - b[1]) > 0
+    return same, pairs
+
+
+def change_errors(errors):
+    """Returns the errors in percent of the changes from one policy to another. If the figures of two
+    policies are wrong by the same factor, the change between them is right."""
+    factors = [1 + error / 100 for error in errors if error > -100]
+    return [100 * abs(max(a, b) / min(a, b) - 1) for index, a in enumerate(factors) for b in factors[index + 1:]]
+
+
+def data(tables):
+    """Formats the errors of all tables as the data file."""
+    lines = ["cpus,workload,figure,count,median,p90,change_median,change_p90"]
+    for table in tables:
+        cpus = table.name.split()[0]
+        workloads = list(dict.fromkeys(workload for _, workload in table.errors))
+        for workload in workloads + [None]:
+            for index, (_, heading) in enumerate(COLUMNS):
+                of = [workload] if workload else workloads
+                errors = [[row[index] for key, row in table.errors.items() if key[1] == name and row[index] is not None]
+                          for name in of]
+                alone = [abs(error) for group in errors for error in group]
+                # Only policies under the same workload are compared with each other.
+                changes = [change for group in errors for change in change_errors(group)]
+                if changes:
+                    cells = [statistics.median(alone), quantile(alone, 0.9),
+                             statistics.median(changes), quantile(changes, 0.9)]
+                    lines.append(",".join([cpus, workload or "all", NAMES.get(heading, heading), str(len(alone))]
+                                          + [f"{cell:.1f}" for cell in cells]))
+            same, pairs = table.order(workload)
+            if pairs:
+                lines.append(f"{cpus},{workload or 'all'},order,{pairs},,,{100 * same / pairs:.1f},")
+    return "\n".join(lines) + "\n"
+
+
 class Table:
     def __init__(self, name, results):
         self.name = name
         self.results = results
+        self.orders = {}
         # Errors by policy and workload, in the order of COLUMNS.
         self.errors = {}
         for policy, workload, rows in results:
@@ -131,19 +184,11 @@ class Table:
                     scores.setdefault(workload, {})[policy] = simulated, live
         return scores
 
-    def order(self):
+    def order(self, workload=None):
         """Returns how many pairs of policies have the same order of scores on both sides, out of how many."""
-        same = pairs = 0
-        for scores in self.scores().values():
-            names = sorted(scores)
-            for index, left in enumerate(names):
-                for right in names[index + 1:]:
-                    a, b = scores[left], scores[right]
-                    if abs(a[1] - b[1]) * 100 <= TIE_PERCENT * max(a[1], b[1]):
-                        continue
-                    pairs += 1
-                    same += (a[0] - b[0]) * (a[1] - b[1]) > 0
-        return same, pairs
+        orders = self.orders or {name: right_order(scores) for name, scores in self.scores().items()}
+        found = [order for name, order in orders.items() if workload is None or name == workload]
+        return sum(same for same, _ in found), sum(pairs for _, pairs in found)
 
     def text(self):
         used = [index for index in range(len(COLUMNS)) if self.column(index)]
@@ -220,12 +265,39 @@ def costs(path):
     return "```toml\n" + "\n".join(lines) + "\n```\n"
 
 
+def tables_of(document):
+    """Reads the tables of errors in a document. It has the order of scores only for all workloads."""
+    text = Path(document).read_text()
+    tables = []
+    for name, body in re.findall(r"<!-- (\d+ CPU) -->\n(.*?)<!-- end -->", text, re.S):
+        table = Table(name, [])
+        head, _, *rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in body.splitlines()]
+        for policy, workload, *cells in rows:
+            if "median" in policy or "percentile" in policy:
+                continue
+            known = {heading: number(cell.removesuffix("%").strip()) for heading, cell in zip(head[2:], cells)}
+            table.errors[policy, workload] = [known.get(heading) for _, heading in COLUMNS]
+        words = "On one CPU" if name == "1 CPU" else f"On {name}s"
+        found = re.search(words + r", the simulation puts (\d+) of (\d+)", " ".join(text.split()))
+        table.orders = {"all": tuple(int(count) for count in found.groups())}
+        tables.append(table)
+    return tables
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--document")
     parser.add_argument("--rows")
-    parser.add_argument("guests", nargs="+", metavar="NAME=CPUS=DIRECTORY")
+    parser.add_argument("--data")
+    parser.add_argument("guests", nargs="*", metavar="NAME=CPUS=DIRECTORY")
     options = parser.parse_args()
+    if options.data and not options.guests:
+        if not options.document:
+            parser.error("--data needs guests or --document")
+        Path(options.data).write_text(data(tables_of(options.document)))
+        return
+    if not options.guests:
+        parser.error("there is no guest")
     jobs, machines = {}, {}
     for guest in options.guests:
         name, cpus, directory = guest.split("=")
@@ -247,6 +319,8 @@ def main():
                 for policy, workload, figures in table.results:
                     for figure, simulated, live in figures:
                         print(table.name, policy, workload, figure, simulated, live, sep="\t", file=rows)
+    if options.data:
+        Path(options.data).write_text(data(tables))
     print(paragraph(tables))
     print("\n\n".join(words(table) for table in tables) + "\n")
     for table in tables:

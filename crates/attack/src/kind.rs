@@ -457,7 +457,7 @@ fn safe(text: &str) {
 pub(crate) fn recording(text: &str) -> String {
     if let Ok(recording) = trace::recording::read(text) {
         assert!(recording.records.is_sorted_by_key(|record| record.time));
-        if let Ok(workload) = replay::from_records(&recording.records, "damaged.txt") {
+        if let Ok(workload) = replay::from_records(&recording.records, None, "damaged.txt") {
             workload.check().unwrap_or_else(|error| panic!("{error}"));
             if workload.tasks.len() <= MAX_TASKS {
                 simulate(MachineSpec::smp(4), workload, 1_000_000);

@@ -53,6 +53,9 @@ pub struct Machine {
     pub workload: Workload,
     /// Programs of the workload's tasks. Several tasks can share one program.
     pub(crate) programs: Vec<Rc<[Op]>>,
+    /// Whether the workload replays a recording. Its computing times then contain the kernel's
+    /// work.
+    pub(crate) replays: bool,
     /// Interval between two scheduler ticks, ns.
     pub(crate) tick_ns: u64,
     /// Time from the last tick before the run to the start of the run, ns.
@@ -203,10 +206,15 @@ impl Machine {
     /// # Errors
     /// Fails if the memory for the region cannot be reserved, if the workload starts too many
     /// tasks, or if it names a CPU that the machine does not have.
-    pub fn new(spec: MachineSpec, mut workload: Workload, options: impl Into<Options>) -> Result<Machine, String> {
+    pub fn new(mut spec: MachineSpec, mut workload: Workload, options: impl Into<Options>) -> Result<Machine, String> {
         let options = options.into();
         let seed = options.seed;
         let nr_cpus = spec.topology.nr_cpus();
+        if let Some(recorded) = &workload.recorded_on {
+            spec.costs.leave_out_recorded();
+            spec.kernel.no_hrtick |= recorded.no_hrtick;
+        }
+        let replays = workload.recorded_on.is_some();
         let noise = Noise::new(&spec, &mut workload, seed);
         check_cpus(&spec, &workload)?;
         check_tasks(&workload)?;
@@ -259,6 +267,7 @@ impl Machine {
                 .collect(),
             spec,
             workload,
+            replays,
             tick_ns,
             since_tick_ns: (tick_ns - options.first_tick_ns % tick_ns) % tick_ns,
             options,

@@ -126,6 +126,11 @@ impl Bed {
         self.workload.disturbances.push(Disturbance { at_ns, action });
     }
 
+    /// Makes the workload the replay of a recording.
+    pub fn replay(&mut self) {
+        self.workload.recorded_on = Some(workload::RecordedMachine::default());
+    }
+
     pub fn machine(self, spec: MachineSpec) -> Machine {
         Machine::new(spec, self.workload, 1).expect("the workload and the machine of the test are valid")
     }

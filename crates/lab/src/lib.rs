@@ -2,7 +2,8 @@
 //! Executes several runs and draws conclusions from their results.
 //!
 //! [`grid`] expands axes into the runs of [sweeps](sweep) and [experiments](experiment). The other
-//! modules are [comparisons](compare), [scores](score), [suites](suite) of test cases, the first
+//! modules are the [errors of the model](model_error), the [validation](validate) of replays,
+//! [comparisons](compare), [scores](score), [suites](suite) of test cases, the first
 //! [difference](diff) between two runs, [invariants], and the HTML [page].
 
 #![cfg_attr(
@@ -15,8 +16,10 @@ pub mod diff;
 pub mod experiment;
 pub mod grid;
 pub mod invariants;
+pub mod model_error;
 pub mod page;
 pub mod predict;
 pub mod score;
 pub mod suite;
 pub mod sweep;
+pub mod validate;

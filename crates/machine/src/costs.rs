@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The cost table: the time that operations of the kernel take on a machine.
 
-use crate::message::Channels;
+use crate::message::{Channels, MessageCosts};
 use crate::topology::Distance;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -178,6 +178,16 @@ impl Costs {
         } else {
             self.fork_ns
         }
+    }
+
+    /// Sets the costs to 0 that the recorded computing times of a replay contain: those of the
+    /// system calls of tasks.
+    pub fn leave_out_recorded(&mut self) {
+        self.syscall_ns = 0;
+        self.user_lock_ns = 0;
+        self.channel.futex = MessageCosts::default();
+        (self.fork_ns, self.thread_ns, self.exec_ns) = (0, 0, 0);
+        (self.exit_ns, self.thread_exit_ns) = (0, 0);
     }
 
     /// Returns the cost of the exit of a process or of one of its threads, in ns.

@@ -88,12 +88,12 @@ impl Inputs {
             let (name, value) = split_setting(setting)?;
             Ok((name.to_owned(), value.to_owned()))
         });
+        let machine = changed(&spec, &definition.value.spec);
+        let mut workload = workload.value.clone();
+        let dropped = fit_recording(&mut workload, &machine);
+        let notes = note.into_iter().chain(dropped);
         Ok(Scenario {
-            notes: note
-                .map(|note| (spec.workload.clone(), note))
-                .into_iter()
-                .chain(named)
-                .collect(),
+            notes: notes.map(|note| (spec.workload.clone(), note)).chain(named).collect(),
             policy: policy.value.0.clone(),
             profile: policy.value.1.clone(),
             settings: settings.collect::<Result<_, Error>>()?,
@@ -102,8 +102,8 @@ impl Inputs {
                 .iter()
                 .map(|event| parse_hotplug(event))
                 .collect::<Result<_, _>>()?,
-            machine: changed(&spec, &definition.value.spec),
-            workload: workload.value.clone(),
+            machine,
+            workload,
             spec,
             trace: None,
             draw: None,
@@ -210,6 +210,20 @@ fn complete(spec: &RunSpec, profile: &Option<Located>, workload: &Workload) -> (
         spec.profile.extend(profile.iter().map(|located| located.word.clone()));
     }
     (spec, note)
+}
+
+/// Drops the recorded affinities if the machine has another number of CPUs than the recorded one,
+/// because they mean nothing there. Returns a note if there were any.
+fn fit_recording(workload: &mut Workload, machine: &MachineSpec) -> Option<String> {
+    let recorded = workload.recorded_on.as_ref()?.nr_cpus;
+    if recorded as usize == machine.topology.cpus.len() {
+        return None;
+    }
+    let pinned = workload.tasks.iter_mut().filter(|task| task.cpus.is_some());
+    let dropped = pinned.map(|task| task.cpus = None).count();
+    (dropped > 0).then(|| {
+        format!("the affinities of {dropped} tasks are left out, because the recorded machine has {recorded} CPUs")
+    })
 }
 
 /// Returns the machine with the changes that a description makes to it.
@@ -325,6 +339,24 @@ mod tests {
         let scenario = spec.resolve().expect("the inputs exist");
         assert_eq!(scenario.spec, RunSpec::new("eevdf", "numa32", "closed:n=3"));
         assert_eq!(scenario.machine.name, "numa32");
+    }
+
+    #[test]
+    fn recorded_affinities_are_left_out_on_a_machine_with_other_cpus() {
+        let mut workload = Inputs::default().workload(&spec()).expect("the workload exists");
+        workload.tasks[0].cpus = Some(vec![1]);
+        let on = |workload: &Workload, cpus| {
+            let mut workload = workload.clone();
+            let note = fit_recording(&mut workload, &MachineSpec::smp(cpus));
+            (workload.tasks[0].cpus.clone(), note.is_some())
+        };
+        assert_eq!(on(&workload, 4), (Some(vec![1]), false));
+        workload.recorded_on = Some(workload::RecordedMachine {
+            nr_cpus: 2,
+            ..workload::RecordedMachine::default()
+        });
+        assert_eq!(on(&workload, 2), (Some(vec![1]), false));
+        assert_eq!(on(&workload, 4), (None, true));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use generator::{Generator, Parameter, Unit, generators};
 pub use input::{Error, Position};
 pub use load::{files, load};
 pub use program::{
-    Attributes, Cgroup, Channel, Dist, MEASURED, Op, Policy, Program, RecordedMachine, Resource, Score, TaskSpec,
+    Attributes, Cgroup, Channel, Dist, Lack, MEASURED, Op, Policy, Program, RecordedMachine, Resource, Score, TaskSpec,
     Workload,
 };
 pub use rtapp::to_rtapp_json;

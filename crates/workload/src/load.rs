@@ -2,7 +2,7 @@
 //! Loads the workload that a user specifies.
 
 use crate::generator::{begin, generate, generators};
-use crate::program::{RecordedMachine, Workload};
+use crate::program::{Lack, RecordedMachine, Workload};
 use crate::{replay, rtapp};
 use input::{Error, Position, suggest};
 use std::io;
@@ -115,26 +115,36 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
         MAX_RECORDING_BYTES,
         "use a recording: a trace file, or output of 'perf script' or 'trace-cmd report'",
     )?;
-    let mut missing = 0;
-    let (records, machine) = if bytes.starts_with(trace::recording::TRACE_FILE) {
-        read_trace(&bytes).map_err(|error| Error::at(&name, error.to_string()))?
-    } else {
-        let recording = trace::recording::read_bytes(&bytes, path).map_err(|error| {
-            let message = Error::at(&name, error.message).hint(error.hint);
-            match error.line {
-                0 => message,
-                line => message.position(Position { line, column: 1 }),
-            }
-        })?;
-        missing = recording.missing;
-        let machine = RecordedMachine {
-            name: String::new(),
-            nr_cpus: recording.nr_cpus,
-        };
-        (recording.records, machine)
-    };
-    let mut workload = replay::from_records(&records, &name)?;
-    workload.recorded_on = Some(machine);
+    if bytes.starts_with(trace::recording::TRACE_FILE) {
+        let trace = read_trace(&bytes).map_err(|error| Error::at(&name, error.to_string()))?;
+        let mut workload = replay::from_records(&trace.records, trace.snapshot.as_ref(), &name)?;
+        workload.recorded_on = Some(RecordedMachine {
+            path: path.to_owned(),
+            ..trace.machine
+        });
+        return Ok(workload);
+    }
+    let recording = trace::recording::read_bytes(&bytes, path).map_err(|error| {
+        let message = Error::at(&name, error.message).hint(error.hint);
+        match error.line {
+            0 => message,
+            line => message.position(Position { line, column: 1 }),
+        }
+    })?;
+    let mut workload = replay::from_records(&recording.records, None, &name)?;
+    let mut lacks = Vec::new();
+    lacks.extend((!recording.interrupts).then_some(NO_INTERRUPTS));
+    lacks.extend((!recording.waking).then_some(NO_WAKING));
+    lacks.extend((!recording.forks).then_some(NO_FORKS));
+    lacks.push(NO_SNAPSHOT);
+    workload.recorded_on = Some(RecordedMachine {
+        nr_cpus: recording.nr_cpus,
+        path: path.to_owned(),
+        policy: EEVDF.into(),
+        lacks,
+        ..RecordedMachine::default()
+    });
+    let missing = recording.missing;
     if missing > 0 {
         // The name is printed with every result, so the user notices that the recording is
         // incomplete.
@@ -143,13 +153,83 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
     Ok(workload)
 }
 
-fn read_trace(bytes: &[u8]) -> Result<(Vec<trace::Record>, RecordedMachine), trace::ReadError> {
-    let reader = trace::Reader::new(bytes)?;
-    let machine = RecordedMachine {
-        name: reader.header().machine.clone(),
-        nr_cpus: input::index(reader.header().cpus.len()),
+/// Name of the fair class as a policy.
+const EEVDF: &str = "eevdf";
+/// Latest release that is known to have no high-resolution tick by default.
+const LAST_WITHOUT_HRTICK: (u32, u32) = (6, 18);
+
+const NO_INTERRUPTS: Lack = Lack {
+    what: "interrupts and timers",
+    effect: "a wake-up by a timer or a device looks like one by the interrupted task, and waits for it",
+    how: "perf record -e 'irq:*,timer:hrtimer_expire_*'",
+};
+const NO_WAKING: Lack = Lack {
+    what: "sched_waking",
+    effect: "wake-up latencies count from sched_wakeup, so they are too short",
+    how: "perf record -e sched:sched_waking",
+};
+const NO_FORKS: Lack = Lack {
+    what: "sched_process_fork",
+    effect: "new tasks start at a fixed time, even if their parents are late",
+    how: "perf record -e 'sched:sched_process_*'",
+};
+const NO_SNAPSHOT: Lack = Lack {
+    what: "affinities, SCHED_BATCH and SCHED_IDLE, cgroups and autogroups",
+    effect: "all tasks may use all CPUs and compete as one group, with their nice values",
+    how: "windtunnel live record",
+};
+
+/// A trace file that was read.
+struct TraceFile {
+    records: Vec<trace::Record>,
+    snapshot: Option<trace::Snapshot>,
+    machine: RecordedMachine,
+}
+
+fn read_trace(bytes: &[u8]) -> Result<TraceFile, trace::ReadError> {
+    let mut reader = trace::Reader::new(bytes)?;
+    let header = reader.header().clone();
+    let records = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
+    let snapshot = reader.snapshot().cloned();
+    let live = header.machine.starts_with(LIVE);
+    let release = snapshot
+        .as_ref()
+        .map_or_else(String::new, |snapshot| snapshot.release.clone());
+    // The name of the kernel's own scheduler in live recordings is "default".
+    let policy = match header.policy.as_str() {
+        "default" | "" => EEVDF.to_owned(),
+        policy => policy.to_owned(),
     };
-    Ok((reader.collect::<Result<_, _>>()?, machine))
+    let machine = RecordedMachine {
+        nr_cpus: input::index(header.cpus.len()),
+        policy,
+        hz: header.hz,
+        no_hrtick: lacks_hrtick(&release),
+        release,
+        lacks: (live && snapshot.is_none())
+            .then_some(NO_SNAPSHOT)
+            .into_iter()
+            .collect(),
+        name: header.machine,
+        path: PathBuf::new(),
+    };
+    Ok(TraceFile {
+        records,
+        snapshot,
+        machine,
+    })
+}
+
+/// Beginning of the name of the machine in recordings of `windtunnel live record`.
+const LIVE: &str = "live, ";
+
+/// Returns whether a release such as `6.18.44` has no high-resolution tick.
+fn lacks_hrtick(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) <= LAST_WITHOUT_HRTICK,
+        _ => false,
+    }
 }
 
 fn not_text(name: &str) -> Error {
@@ -221,6 +301,43 @@ mod tests {
                 .to_string()
                 .contains("use a recording")
         );
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn the_release_says_whether_there_is_a_high_resolution_tick() {
+        for (release, lacks) in [
+            ("6.18.44-x", true),
+            ("6.12", true),
+            ("6.19.0", false),
+            ("7.3.4", false),
+            ("", false),
+        ] {
+            assert_eq!(lacks_hrtick(release), lacks, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_recording_names_what_it_lacks() {
+        let directory = std::env::temp_dir().join(format!("workload-lacks-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("a.txt");
+        let lacks = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let recorded = load(&path.display().to_string(), &[]).unwrap().recorded_on.unwrap();
+            recorded.lacks.iter().map(|lack| lack.what).collect::<Vec<_>>()
+        };
+        let switch = "a 1 [000] 1.000000: other:\na 1 [000] 1.000001: sched_switch: a:1 [120] S ==> b:2 [120]\n";
+        let all = [NO_INTERRUPTS, NO_WAKING, NO_FORKS, NO_SNAPSHOT].map(|lack| lack.what);
+        assert_eq!(lacks(switch), all);
+        let more = format!(
+            "a 1 [000] 1.0: irq_handler_entry: irq=1\na 1 [000] 1.0: sched_waking: comm=b pid=2 prio=120 \
+             target_cpu=000\na 1 [000] 1.0: sched_process_fork: comm=a pid=1 child_comm=k child_pid=9\n{switch}"
+        );
+        assert_eq!(lacks(&more), [NO_SNAPSHOT.what]);
+        // Flags of ftrace show interrupts, too.
+        let flags = switch.replace("[000]", "[000] d..2.");
+        assert!(!lacks(&flags).contains(&NO_INTERRUPTS.what));
         std::fs::remove_dir_all(&directory).unwrap();
     }
 

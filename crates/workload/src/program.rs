@@ -3,6 +3,7 @@
 
 use crate::disturbance::Disturbance;
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// Index into [`Workload::programs`].
 pub type ProgramId = u32;
@@ -391,7 +392,7 @@ pub struct Workload {
     /// Simulated time of a run; `None` means until all tasks have exited.
     pub duration_ns: Option<u64>,
     /// The machine of the recording that the workload replays. The times at which the tasks start
-    /// are then measured.
+    /// are then measured, and the times of [`Op::Run`] contain the kernel's work.
     pub recorded_on: Option<RecordedMachine>,
 }
 
@@ -401,4 +402,27 @@ pub struct RecordedMachine {
     /// Name of a simulated machine. Empty for real machines.
     pub name: String,
     pub nr_cpus: u32,
+    /// The file of the recording.
+    pub path: PathBuf,
+    /// The scheduler: the name of a policy, or `eevdf`.
+    pub policy: String,
+    /// Scheduler ticks per second, or 0 if the recording does not say it.
+    pub hz: u32,
+    /// Release of the kernel. Empty if the recording does not say it.
+    pub release: String,
+    /// Whether the kernel has no high-resolution tick at the end of slices.
+    pub no_hrtick: bool,
+    /// What the recording lacks.
+    pub lacks: Vec<Lack>,
+}
+
+/// Something that a recording lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Lack {
+    /// What is missing, in a few words.
+    pub what: &'static str,
+    /// Its effect on a replay.
+    pub effect: &'static str,
+    /// How to record it.
+    pub how: &'static str,
 }

@@ -2,33 +2,46 @@
 //! Replay: converts a recording into a workload whose tasks do the same work.
 //!
 //! Each task computes for as long as in the recording. If another task woke it in the recording, it
-//! waits until that task wakes it. Otherwise it sleeps for as long as in the recording. A different
+//! waits until a task wakes it. Otherwise it sleeps for as long as in the recording. A different
 //! scheduler thus changes how long tasks wait for a CPU, but not what they do.
 //!
 //! - The time that a task computes between two other steps becomes one [`Op::Run`], even if the
-//!   task was preempted or changed CPUs.
-//! - A wake-up by another task becomes a semaphore for this pair of tasks. The waker posts it, and
-//!   the woken task waits for it. A wake-up that happens earlier than in the recording is therefore
-//!   not lost.
-//! - A wake-up by an interrupt becomes a sleep for the time from the task's last switch to the
-//!   wake-up.
+//!   task was preempted or changed CPUs. A recorded time contains the kernel's work on the task's
+//!   CPU: system calls, switches, wake-ups and interrupts. In a replay
+//!   ([`Workload::recorded_on`]), the simulated machine subtracts its own costs of this work.
+//! - Each task has a semaphore. The tasks that wake it in the recording post the semaphore, and the
+//!   task waits for it. A wake-up that happens earlier than in the recording is not lost, and it
+//!   does not matter which of several wakers is the first: a reader of a queue takes the first
+//!   message, whoever sent it.
+//! - A task that waits for a wake-up which has already happened sleeps nevertheless, and wakes at
+//!   once, if other tasks wait for its CPU. A recording shows only those wake-ups for which a task
+//!   slept. In the recorded run, a late task also found work that had arrived meanwhile, and an
+//!   early task slept more often. Without this rule, a task that is late skips sleeps, but a task
+//!   that is early cannot have more, so a replay would always have too few switches.
+//! - A wake-up by an interrupt becomes a sleep. A task in TASK_UNINTERRUPTIBLE waits for a device,
+//!   and sleeps as long as recorded. Any other task waits for a timer or for a message from outside
+//!   of the machine. These come at the recorded times, even if the task is late: it then sleeps
+//!   shorter ([`Op::Timer`]). With equal sleeps, a periodic task would fall behind by each delay.
 //! - A fork is replayed as a fork. A task that existed at the start of the recording starts at time
 //!   0. A task whose first event is a wake-up by an interrupt starts with that wake-up.
 //! - A task exits where it exited in the recording, or where the recording ends.
 //!
-//! A replay leaves out affinities, changes of priority, execs, the assignment of threads to
-//! processes, and the caches and speeds of the recorded CPUs: all computing is assumed to have
-//! happened at capacity 1024. Simulated costs of system calls, forks and exits are added to the
-//! recorded times.
+//! - If the recording contains a [`Snapshot`], tasks have its affinities, scheduling policies, nice
+//!   values, processes and groups (cgroups and autogroups). A task that is not in the snapshot has
+//!   the attributes of its parent.
+//!
+//! A replay leaves out changes of these attributes, execs, and the caches and speeds of the
+//! recorded CPUs: all computing is assumed to have happened at capacity 1024.
 //!
 //! In a recording that does not mark interrupts, a wake-up by an interrupt looks like a wake-up by
 //! the interrupted task, and is replayed as a wake-up by this task.
 
 use crate::generator::{empty, task};
-use crate::program::{Dist, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
-use input::Error;
+use crate::program::{Cgroup, Dist, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
+use input::{Error, cpu_list};
 use std::collections::BTreeMap;
-use trace::{Event, Record, TaskState};
+use trace::snapshot::{self, TaskAttributes};
+use trace::{Event, Record, Snapshot, TaskState};
 
 /// State of a task, with the time in ns at which it began.
 #[derive(Clone, Copy)]
@@ -37,6 +50,8 @@ enum Doing {
     /// Runnable, waiting for a CPU.
     Waits,
     Sleeps(u64),
+    /// Sleeps in TASK_UNINTERRUPTIBLE.
+    WaitsForDevice(u64),
     Exited,
 }
 
@@ -47,6 +62,8 @@ struct Replayed {
     doing: Doing,
     /// Computing time in ns that is not yet part of a step.
     computed: u64,
+    /// Recorded time of the last expiry of the task's timer.
+    expired: Option<u64>,
     /// Whether the task has run or has been woken since the start of the recording.
     met: bool,
 }
@@ -60,6 +77,23 @@ impl Replayed {
         }
     }
 
+    /// Appends a sleep that ends at `time` without a wake-up by a task.
+    fn sleep_until(&mut self, time: u64) {
+        let step = match self.doing {
+            Doing::Sleeps(since) => {
+                let period = time - self.expired.replace(time).unwrap_or(since);
+                Op::Timer {
+                    timer: 0,
+                    period,
+                    absolute: true,
+                }
+            }
+            Doing::WaitsForDevice(since) => Op::Sleep(Dist::Fixed(time - since)),
+            Doing::Waits | Doing::Runs(_) | Doing::Exited => return,
+        };
+        self.step(Some(step));
+    }
+
     /// Appends a step for the time computed since the last step, and then `op`.
     fn step(&mut self, op: Option<Op>) {
         let ns = std::mem::take(&mut self.computed);
@@ -70,13 +104,14 @@ impl Replayed {
 
 /// Tasks of a recording, in the order of their creation.
 #[derive(Default)]
-struct Replay {
+struct Replay<'a> {
+    snapshot: Option<&'a Snapshot>,
     tasks: Vec<Replayed>,
     /// Index of the task that currently has each pid. A later task can have the pid of an exited
     /// one.
     by_pid: BTreeMap<u32, usize>,
-    /// Semaphore of each pair of waker and woken task.
-    pairs: BTreeMap<(usize, usize), u32>,
+    /// Semaphore of each task that another task wakes, by the index of the task.
+    semaphores: BTreeMap<usize, u32>,
 }
 
 /// Converts records into a workload. The records must contain every switch. If several records
@@ -84,8 +119,11 @@ struct Replay {
 ///
 /// # Errors
 /// Fails if no task runs.
-pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
-    let mut replay = Replay::default();
+pub fn from_records(records: &[Record], snapshot: Option<&Snapshot>, name: &str) -> Result<Workload, Error> {
+    let mut replay = Replay {
+        snapshot,
+        ..Replay::default()
+    };
     for record in records {
         replay.take(record);
     }
@@ -93,12 +131,17 @@ pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
     let mut workload = empty("tasks", None);
     workload.name = name.into();
     workload.score = Score::CompletionTime;
-    let mut pairs: Vec<_> = replay.pairs.into_iter().collect();
-    pairs.sort_by_key(|&(_, id)| id);
-    workload.resources = pairs
+    let groups = snapshot.map_or(&[][..], |snapshot| &snapshot.groups);
+    workload.cgroups.extend(groups.iter().map(|group| Cgroup {
+        path: group.path.clone(),
+        weight: group.weight,
+    }));
+    let mut semaphores: Vec<_> = replay.semaphores.into_iter().collect();
+    semaphores.sort_by_key(|&(_, id)| id);
+    workload.resources = semaphores
         .into_iter()
-        .map(|((waker, woken), _)| Resource::Semaphore {
-            name: format!("{waker}>{woken}"),
+        .map(|(woken, _)| Resource::Semaphore {
+            name: format!("wake-ups of task {woken}"),
             value: 0,
         })
         .collect();
@@ -121,7 +164,7 @@ pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
     Ok(workload)
 }
 
-impl Replay {
+impl Replay<'_> {
     /// Returns the task that currently has a pid.
     fn find(&mut self, pid: u32) -> Option<(usize, &mut Replayed)> {
         let &at = self.by_pid.get(&pid)?;
@@ -134,25 +177,24 @@ impl Replay {
         match record.event {
             Event::TaskNew {
                 pid,
+                tgid,
                 parent,
                 prio,
                 ref comm,
-                ..
-            } => self.create(time, pid, parent, prio, comm),
+            } => self.create(time, [pid, tgid, parent], prio, comm),
             Event::Switch { prev, prev_state, next } => {
                 if let Some((_, task)) = self.find(prev) {
                     task.compute_until(time);
                     task.doing = match prev_state {
                         TaskState::Running => Doing::Waits,
-                        TaskState::Interruptible | TaskState::Uninterruptible => Doing::Sleeps(time),
+                        TaskState::Interruptible => Doing::Sleeps(time),
+                        TaskState::Uninterruptible => Doing::WaitsForDevice(time),
                         TaskState::Dead => Doing::Exited,
                     };
                 }
                 if let Some((_, task)) = self.find(next) {
                     // The recording contains no wake-up for this sleep.
-                    if let Doing::Sleeps(since) = task.doing {
-                        task.step(Some(Op::Sleep(Dist::Fixed(time - since))));
-                    }
+                    task.sleep_until(time);
                     task.doing = Doing::Runs(time);
                     task.met = true;
                 }
@@ -162,11 +204,28 @@ impl Replay {
         }
     }
 
-    fn create(&mut self, time: u64, pid: u32, parent: u32, prio: i32, comm: &str) {
+    /// Adds a task. `pids` are its pid, its process and its parent.
+    fn create(&mut self, time: u64, pids: [u32; 3], prio: i32, comm: &str) {
+        let [pid, tgid, parent] = pids;
         let number = self.tasks.len();
         let id = input::index(number);
-        let mut spec = task(comm, id, id);
+        let mut spec = task(comm, id, tgid);
         spec.policy = policy(prio);
+        let known = self.snapshot.and_then(|snapshot| snapshot.task(pid));
+        if let Some((_, parent)) = self.find(parent) {
+            // A new task inherits these attributes. The kernel's priority is in the record.
+            spec.cpus.clone_from(&parent.spec.cpus);
+            spec.cgroup = parent.spec.cgroup;
+            if matches!(
+                (parent.spec.policy, spec.policy),
+                (Policy::Batch { .. }, Policy::Normal { .. })
+            ) {
+                spec.policy = parent.spec.policy;
+            }
+        }
+        if let Some(known) = known {
+            apply(known, &mut spec);
+        }
         if let Some((_, parent)) = self
             .find(parent)
             .filter(|(_, task)| matches!(task.doing, Doing::Runs(_)))
@@ -174,7 +233,7 @@ impl Replay {
             parent.compute_until(time);
             parent.step(Some(Op::Fork {
                 task: id,
-                thread: false,
+                thread: spec.process == parent.spec.process,
             }));
             spec.spawn = false;
         } else {
@@ -186,42 +245,63 @@ impl Replay {
             ops: Vec::new(),
             doing: Doing::Waits,
             computed: 0,
+            expired: None,
             met: false,
         });
     }
 
     fn wake(&mut self, time: u64, pid: u32, waker: u32) {
         let Some((woken, task)) = self.find(pid) else { return };
-        let since = match task.doing {
-            Doing::Sleeps(since) => since,
+        match task.doing {
+            Doing::Sleeps(_) | Doing::WaitsForDevice(_) => {}
             // This wake-up is the task's first event, so the task has slept since the start of the
             // recording.
-            Doing::Waits if !task.met && task.spec.spawn => {
-                task.met = true;
-                task.spec.start_ns
-            }
+            Doing::Waits if !task.met && task.spec.spawn => task.met = true,
             Doing::Waits | Doing::Runs(_) | Doing::Exited => return,
-        };
-        task.doing = Doing::Waits;
+        }
         let began = !task.ops.is_empty() || task.computed > 0;
         let by_task = self
             .find(waker)
             .filter(|(_, task)| matches!(task.doing, Doing::Runs(_)));
         let Some((waker, by)) = by_task else {
             let task = &mut self.tasks[woken];
-            if began {
-                task.step(Some(Op::Sleep(Dist::Fixed(time - since))));
-            } else {
-                task.spec.start_ns = time;
+            match began {
+                true => task.sleep_until(time),
+                false => task.spec.start_ns = time,
             }
+            task.doing = Doing::Waits;
             return;
         };
         by.compute_until(time);
-        let pairs = input::index(self.pairs.len());
-        let pair = *self.pairs.entry((waker, woken)).or_insert(pairs);
-        self.tasks[waker].step(Some(Op::SemPost(pair)));
-        self.tasks[woken].step(Some(Op::SemWait(pair)));
+        let next = input::index(self.semaphores.len());
+        let semaphore = *self.semaphores.entry(woken).or_insert(next);
+        self.tasks[waker].step(Some(Op::SemPost(semaphore)));
+        self.tasks[woken].step(Some(Op::SemWait(semaphore)));
+        self.tasks[woken].doing = Doing::Waits;
     }
+}
+
+/// Sets the attributes of a task that are in a snapshot.
+fn apply(known: &TaskAttributes, spec: &mut TaskSpec) {
+    let nice = known.nice;
+    spec.process = known.tgid;
+    spec.cgroup = known.group;
+    spec.policy = match known.policy {
+        snapshot::SCHED_NORMAL | snapshot::SCHED_EXT => Policy::Normal { nice },
+        snapshot::SCHED_BATCH => Policy::Batch { nice },
+        snapshot::SCHED_IDLE => Policy::Idle,
+        snapshot::SCHED_FIFO if known.rt_priority > 0 => Policy::Fifo {
+            rt_priority: known.rt_priority,
+        },
+        snapshot::SCHED_RR if known.rt_priority > 0 => Policy::RoundRobin {
+            rt_priority: known.rt_priority,
+        },
+        _ => spec.policy,
+    };
+    // A list that cannot be read allows all CPUs.
+    spec.cpus = cpu_list::parse(&known.cpus, u32::MAX)
+        .ok()
+        .filter(|cpus| !cpus.is_empty());
 }
 
 /// Converts the kernel's priority: 100..139 are nice -20..19. Lower values are real-time
@@ -242,7 +322,7 @@ mod tests {
 
     fn replay(text: &str) -> Workload {
         let recording = trace::recording::read(text).expect("the text is a recording");
-        from_records(&recording.records, "x.txt").expect("the recording can be replayed")
+        from_records(&recording.records, None, "x.txt").expect("the recording can be replayed")
     }
 
     fn program<'a>(workload: &'a Workload, comm: &str) -> &'a [Op] {
@@ -279,6 +359,97 @@ mod tests {
         assert_eq!(program(&w, "b"), [run(20), Op::SemWait(0), run(4), slept, run(8)]);
         assert_eq!(w.tasks[0].policy, Policy::Normal { nice: -10 });
         assert_eq!(w.tasks[1].policy, Policy::Fifo { rt_priority: 4 });
+    }
+
+    #[test]
+    fn a_timer_keeps_its_schedule_but_a_device_takes_as_long_as_recorded() {
+        let w = replay(
+            "\
+ a 1 [000] 1.000000: sched_switch: a:1 [120] R ==> swapper/0:0 [120]
+ swapper 0 [000] 1.000005: sched_switch: swapper/0:0 [120] R ==> a:1 [120]
+ a 1 [000] 1.000010: sched_switch: a:1 [120] S ==> swapper/0:0 [120]
+ swapper 0 [000] 1.000030: sched_waking: comm=a pid=1 prio=120 target_cpu=000
+ swapper 0 [000] 1.000040: sched_switch: swapper/0:0 [120] R ==> a:1 [120]
+ a 1 [000] 1.000050: sched_switch: a:1 [120] D ==> swapper/0:0 [120]
+ swapper 0 [000] 1.000057: sched_waking: comm=a pid=1 prio=120 target_cpu=000
+ swapper 0 [000] 1.000058: sched_switch: swapper/0:0 [120] R ==> a:1 [120]
+ a 1 [000] 1.000060: sched_switch: a:1 [120] S ==> swapper/0:0 [120]
+ swapper 0 [000] 1.000070: sched_waking: comm=a pid=1 prio=120 target_cpu=000
+ swapper 0 [000] 1.000071: sched_switch: swapper/0:0 [120] R ==> a:1 [120]
+ a 1 [000] 1.000072: sched_switch: a:1 [120] S ==> swapper/0:0 [120]
+",
+        );
+        let timer = |us: u64| Op::Timer {
+            timer: 0,
+            period: us * 1000,
+            absolute: true,
+        };
+        // The second expiry is 40 us after the first, whenever the task then begins to sleep.
+        let device = Op::Sleep(Dist::Fixed(7000));
+        assert_eq!(
+            program(&w, "a"),
+            [run(5), timer(20), run(10), device, run(2), timer(40), run(1)]
+        );
+    }
+
+    #[test]
+    fn all_wakers_of_a_task_post_the_same_semaphore() {
+        let w = replay(
+            "\
+ a 1 [000] 1.000000: sched_waking: comm=c pid=3 prio=120 target_cpu=001
+ c 3 [001] 1.000001: sched_switch: c:3 [120] S ==> b:2 [120]
+ b 2 [001] 1.000005: sched_waking: comm=c pid=3 prio=120 target_cpu=001
+ b 2 [001] 1.000006: sched_switch: b:2 [120] S ==> c:3 [120]
+ c 3 [001] 1.000008: sched_switch: c:3 [120] S ==> swapper/1:0 [120]
+ a 1 [000] 1.000009: sched_switch: a:1 [120] S ==> swapper/0:0 [120]
+",
+        );
+        assert_eq!(w.resources.len(), 1);
+        let posts = |comm| program(&w, comm).iter().filter(|op| **op == Op::SemPost(0)).count();
+        assert_eq!((posts("a"), posts("b")), (1, 1), "{w:?}");
+    }
+
+    #[test]
+    fn a_snapshot_gives_tasks_their_attributes_and_children_inherit_them() {
+        let text = "\
+ a 11 [000] 1.000000: sched_switch: a:11 [120] R ==> a:11 [120]
+ a 11 [000] 1.000005: sched_process_fork: comm=a pid=11 child_comm=kid child_pid=13
+ a 11 [000] 1.000006: sched_switch: a:11 [120] S ==> b:12 [120]
+ b 12 [000] 1.000007: sched_switch: b:12 [120] S ==> kid:13 [120]
+ kid 13 [000] 1.000009: sched_switch: kid:13 [120] S ==> swapper/0:0 [120]
+";
+        let recording = trace::recording::read(text).expect("the text is a recording");
+        let task = |pid, policy, nice, cpus: &str, group| TaskAttributes {
+            pid,
+            tgid: 11,
+            policy,
+            nice,
+            rt_priority: 30 * u32::from(policy == snapshot::SCHED_RR),
+            cpus: cpus.into(),
+            group,
+        };
+        let snapshot = Snapshot {
+            release: String::new(),
+            groups: vec![snapshot::TaskGroup {
+                path: "/autogroup-1".into(),
+                weight: 50,
+            }],
+            tasks: vec![
+                task(11, snapshot::SCHED_BATCH, 5, "0-1", 1),
+                task(12, snapshot::SCHED_RR, 0, "what", 0),
+            ],
+        };
+        let w = from_records(&recording.records, Some(&snapshot), "x").expect("the recording can be replayed");
+        let find = |comm: &str| w.tasks.iter().find(|task| task.comm == comm).expect("the task exists");
+        let (a, b, kid) = (find("a"), find("b"), find("kid"));
+        assert_eq!((a.policy, a.process, a.cgroup), (Policy::Batch { nice: 5 }, 11, 1));
+        assert_eq!(a.cpus, Some(vec![0, 1]));
+        assert_eq!((b.policy, b.process), (Policy::RoundRobin { rt_priority: 30 }, 11));
+        // A list that cannot be read allows all CPUs.
+        assert_eq!((b.cpus.clone(), b.cgroup), (None, 0));
+        assert_eq!((kid.cpus.clone(), kid.cgroup, kid.process), (Some(vec![0, 1]), 1, 13));
+        assert!(matches!(kid.policy, Policy::Batch { .. }));
+        assert_eq!((w.cgroups.len(), w.cgroups[1].weight), (2, 50));
     }
 
     #[test]

@@ -50,10 +50,15 @@ impl Machine {
         let curr = rq.curr;
         if curr == IDLE {
             rq.time.idle_ns += rest;
-        } else if rest > 0 {
-            rq.time.tasks_ns += rest;
-            let speed = rq.speed;
-            self.tasks[curr].program.consume(rest.saturating_sub(progressed), speed);
+        } else {
+            if rest > 0 {
+                rq.time.tasks_ns += rest;
+                let speed = rq.speed;
+                self.tasks[curr].program.consume(rest.saturating_sub(progressed), speed);
+            }
+            if self.replays {
+                self.tasks[curr].program.credit(kernel.saturating_sub(uncharged));
+            }
         }
         self.rqs[cpu].uncharged += elapsed - uncharged;
     }

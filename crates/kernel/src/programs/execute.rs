@@ -172,6 +172,8 @@ fn sleep(m: &mut Machine, task: TaskId, op: &Op) -> Outcome {
     };
     match until {
         Some(at) => sleep_until(m, task, at, State::Interruptible),
+        // The task is late. Like a wait for an early wake-up, this remains a sleep in a replay.
+        None if m.replays && m.rqs[m.this_cpu].nr_running > 1 => sleep_until(m, task, m.now, State::Interruptible),
         None => Outcome::Done,
     }
 }
@@ -189,6 +191,7 @@ fn synchronize(m: &mut Machine, task: TaskId, op: &Op) -> Outcome {
             return cond_wait(m, task, cond, mutex, stage).into();
         }
         Op::Barrier(id) => return (stage == Stage::Begun || m.barrier_wait(id, task)).into(),
+        Op::SemWait(id) if m.replays => return replayed_wait(m, task, id, stage),
         Op::SemWait(id) => return m.sem_wait(id, task).into(),
         Op::Relay { from, to } => {
             return match m.relay(from, to, task) {
@@ -215,6 +218,23 @@ fn synchronize(m: &mut Machine, task: TaskId, op: &Op) -> Outcome {
         ref other => unreachable!("{other:?} is a step of another kind"),
     }
     Outcome::Done
+}
+
+/// Waits for a wake-up that a recording contains. If the wake-up has already happened, the task
+/// sleeps nevertheless and wakes at once, unless no other task waits for its CPU.
+/// [`workload::replay`] explains why.
+fn replayed_wait(m: &mut Machine, task: TaskId, id: u32, stage: Stage) -> Outcome {
+    if stage == Stage::Signalled {
+        return Outcome::Done;
+    }
+    let early = stage == Stage::Start && m.sync.at(id).value > 0;
+    if !early || m.rqs[m.this_cpu].nr_running <= 1 {
+        return m.sem_wait(id, task).into();
+    }
+    m.sync.at(id).value -= 1;
+    let outcome = sleep_until(m, task, m.now, State::Interruptible);
+    m.tasks[task].program.stage = Stage::Signalled;
+    outcome
 }
 
 /// Executes a step about the task itself, its process or its children.
@@ -427,3 +447,6 @@ fn child_exited(m: &mut Machine, parent: TaskId, is_process: bool) {
         m.try_to_wake_up(parent, 0);
     }
 }
+
+#[cfg(test)]
+mod replay_tests;

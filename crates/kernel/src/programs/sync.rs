@@ -193,6 +193,9 @@ impl Machine {
     /// Charges the task for the atomic operation on an object in user space. Also charges it for
     /// the transfer of the object's cache line from the CPU that used the object last.
     fn charge_user_lock(&mut self, id: u32, task: TaskId) {
+        if self.replays {
+            return;
+        }
         let cpu = self.this_cpu;
         let from = std::mem::replace(&mut self.sync.at(id).last_cpu, cpu);
         let ns = u64::from(self.spec.costs.user_lock_ns) + self.spec.costs.cache_line.at(self.distance(from, cpu));

@@ -67,7 +67,8 @@ impl Metric {
     }
 }
 
-fn time(ns: f64) -> String {
+/// Formats a time with three digits: `12.3 ms`.
+pub(crate) fn time(ns: f64) -> String {
     let (scale, unit) = match ns.abs() {
         below if below < 1e3 => (1.0, "ns"),
         below if below < 1e6 => (1e3, "us"),
@@ -78,7 +79,7 @@ fn time(ns: f64) -> String {
 }
 
 /// Formats a number with three digits and a suffix: `980`, `12.3k`, `4.05M`.
-fn three_digits(value: f64) -> String {
+pub(crate) fn three_digits(value: f64) -> String {
     let (scale, unit) = match value.abs() {
         below if below < 1e4 => (1.0, ""),
         below if below < 1e6 => (1e3, "k"),

@@ -9,12 +9,15 @@ pub mod condition;
 pub mod effect;
 pub mod metric;
 mod present;
+pub mod robust;
 mod verdict;
 
 pub use condition::{Condition, Judgement};
 pub use present::{json, table};
 pub use verdict::verdict;
 
+use crate::model_error::{self, Trust};
+use crate::validate::Validation;
 use effect::{Conclusion, Effect};
 use input::error::Error;
 use metric::{Metric, metrics};
@@ -63,6 +66,7 @@ pub struct Comparison {
     /// Names of A and B.
     pub names: [String; 2],
     pub machine: String,
+    pub nr_cpus: u64,
     pub workload: String,
     /// Seeds of the complete pairs of runs.
     pub seeds: Vec<u64>,
@@ -119,6 +123,58 @@ impl Comparison {
                 None => false,
             }),
         }
+    }
+
+    /// Returns what the model's error means for the changes: a sentence about the score, and the
+    /// other metrics whose change the error leaves undecided.
+    /// `validation` has the errors of the replay, if the workload is a recording.
+    pub fn model_errors(&self, validation: Option<&Validation>) -> Vec<String> {
+        let (mut lines, mut others) = (Vec::new(), Vec::new());
+        for known in &self.metrics {
+            let Some(effect) = &known.effect else { continue };
+            let (name, change) = (known.metric.name, effect.ratio.value - 1.0);
+            let differs = matches!(
+                effect.conclusion(),
+                Conclusion::More | Conclusion::Less | Conclusion::OnePair
+            );
+            if !differs || !change.is_finite() || effect.ratio.value <= 0.0 {
+                continue;
+            }
+            if let Some(validation) = validation {
+                let Some(error) = validation.error_percent(name) else {
+                    continue;
+                };
+                if name == "score" || change.abs() * 100.0 <= error {
+                    lines.push(format!(
+                        "{name}: the replay's error for this figure is {error:.1} % under {}: {:.1} % is {}",
+                        validation.policy,
+                        change.abs() * 100.0,
+                        match change.abs() * 100.0 <= error {
+                            true => "undecided by the model",
+                            false => "larger than this error",
+                        }
+                    ));
+                }
+                continue;
+            }
+            let Some(error) = model_error::of(name, self.nr_cpus, &self.workload) else {
+                continue;
+            };
+            let ratio = effect.ratio.value;
+            if name == "score" {
+                let order = model_error::of("order", self.nr_cpus, &self.workload);
+                lines.push(error.sentence(name, ratio, self.nr_cpus, order));
+            } else if known.metric.figure.better.is_some()
+                && change.abs() >= verdict::WORTH_WORDS
+                && error.trust(ratio) == Trust::Undecided
+            {
+                others.push(error.short(name, ratio));
+            }
+        }
+        if !others.is_empty() {
+            lines.push(format!("undecided by the model, too: {}", others.join(", ")));
+        }
+        lines
     }
 
     fn better(&self, metric: &Metric) -> Option<Better> {
@@ -216,6 +272,7 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult], looks: usi
     Comparison {
         names,
         machine: first.machine.clone(),
+        nr_cpus: first.cpus,
         workload: first.workload.clone(),
         seeds: seeds.to_vec(),
         planned: seeds.len(),

@@ -6,6 +6,7 @@ use super::metric::Metric;
 use super::verdict::{change, verdict};
 use super::{Comparison, Condition, Judgement};
 use crate::experiment::statistics::Estimate;
+use crate::model_error::{self, ModelError};
 use report::layout::{Grid, Surface};
 use report::{Better, Unit};
 use serde_json::{Value, json};
@@ -103,6 +104,7 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<Judgement>)]) -> Va
             "change_percent_low": bounds.map(|bounds| percent(bounds.0)),
             "change_percent_high": bounds.map(|bounds| percent(bounds.1)),
             "shown": conclusion_word(c, &known.metric, effect),
+            "model_error": model_error::of(known.metric.name, c.nr_cpus, &c.workload).map(ModelError::json),
         }))
     };
     let condition = |(condition, judgement): &(Condition, Option<Judgement>)| {

@@ -9,7 +9,7 @@ use report::{Better, Unit};
 use trace::escape;
 
 /// Minimum relative change that the verdict mentions. The table also shows smaller changes.
-const WORTH_WORDS: f64 = 0.01;
+pub(super) const WORTH_WORDS: f64 = 0.01;
 /// Larger ratios are printed as "over 10000x", because their exact value has no meaning.
 const LARGE: f64 = 10_000.0;
 /// Minimum ratio that is printed as a factor. Smaller ratios are printed as a percentage.

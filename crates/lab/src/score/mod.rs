@@ -67,6 +67,7 @@ pub struct Failure {
 pub struct ScoredCase {
     pub case: Case,
     pub unit: String,
+    pub nr_cpus: u64,
     pub better: Better,
     /// The figures of the policy and of the baseline, for each seed. The policy's figure is `None`
     /// if the run failed or has no such figure.
@@ -192,6 +193,7 @@ fn scored(suite: &ScoreSuite, results: &[&RunResult], probes: &[&RunResult]) -> 
         cases.push(ScoredCase {
             case: case.clone(),
             unit: unit(case, results[1]),
+            nr_cpus: results[1].cpus,
             better,
             ratio: ratios.map(|ratios| geometric(ratios.iter().map(|&ratio| (1.0, ratio)))),
             values,

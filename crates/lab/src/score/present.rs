@@ -2,6 +2,7 @@
 //! Formats a score as text and as JSON.
 
 use super::{Failure, Scored, ScoredCase};
+use crate::model_error::{self, ModelError, Trust};
 use report::Better;
 use report::layout::{Grid, Surface};
 use serde_json::{Map, Value, json};
@@ -76,11 +77,36 @@ pub fn lines(scored: &Scored) -> Vec<String> {
         (Some(score), None) => format!("score {score:.4} ({} is 1)", scored.baseline),
         (None, _) => "no score".to_owned(),
     });
+    lines.extend(model_errors(scored));
     if !scored.uncalled.is_empty() {
         let names: Vec<String> = scored.uncalled.iter().map(|name| format!("ops.{name}")).collect();
         lines.push(format!("never called, so not tested: {}", names.join(", ")));
     }
     lines
+}
+
+/// Returns a line about the errors of the model for the changes of the cases, if the score has any.
+fn model_errors(scored: &Scored) -> Option<String> {
+    scored.score?;
+    let (mut compared, mut undecided) = (0, Vec::new());
+    for case in &scored.cases {
+        let known = model_error::of(case.case.metric.name, case.nr_cpus, &case.case.setting.workload);
+        let (Some(error), Some(ratio)) = (known, case.ratio) else {
+            continue;
+        };
+        compared += 1;
+        if error.trust(ratio) == Trust::Undecided {
+            undecided.push(case.case.name.as_str());
+        }
+    }
+    (compared > 0).then(|| {
+        let names = match undecided.as_slice() {
+            [] => String::new(),
+            names => format!(", so undecided: {}", names.join(", ")),
+        };
+        let number = undecided.len();
+        format!("model: {number} of {compared} differences are below the model's usual error{names}")
+    })
 }
 
 /// Returns the first failure with each cause, and the number of failures with this cause.
@@ -143,6 +169,8 @@ fn case(scored: &ScoredCase) -> Value {
         "unit": scored.unit,
         "better": match scored.better { Better::Higher => "higher", Better::Lower => "lower" },
         "weight": scored.case.weight,
+        "model_error": model_error::of(scored.case.metric.name, scored.nr_cpus, &scored.case.setting.workload)
+            .map(ModelError::json),
         "ratio": scored.ratio,
         "policy": scored.values.iter().map(|(value, _)| value).collect::<Vec<_>>(),
         "baseline": scored.values.iter().map(|(_, base)| base).collect::<Vec<_>>(),

@@ -36,6 +36,9 @@ pub struct Line<'a> {
     pub task: Option<Task<'a>>,
     /// Whether the event's flags say that it occurred in an interrupt.
     pub in_interrupt: bool,
+    /// Whether the event has flags, so that an event without the flag of interrupts occurred in
+    /// none.
+    pub shows_interrupts: bool,
     pub event: LineEvent<'a>,
 }
 
@@ -163,6 +166,7 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
         cpu: prefix.cpu,
         task,
         in_interrupt: in_interrupt(prefix.flags),
+        shows_interrupts: prefix.flags.len() >= 4,
         event: LineEvent::Other { name: prefix.event },
     };
     let malformed = || format!("the fields of {event} cannot be read: '{}'", rest.trim());

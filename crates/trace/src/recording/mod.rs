@@ -50,6 +50,12 @@ pub struct Recording {
     /// Number of switches that must have happened but are not in the recording, plus the number of
     /// places where the tool reports lost events.
     pub missing: u32,
+    /// Whether the recording shows which events occurred in interrupts.
+    pub interrupts: bool,
+    /// Whether it contains sched_waking, and not only sched_wakeup.
+    pub waking: bool,
+    /// Whether it contains sched_process_fork.
+    pub forks: bool,
     /// Number of CPUs that were recorded: what the tool prints, or the highest CPU with an event.
     pub nr_cpus: u32,
 }
@@ -192,6 +198,10 @@ impl Builder {
         let start = lines.first().map_or(0, |line| line.time);
         lines.iter_mut().for_each(|line| line.time -= start);
         self.cpus = lines.iter().map(|line| line.cpu).collect();
+        let contains = |event: fn(&Line) -> bool| lines.iter().any(event);
+        let interrupts = contains(|line| line.shows_interrupts || matches!(line.event, LineEvent::Handler { .. }));
+        let waking = contains(|line| matches!(line.event, LineEvent::Wakeup { waking: true, .. }));
+        let forks = contains(|line| matches!(line.event, LineEvent::Fork { .. }));
         let mut begins = self.initial_tasks(&lines).into_iter().peekable();
         for (index, line) in lines.iter().enumerate() {
             while let Some((_, since, cpu, pid)) = begins.next_if(|begin| begin.0 <= index) {
@@ -229,6 +239,9 @@ impl Builder {
             start,
             switches: self.switches,
             missing: self.missing,
+            interrupts,
+            waking,
+            forks,
             nr_cpus: self.nr_cpus.max(self.cpus.last().map_or(0, |cpu| cpu + 1)),
         })
     }

@@ -255,6 +255,7 @@ impl Ring {
             cpu,
             task: Some(task),
             in_interrupt: data[2] & IN_INTERRUPT != 0,
+            shows_interrupts: true,
             event: line_event,
         }))
     }

@@ -4,9 +4,12 @@
 use super::complete;
 use super::profiles;
 use super::progress::bar;
+use super::replay;
 use clap::Args as ClapArgs;
 use input::error::Error;
+use lab::compare::robust::{self, Robustness};
 use lab::compare::{self, Comparison, Condition, Judgement, Plan, metric};
+use lab::validate::Validation;
 use report::Surface;
 use runner::console;
 use runner::exit::ExitStatus;
@@ -15,6 +18,7 @@ use runner::interrupt;
 use runner::scenario::Scenario;
 use runner::spec::{Phase, RunSpec, SIDES};
 use runner::{out, outln};
+use serde_json::Value;
 use std::num::NonZero;
 
 /// Width of the help text.
@@ -36,7 +40,9 @@ A condition of --fail-if is METRIC OPERATOR AMOUNT. It describes a change from A
               point) for busy and overhead, +1000 (with its sign) for counts and scores
   metrics     {metrics}
 A condition holds if the whole 95 % confidence interval of the change is beyond the amount. It is
-undecided if the interval contains the amount. More runs make the interval narrower.
+undecided if the interval contains the amount. More runs make the interval narrower. Conditions are
+for regressions: they compare two simulations, and do not consider the model's error, which is
+printed below the verdict.
 
 Exit status: 0 if no condition holds, 1 if a condition holds or cannot be evaluated or a policy
 failed, 2 if the usage or an input is wrong."
@@ -69,9 +75,20 @@ pub struct Args {
     /// Exit with status 1 if this condition holds, for example 'score worse 3%'; can be repeated
     #[arg(long, value_name = "CONDITION", add = complete::metrics())]
     fail_if: Vec<String>,
+    /// Repeat the comparison with the machine's constants halved and doubled. Prints whether the
+    /// verdict stands, and which constants turn it
+    #[arg(long)]
+    robust: bool,
     /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What is known about the trust in a comparison.
+struct Checks {
+    robustness: Option<Robustness>,
+    /// The validation of the replay, if the workload is a recording.
+    validation: Option<Validation>,
 }
 
 impl Args {
@@ -109,6 +126,11 @@ impl Args {
         });
         bar.finish_and_clear();
         let comparison = comparison?;
+        let robustness = match self.robust && !comparison.failed() {
+            true => Some(self.check_constants(&inputs, &runs, &plan, &comparison)?),
+            false => None,
+        };
+        let validation = replay::validated(&inputs, &runs[0]);
         let judged: Vec<(Condition, Option<Judgement>)> = conditions
             .into_iter()
             .map(|condition| {
@@ -116,11 +138,28 @@ impl Args {
                 (condition, judgement)
             })
             .collect();
-        self.print(&sides, &comparison, &judged)?;
+        let checks = Checks { robustness, validation };
+        self.print(&sides, &comparison, &judged, &checks)?;
         let holds = judged
             .iter()
             .any(|(_, judgement)| matches!(judgement, None | Some(Judgement::Holds)));
         Ok(ExitStatus::from(u8::from(holds || comparison.failed())))
+    }
+
+    fn check_constants(
+        &self,
+        inputs: &Inputs,
+        runs: &[RunSpec; 2],
+        plan: &Plan,
+        comparison: &Comparison,
+    ) -> Result<Robustness, Error> {
+        let bar = bar("constants");
+        let found = robust::check(inputs, runs, plan, comparison, self.threads, &|done, total| {
+            bar.set_length(total);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        found
     }
 
     fn print(
@@ -128,10 +167,13 @@ impl Args {
         sides: &[Scenario; 2],
         comparison: &Comparison,
         judged: &[(Condition, Option<Judgement>)],
+        checks: &Checks,
     ) -> Result<(), Error> {
         if self.json {
             let mut json = compare::json(comparison, judged);
             json["profiles"] = profiles::json(sides);
+            json["validation"] = checks.validation.as_ref().map_or(Value::Null, Validation::json);
+            json["robust"] = checks.robustness.as_ref().map_or(Value::Null, Robustness::json);
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
             return Ok(());
@@ -147,11 +189,19 @@ impl Args {
         }
         let verdict = compare::verdict(comparison);
         verdict.lines().for_each(|line| out!("{}", surface.line(line, " ")));
+        for sentence in comparison.model_errors(checks.validation.as_ref()) {
+            out!("{}", surface.line(&sentence, " "));
+        }
+        if let Some(robustness) = &checks.robustness {
+            console::styled(&robustness.text(comparison, surface));
+        }
         for (condition, judgement) in judged {
             let verdict = match judgement {
-                Some(Judgement::Holds) => "holds",
-                Some(Judgement::DoesNotHold) => "does not hold",
-                Some(Judgement::Undecided) => "does not hold (undecided: the interval contains the limit)",
+                Some(Judgement::Holds) => "holds in the simulation",
+                Some(Judgement::DoesNotHold) => "does not hold in the simulation",
+                Some(Judgement::Undecided) => {
+                    "does not hold in the simulation (undecided: the interval contains the limit)"
+                }
                 None => "cannot be evaluated: a run has no such number",
             };
             outln!("fail if {condition}: {verdict}");
@@ -159,6 +209,9 @@ impl Args {
         if comparison.looks > 1 {
             let (pairs, looks) = (comparison.seeds.len(), comparison.looks);
             outln!("{pairs} pairs of runs; the confidence intervals are corrected for up to {looks} evaluations");
+        }
+        if let Some(validation) = &checks.validation {
+            console::styled(&validation.text(surface));
         }
         for note in profiles::notes(sides, &SIDES) {
             outln!("{note}");

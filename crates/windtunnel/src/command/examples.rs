@@ -60,6 +60,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "replay",
+        &[
+            (
+                "What a recording contains, and what it lacks",
+                "windtunnel replay recording.txt",
+            ),
+            (
+                "How accurately the simulator repeats it on a measured machine",
+                "windtunnel replay recording.txt --machine here.toml --validate",
+            ),
+        ],
+    ),
+    (
         "compare",
         &[
             (
@@ -69,6 +82,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             (
                 "Two values of a parameter",
                 "windtunnel compare pmqs pmqs --set A:poolsize=4 --set B:poolsize=8 -w mkbench",
+            ),
+            (
+                "Does the verdict depend on a constant of the machine?",
+                "windtunnel compare fifo steal -m smp4 -w hackbench --runs 5 --robust",
             ),
         ],
     ),

@@ -26,6 +26,7 @@ mod live;
 mod profiles;
 mod progress;
 mod python;
+mod replay;
 mod report;
 mod run;
 mod score;
@@ -62,6 +63,8 @@ enum Action {
     Run(Box<run::Args>),
     /// Analyse trace files of runs and recordings of real machines
     Report(report::Args),
+    /// Describe a recording of a real machine, and compare its replay with it
+    Replay(replay::Args),
     /// Compare two policies over many seeds: confidence intervals, a verdict, and an exit status
     /// for CI
     Compare(Box<compare::Args>),
@@ -163,6 +166,7 @@ impl Command {
         match self.action {
             Action::Run(args) => args.run(),
             Action::Report(args) => args.run(),
+            Action::Replay(args) => args.run(),
             Action::Compare(args) => args.run(),
             Action::Diff(args) => args.run(),
             Action::Invariants(args) => args.run(),

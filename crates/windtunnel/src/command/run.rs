@@ -8,9 +8,11 @@ use clap::Args as ClapArgs;
 use input::duration;
 use input::error::Error;
 use lab::page;
+use lab::validate::Validation;
 use report::{RunResult, Status};
 use runner::exit::ExitStatus;
 use runner::exports::Exports;
+use runner::inputs::Inputs;
 use runner::scenario::{DEFAULT_NS, Observer, Outcome, Scenario};
 use runner::spec::RunSpec;
 use runner::{console, destination, errln, interrupt, outln};
@@ -94,7 +96,14 @@ impl Args {
             }
         }
         let left_out = names.get(done.outcomes.len()..).unwrap_or_default();
+        let validation = match scenarios.first() {
+            Some(first) if interrupt::signal().is_none() && !self.has_stdout() => self.validate(&first.spec),
+            _ => None,
+        };
         self.print(&mut done, &spec, &scenarios, left_out);
+        if let Some(validation) = validation {
+            console::styled(&validation.text(console::surface()));
+        }
         done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
         let failed = done.outcomes.iter().any(|outcome| {
             let result = &outcome.result;
@@ -104,6 +113,17 @@ impl Args {
             true => u8::from(failed),
             false => 2,
         }))
+    }
+
+    /// Validates the replay, if the workload is a recording.
+    fn validate(&self, run: &RunSpec) -> Option<Validation> {
+        // The machine stays unnamed if the user names none, so that it has the recorded number of
+        // ticks.
+        let spec = RunSpec {
+            machine: self.spec.machine.clone(),
+            ..run.clone()
+        };
+        super::replay::validated(&Inputs::default(), &spec)
     }
 
     /// Runs one scenario and writes its files. If a signal interrupts the run, no files are

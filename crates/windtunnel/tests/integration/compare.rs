@@ -337,3 +337,50 @@ fn seeds_of_a_workload_without_random_numbers_have_a_spread() {
     let mean = p99.and_then(|metric| metric["a"]["mean"].as_f64()).expect("a number");
     assert_eq!(mean, (run("1") + run("2")) / 2.0);
 }
+
+#[test]
+fn the_verdict_names_the_models_error_and_conditions_the_simulation() {
+    let fifo = path("policies/fifo.bpf.c");
+    let ran = windtunnel(
+        &[
+            &["compare", "eevdf", &fifo],
+            &WORKLOAD[..],
+            &["--fail-if", "switches < -5%"],
+        ]
+        .concat(),
+    );
+    for part in [
+        "for such a change (hackbench on 4 CPUs; 90 % of errors below",
+        "of pairs in the right order)",
+        "fail if switches < -5%: holds in the simulation",
+    ] {
+        // The lines are wrapped.
+        let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(part), "no '{part}' in:\n{}", ran.stdout);
+    }
+    let json = windtunnel(&[&["compare", "eevdf", &fifo], &WORKLOAD[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("the output is JSON");
+    assert_eq!(json["metrics"][0]["model_error"]["cpus"], 4);
+    assert!(json["robust"].is_null() && json["validation"].is_null());
+}
+
+#[test]
+fn a_robust_comparison_repeats_the_verdict_with_other_constants() {
+    let fifo = path("policies/fifo.bpf.c");
+    let options = ["-m", "smp2", "-w", "lat_ctx:rounds=200", "--runs", "2", "--robust"];
+    let ran = windtunnel(&[&["compare", "eevdf", &fifo], &options[..]].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    for part in [
+        "as in the machine",
+        "x0.5",
+        "x2",
+        "the verdict ",
+        "constants halved and doubled",
+    ] {
+        assert!(ran.stdout.contains(part), "no '{part}' in:\n{}", ran.stdout);
+    }
+    let json = windtunnel(&[&["compare", "eevdf", &fifo], &options[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("the output is JSON");
+    let variants = json["robust"]["variants"].as_array().expect("there are variants");
+    assert!(!variants.is_empty() && json["robust"]["stands"].is_boolean(), "{json}");
+}

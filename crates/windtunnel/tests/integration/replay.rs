@@ -118,7 +118,7 @@ fn a_simulated_trace_is_replayed_with_the_same_work() {
             Machine::new(MachineSpec::smp(3), generated(spec), 7).expect("the machine can run the workload");
         let mut first = Vec::new();
         machine.run(100_000_000, &mut first);
-        let workload = workload::replay::from_records(&first, "own").expect("the records describe a workload");
+        let workload = workload::replay::from_records(&first, None, "own").expect("the records describe a workload");
         let again = replay(&workload, Some("vtime"), 2);
         assert_eq!(by_name(&again), by_name(&first), "{spec}");
     }
@@ -189,4 +189,109 @@ fn a_recording_is_replayed_on_the_machine_of_the_recording_unless_another_is_nam
         assert!(printed.starts_with(&format!("machine {replayed} (")), "{printed}");
         assert!(notes.contains("which is used again"), "{notes}");
     }
+}
+
+/// Records a simulated run under EEVDF on two CPUs. Returns the path of the trace file.
+fn recorded(name: &str, workload: &str) -> String {
+    let trace = format!("{}/{name}.wtt", env!("CARGO_TARGET_TMPDIR"));
+    let ran = windtunnel(&[
+        "run", "eevdf", "-m", "smp2", "-w", workload, "--for", "300ms", "--trace", &trace,
+    ]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    trace
+}
+
+/// The replay of a run of EEVDF under EEVDF on the same machine has about as many switches as the run
+/// itself. hackbench ends long before it would in a replay whose tasks skip sleeps when they are late:
+/// it then has a quarter of the switches.
+#[test]
+fn a_simulated_recording_is_replayed_with_as_many_switches() {
+    for (name, workload, most) in [
+        ("messages", "hackbench:groups=4,loops=10", 15.0),
+        ("requests", "schbench:message_threads=2,workers=4", 10.0),
+        ("compile", "mkbench:builds=1,jobs=4,files=10", 10.0),
+        ("pauses", "closed:n=6,compute=700us,think=400us", 10.0),
+        ("pipe", "lat_ctx:processes=4,rounds=500", 10.0),
+    ] {
+        let trace = recorded(name, workload);
+        let shown = windtunnel(&["replay", &trace, "--validate", "--json"]);
+        assert_eq!(shown.status, 0, "{}", shown.stderr);
+        let json: serde_json::Value = serde_json::from_str(&shown.stdout).expect("the output is JSON");
+        let figures = json["validation"]["figures"].as_array().expect("there are figures");
+        let error = |name: &str| {
+            let row = figures.iter().find(|row| row["name"] == name);
+            row.and_then(|row| row["error_percent"].as_f64())
+                .expect("the figure has an error")
+        };
+        assert!(error("switches").abs() < most, "{workload}: {figures:?}");
+        assert!(error("busy time").abs() < 6.0, "{workload}: {figures:?}");
+    }
+}
+
+#[test]
+fn runs_of_a_recording_print_its_validation_and_what_it_lacks() {
+    let ran = windtunnel(&["run", "fifo", "--workload", RECORDING]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    for text in [
+        "the recorded scheduler (eevdf) simulated on core:2 pu:1",
+        "switches",
+        "run time of ",
+        "the recording lacks affinities",
+        "machine calibrate",
+    ] {
+        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
+    }
+    let described = windtunnel(&["replay", RECORDING]);
+    assert!(
+        described.stdout.contains("recorded under eevdf on 2 CPUs") && described.stdout.contains("--validate"),
+        "{}",
+        described.stdout
+    );
+    let compared = windtunnel(&["compare", "eevdf", "fifo", "--workload", RECORDING, "--runs", "2"]);
+    assert!(
+        compared.stdout.contains("the replay's error for this figure is") && compared.stdout.contains("validation"),
+        "{}",
+        compared.stdout
+    );
+    // A workload that is no recording has no validation.
+    let generated = windtunnel(&["replay", "closed:n=3"]);
+    assert_eq!(generated.status, 2);
+    assert!(
+        generated.stderr.contains("this is no recording"),
+        "{}",
+        generated.stderr
+    );
+}
+
+#[test]
+fn a_recording_of_an_unknown_scheduler_is_replayed_without_validation() {
+    let trace = format!("{}/unknown.wtt", env!("CARGO_TARGET_TMPDIR"));
+    let header = trace::Header {
+        machine: "live, kernel 7.0".into(),
+        cpus: vec![trace::CpuPosition::default(); 2],
+        policy: "scx_unheard_of".into(),
+        ..trace::Header::default()
+    };
+    let text = std::fs::read_to_string(root().join(RECORDING)).expect("the recording exists");
+    let records = trace::recording::read(&text)
+        .expect("the recording can be read")
+        .records;
+    let mut file = Vec::new();
+    let mut writer = trace::Writer::new(&mut file, &header);
+    trace::Sink::take(&mut writer, &records);
+    writer.finish().expect("the trace can be written");
+    std::fs::write(&trace, file).expect("the trace can be written");
+    let ran = windtunnel(&["run", "eevdf", "-w", &trace]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("not validated") && ran.stderr.contains("scx_unheard_of"),
+        "{}",
+        ran.stderr
+    );
+    let named = windtunnel(&["replay", &trace, "--validate", "--scheduler", "fifo"]);
+    assert!(
+        named.stdout.contains("the recorded scheduler (fifo)"),
+        "{}",
+        named.stdout
+    );
 }

@@ -77,6 +77,9 @@ pub struct Cursor {
     pub(crate) timers: Vec<(u32, u64)>,
     /// For each step with a [`Dist::Trace`], the position in its list of values.
     pub(crate) traces: BTreeMap<u32, u64>,
+    /// Kernel work of this task's CPU that the next [`Op::Run`] already contains, ns. Only tasks of
+    /// a replay have it.
+    credit: u64,
     /// Random generator of this task alone. Without it, the task uses that of the machine.
     pub(crate) rng: Option<Box<Rng>>,
 }
@@ -103,6 +106,7 @@ impl Cursor {
             woken: now,
             timers: Vec::new(),
             traces: BTreeMap::new(),
+            credit: 0,
             rng: None,
         }
     }
@@ -216,6 +220,12 @@ impl Cursor {
         self.time += ns;
     }
 
+    /// Notes `ns` of kernel work on the task's CPU, which the recorded computing time of the task
+    /// contains. The next step computes for a shorter time.
+    pub(crate) fn credit(&mut self, ns: u64) {
+        self.credit += ns;
+    }
+
     /// Returns the remaining CPU time of work that takes equally long on all CPUs, in ns.
     pub(crate) fn time(&self) -> u64 {
         self.time
@@ -257,7 +267,9 @@ impl Cursor {
         match *op {
             Op::Run(ref dist) => {
                 let ns = self.sample(dist, rng);
-                self.add_work(ns * 1024);
+                let credit = self.credit.min(ns);
+                self.credit -= credit;
+                self.add_work((ns - credit) * 1024);
             }
             Op::Mem { bytes } => {
                 // Rounded up to whole ns at full speed, like the work of all other steps.

@@ -93,7 +93,7 @@ impl Machine {
     }
 
     /// Verifies that a waiting task is in exactly one place: on a queue of its class, on a DSQ,
-    /// among the throttled tasks, or with the policy, which has received the task in ops.enqueue().
+    /// among the throttled tasks, among those whose direct dispatch is deferred, or with the policy, which has received the task in ops.enqueue().
     fn verify_queued(&self, id: TaskId) {
         let task = &self.tasks[id];
         let queues = [
@@ -102,6 +102,7 @@ impl Machine {
             (Class::Fair, self.is_throttled_once(id)),
             (Class::Ext, self.ext.dsqs.current(id) != NO_DSQ),
             (Class::Ext, task.ext.ops_state == OpsState::Queued),
+            (Class::Ext, self.rqs[task.cpu()].ext.ddsp_deferred.contains(&id)),
         ];
         let found: Vec<Class> = queues.iter().filter(|queue| queue.1).map(|queue| queue.0).collect();
         assert_eq!(

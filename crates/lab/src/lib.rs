@@ -3,8 +3,8 @@
 //!
 //! [`grid`] expands axes into the runs of [sweeps](sweep) and [experiments](experiment). The other
 //! modules are the [errors of the model](model_error), the [validation](validate) of replays,
-//! [comparisons](compare), [scores](score), [suites](suite) of test cases, the first
-//! [difference](diff) between two runs, [invariants], and the HTML [page].
+//! [comparisons](compare), [explorations](explore), [scores](score), [suites](suite) of test cases,
+//! the first [difference](diff) between two runs, [invariants], and the HTML [page].
 
 #![cfg_attr(
     not(test),
@@ -14,6 +14,7 @@
 pub mod compare;
 pub mod diff;
 pub mod experiment;
+pub mod explore;
 pub mod grid;
 pub mod invariants;
 pub mod model_error;

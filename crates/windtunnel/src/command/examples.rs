@@ -114,6 +114,23 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         )],
     ),
     (
+        "explore",
+        &[
+            (
+                "A policy, for a minute or until something is found",
+                "windtunnel explore ./mine.bpf.o",
+            ),
+            (
+                "A machine and a workload of your own",
+                "windtunnel explore ./mine.bpf.o -m smp4 -w hackbench:groups=1,loops=5 --runs 500",
+            ),
+            (
+                "The run of a finding again, with the accesses of its CPUs side by side",
+                "windtunnel explore --replay TOKEN",
+            ),
+        ],
+    ),
+    (
         "top",
         &[
             (

@@ -18,6 +18,7 @@ mod diff;
 mod documents;
 mod examples;
 mod experiment;
+mod explore;
 mod exports;
 mod init;
 mod invariants;
@@ -73,6 +74,8 @@ enum Action {
     /// Check that no CPU idles while a task waits and that no task starves; draw the first
     /// violation
     Invariants(Box<invariants::Args>),
+    /// Search for races and stalls with callbacks that overlap, and shrink what is found
+    Explore(Box<explore::Args>),
     /// Watch a simulation while it runs: CPUs, queues, rates, busiest tasks
     Top(Box<top::Args>),
     /// Check that objects load and keep the verifier's rules, and list what they use that is not modelled
@@ -170,6 +173,7 @@ impl Command {
             Action::Compare(args) => args.run(),
             Action::Diff(args) => args.run(),
             Action::Invariants(args) => args.run(),
+            Action::Explore(args) => args.run(),
             Action::Top(args) => args.run(),
             Action::Check(args) => args.run(),
             Action::Suite(args) => args.run(),

@@ -11,6 +11,7 @@ mod determinism;
 mod diff;
 mod documents;
 mod experiment;
+mod explore;
 mod installed;
 mod interrupted;
 mod invariants;

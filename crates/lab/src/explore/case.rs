@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A case: everything that one run of an exploration depends on, apart from the policy.
+
+use input::error::Error;
+use kernel::Hold;
+use kernel::rng::Rng;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use workload::Workload;
+
+/// Largest number of characters of a token.
+const MAX_TOKEN: usize = 1 << 20;
+/// Machines from which a case takes one, if the user names none.
+const MACHINES: [&str; 3] = ["smp2", "smp2", "smp4"];
+/// Numbers of forced switches of a run. Most races need one or two, but a run with many of them
+/// tries many places.
+const NR_HOLDS: [u64; 6] = [0, 2, 8, 32, 64, 128];
+/// Longest forced delay, ns. An interrupt or a hypervisor can delay a CPU for longer.
+const MAX_HOLD_NS: u64 = 100_000;
+/// Shortest forced delay, ns: about the time of one callback.
+const MIN_HOLD_NS: u64 = 200;
+
+/// A group of tasks or a disturbance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Tasks that run and sleep.
+    Sleepers,
+    /// Tasks that only run.
+    Hogs,
+    /// Tasks that may use one CPU only.
+    Pinned,
+    /// Tasks that change their affinity again and again.
+    Roamers,
+    /// Tasks that sleep and wait while they must not migrate.
+    Stayers,
+    /// Tasks that change their nice value.
+    Moody,
+    /// Tasks that change between SCHED_OTHER and SCHED_FIFO.
+    Switchers,
+    /// Tasks that fork children, which exit soon.
+    Forkers,
+    /// Pairs of tasks that wake each other.
+    Pairs,
+    /// Tasks whose affinity is changed by cgroup.cpus while they run, wait or sleep.
+    Moved,
+    /// Interrupts.
+    Irq,
+    /// A real-time task on one CPU.
+    Fifo,
+    /// A CPU that goes offline and comes back.
+    Hotplug,
+}
+
+const KINDS: [Kind; 13] = [
+    Kind::Sleepers,
+    Kind::Hogs,
+    Kind::Pinned,
+    Kind::Roamers,
+    Kind::Stayers,
+    Kind::Moody,
+    Kind::Switchers,
+    Kind::Forkers,
+    Kind::Pairs,
+    Kind::Moved,
+    Kind::Irq,
+    Kind::Fifo,
+    Kind::Hotplug,
+];
+
+/// A part of a generated workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    pub kind: Kind,
+    /// Number of tasks.
+    pub tasks: u32,
+    /// Number of rounds of each task.
+    pub rounds: u32,
+    /// Time that a round computes, us.
+    pub run: u32,
+    /// Time that a round sleeps, us.
+    pub sleep: u32,
+    /// A CPU that the part uses.
+    pub cpu: u32,
+}
+
+/// The tasks of a case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// The workload that the user names.
+    Named(String),
+    /// A generated workload.
+    Parts(Vec<Part>),
+}
+
+/// Everything that one run depends on, apart from the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub machine: String,
+    pub load: Load,
+    pub seed: u64,
+    /// Simulated time after which the run ends at the latest, ns.
+    pub for_ns: u64,
+    /// The forced switches: point and length in ns.
+    pub holds: Vec<(u64, u64)>,
+}
+
+/// Limits within which cases are generated.
+#[derive(Clone, Debug)]
+pub struct Space {
+    pub machine: Option<String>,
+    pub workload: Option<String>,
+    pub for_ns: u64,
+    /// Number of points that a run without forced switches reaches.
+    pub points: u64,
+    /// Whether the policy handles CPUs that go offline.
+    pub hotplug: bool,
+}
+
+impl Space {
+    /// Returns case number `number` of an exploration.
+    pub fn case(&self, seed: u64, number: u64) -> Case {
+        let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number));
+        let machine = self.machine.clone();
+        let machine = machine.unwrap_or_else(|| MACHINES[below(&mut rng, MACHINES.len())].to_owned());
+        let load = match &self.workload {
+            Some(workload) => Load::Named(workload.clone()),
+            None => Load::Parts(self.parts(&mut rng)),
+        };
+        let nr = NR_HOLDS[below(&mut rng, NR_HOLDS.len())];
+        let mut case = Case {
+            machine,
+            load,
+            seed: rng.next_u64() % 1_000_000,
+            for_ns: self.for_ns,
+            holds: Vec::new(),
+        };
+        case.holds = self.holds(&mut rng, nr);
+        case
+    }
+
+    /// Returns `nr` forced switches at random points.
+    pub fn holds(&self, rng: &mut Rng, nr: u64) -> Vec<(u64, u64)> {
+        let mut holds: Vec<(u64, u64)> = (0..nr)
+            .map(|_| {
+                let point = 1 + rng.next_u64() % self.points.max(1);
+                // Short and long delays are equally likely, because a race may need either.
+                let doublings = u64::from((MAX_HOLD_NS / MIN_HOLD_NS).ilog2()) + 1;
+                let ns = MIN_HOLD_NS << (rng.next_u64() % doublings);
+                (point, ns + rng.next_u64() % ns)
+            })
+            .collect();
+        holds.sort_unstable();
+        holds.dedup_by_key(|(point, _)| *point);
+        holds
+    }
+
+    /// Returns a random subset of all kinds of parts.
+    fn parts(&self, rng: &mut Rng) -> Vec<Part> {
+        let part = |kind, rng: &mut Rng| Part {
+            kind,
+            tasks: 1 + rng.next_u64() as u32 % 4,
+            rounds: 10 + rng.next_u64() as u32 % 50,
+            run: 5 << (rng.next_u64() % 7),
+            sleep: 5 << (rng.next_u64() % 7),
+            cpu: rng.next_u64() as u32 % 2,
+        };
+        let mut parts = vec![part(Kind::Sleepers, rng)];
+        for kind in KINDS {
+            // A third of the kinds, so that a run tests few of them together.
+            if rng.next_u64().is_multiple_of(3) && (kind != Kind::Hotplug || self.hotplug) {
+                parts.push(part(kind, rng));
+            }
+        }
+        parts
+    }
+}
+
+fn below(rng: &mut Rng, nr: usize) -> usize {
+    (rng.next_u64() % nr as u64) as usize
+}
+
+impl Case {
+    /// Returns the forced switches as the kernel crate takes them.
+    pub fn plan(&self) -> Vec<Hold> {
+        self.holds.iter().map(|&(point, ns)| Hold { point, ns }).collect()
+    }
+
+    /// Returns the generated workload in rt-app's format, or `None` if the user names the workload.
+    pub fn json(&self) -> Option<String> {
+        let Load::Parts(parts) = &self.load else {
+            return None;
+        };
+        let (mut tasks, mut disturbances, mut resources) = (Map::new(), Vec::new(), Map::new());
+        for (index, part) in parts.iter().enumerate() {
+            part.add(index, &mut tasks, &mut disturbances, &mut resources);
+        }
+        let mut all = Map::new();
+        if !resources.is_empty() {
+            all.insert("resources".to_owned(), resources.into());
+        }
+        all.insert("tasks".to_owned(), tasks.into());
+        if !disturbances.is_empty() {
+            all.insert("disturbances".to_owned(), disturbances.into());
+        }
+        serde_json::to_string_pretty(&Value::from(all)).ok()
+    }
+
+    /// Returns the generated workload.
+    ///
+    /// # Errors
+    /// The parts do not fit together, which only a token can cause.
+    pub fn workload(&self) -> Result<Option<Workload>, Error> {
+        self.json()
+            .map(|json| workload::rtapp::read(&json, "explored"))
+            .transpose()
+    }
+
+    /// Returns the number of tasks of a generated workload.
+    pub fn nr_tasks(&self) -> Option<u32> {
+        match &self.load {
+            Load::Named(_) => None,
+            Load::Parts(parts) => Some(parts.iter().map(|part| part.nr_tasks()).sum()),
+        }
+    }
+
+    /// Returns a token that contains the case and the policy.
+    pub fn token(&self, policy: &str) -> String {
+        encode(json!([policy, self]).to_string().as_bytes())
+    }
+
+    /// Returns the policy and the case of a token.
+    ///
+    /// # Errors
+    /// The text is no token of this command.
+    pub fn from_token(token: &str) -> Result<(String, Case), Error> {
+        let wrong = || Error::new("--replay: this is no token of `windtunnel explore`").hint("copy the whole token");
+        if token.len() > MAX_TOKEN {
+            return Err(wrong());
+        }
+        let bytes = decode(token).ok_or_else(wrong)?;
+        serde_json::from_slice(&bytes).map_err(|_| wrong())
+    }
+}
+
+impl Part {
+    /// Returns the number of tasks that the part creates at the start.
+    fn nr_tasks(&self) -> u32 {
+        match self.kind {
+            Kind::Pairs => 2,
+            Kind::Irq | Kind::Hotplug => 0,
+            Kind::Fifo => 1,
+            _ => self.tasks,
+        }
+    }
+
+    fn add(
+        &self,
+        index: usize,
+        tasks: &mut Map<String, Value>,
+        disturbances: &mut Vec<Value>,
+        resources: &mut Map<String, Value>,
+    ) {
+        let &Part {
+            kind,
+            tasks: n,
+            rounds,
+            run,
+            sleep,
+            cpu,
+        } = self;
+        let name = |kind: &str| format!("{kind}{index}");
+        let other = 1 - cpu.min(1);
+        let phases = |phases: Value| json!({ "instance": n, "loop": rounds.div_ceil(4), "phases": phases });
+        match kind {
+            Kind::Sleepers => {
+                tasks.insert(
+                    name("sleeper"),
+                    json!({ "instance": n, "loop": rounds, "run": run, "sleep": sleep }),
+                );
+            }
+            Kind::Hogs => {
+                tasks.insert(
+                    name("hog"),
+                    json!({ "instance": n, "loop": rounds.div_ceil(4), "run": 20 * run }),
+                );
+            }
+            Kind::Pinned => {
+                tasks.insert(
+                    name("pinned"),
+                    json!({ "instance": n, "loop": rounds, "cpus": [cpu], "run": run, "sleep": sleep }),
+                );
+            }
+            Kind::Roamers => {
+                let value = phases(json!({
+                    "one": { "loop": 2, "cpus": [cpu], "run": run, "sleep": sleep },
+                    "other": { "loop": 2, "cpus": [other], "run": run, "sleep": sleep },
+                    "both": { "loop": 2, "cpus": [0, 1], "run": run, "sleep": sleep },
+                }));
+                tasks.insert(name("roamer"), value);
+            }
+            Kind::Stayers => {
+                let value = json!({
+                    "instance": n, "loop": rounds, "run": run, "migrate_disable": "", "run1": run, "sleep": sleep,
+                    "run2": run, "migrate_enable": "", "sleep1": sleep
+                });
+                tasks.insert(name("stayer"), value);
+            }
+            Kind::Moody => {
+                let value = phases(json!({
+                    "eager": { "loop": 2, "priority": -10, "run": run, "sleep": sleep },
+                    "idle": { "loop": 2, "priority": 19, "run": run, "sleep": sleep },
+                }));
+                tasks.insert(name("mood"), value);
+            }
+            Kind::Switchers => {
+                let value = phases(json!({
+                    "fair": { "loop": 2, "policy": "SCHED_OTHER", "priority": 0, "run": run, "sleep": sleep },
+                    "fifo": { "loop": 2, "policy": "SCHED_FIFO", "priority": 10, "run": run, "sleep": sleep },
+                }));
+                tasks.insert(name("switcher"), value);
+            }
+            Kind::Forkers => {
+                let child = name("child");
+                tasks.insert(
+                    name("forker"),
+                    json!({ "instance": n, "loop": rounds.div_ceil(2), "run": run, "fork": child, "sleep": sleep }),
+                );
+                tasks.insert(child, json!({ "instance": 0, "loop": 2, "run": run, "sleep": sleep }));
+            }
+            Kind::Pairs => {
+                let (ask, answer) = (name("ask"), name("answer"));
+                for channel in [&ask, &answer] {
+                    resources.insert(channel.clone(), json!({ "type": "pipe" }));
+                }
+                tasks.insert(
+                    ask.clone(),
+                    json!({ "loop": rounds, "run": run, "send": { "ref": ask, "bytes": 1 }, "recv": answer }),
+                );
+                tasks.insert(
+                    answer.clone(),
+                    json!({ "loop": rounds, "recv": ask, "run": run, "send": { "ref": answer, "bytes": 1 } }),
+                );
+            }
+            Kind::Moved => {
+                let group = format!("/moved{index}");
+                tasks.insert(
+                    name("moved"),
+                    json!({ "instance": n, "loop": rounds, "taskgroup": group, "run": run, "sleep": sleep }),
+                );
+                for (turn, cpus) in [json!([cpu]), json!([other]), json!([0, 1])]
+                    .iter()
+                    .cycle()
+                    .take(rounds as usize)
+                    .enumerate()
+                {
+                    let at = 50 + turn as u64 * u64::from(run + sleep);
+                    disturbances.push(json!({ "at": at, "taskgroup": group, "cpus": cpus }));
+                }
+            }
+            Kind::Irq => {
+                disturbances.push(json!({ "at": 0, "irq": [cpu], "length": run, "period": 4 * run, "count": rounds }))
+            }
+            Kind::Fifo => disturbances
+                .push(json!({ "at": 0, "fifo": [cpu], "length": run, "period": 3 * run + sleep, "count": rounds })),
+            Kind::Hotplug => {
+                for turn in 0..u64::from(rounds.div_ceil(10)) {
+                    let at = 500 + 4000 * turn;
+                    disturbances.push(json!({ "at": at, "offline": 1 }));
+                    disturbances.push(json!({ "at": at + 2000, "online": 1 }));
+                }
+            }
+        }
+    }
+}
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Encodes bytes as base64url without padding (RFC 4648).
+fn encode(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0_u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+        for digit in 0..=chunk.len() {
+            text.push(DIGITS[(word >> (18 - 6 * digit) & 63) as usize] as char);
+        }
+    }
+    text
+}
+
+/// Decodes base64url without padding. Returns `None` for any other text.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for chunk in text.trim().as_bytes().chunks(4) {
+        let mut word = 0_u32;
+        for &digit in chunk {
+            let value = DIGITS.iter().position(|&known| known == digit)?;
+            word = word << 6 | value as u32;
+        }
+        word <<= 6 * (4 - chunk.len());
+        let nr = chunk.len().checked_sub(1).filter(|&nr| nr > 0)?;
+        bytes.extend_from_slice(&word.to_be_bytes()[1..=nr]);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space() -> Space {
+        Space {
+            machine: None,
+            workload: None,
+            for_ns: 1_000_000_000,
+            points: 10_000,
+            hotplug: true,
+        }
+    }
+
+    #[test]
+    fn every_generated_workload_is_valid() {
+        for number in 0..300 {
+            let case = space().case(1, number);
+            let workload = case.workload().unwrap_or_else(|error| panic!("case {number}: {error}"));
+            assert!(workload.is_some_and(|workload| !workload.tasks.is_empty()));
+        }
+    }
+
+    #[test]
+    fn each_kind_is_valid_alone() {
+        for kind in KINDS {
+            let part = Part {
+                kind,
+                tasks: 2,
+                rounds: 3,
+                run: 5,
+                sleep: 10,
+                cpu: 1,
+            };
+            let mut case = space().case(1, 0);
+            let sleepers = Part {
+                kind: Kind::Sleepers,
+                ..part.clone()
+            };
+            case.load = Load::Parts(vec![sleepers, part]);
+            case.workload().unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        }
+    }
+
+    #[test]
+    fn cases_depend_on_seed_and_number_only() {
+        assert_eq!(space().case(3, 5), space().case(3, 5));
+        assert_ne!(space().case(3, 5), space().case(3, 6));
+        assert_ne!(space().case(3, 5), space().case(4, 5));
+    }
+
+    #[test]
+    fn holds_are_ordered_and_within_the_limits() {
+        for number in 0..100 {
+            let case = space().case(1, number);
+            assert!(case.holds.is_sorted());
+            let in_limits = |&(point, ns): &(u64, u64)| (1..=10_000).contains(&point) && (200..=204_800).contains(&ns);
+            assert!(case.holds.iter().all(in_limits), "{:?}", case.holds);
+        }
+    }
+
+    #[test]
+    fn a_token_contains_policy_and_case() {
+        let case = space().case(1, 2);
+        let token = case.token("my policy.bpf.o");
+        assert_eq!(
+            Case::from_token(&token).expect("a token"),
+            ("my policy.bpf.o".to_owned(), case)
+        );
+    }
+
+    #[test]
+    fn damaged_tokens_are_errors() {
+        let token = space().case(1, 2).token("fifo");
+        for text in [
+            "",
+            "x",
+            "!!!!",
+            "AAAA",
+            "ä",
+            &token[1..],
+            &token[..token.len() - 2],
+            &"A".repeat(MAX_TOKEN + 1),
+        ] {
+            assert!(Case::from_token(text).is_err(), "{text:.40}");
+        }
+        for (at, _) in token.char_indices().step_by(7) {
+            let mut damaged = token.clone().into_bytes();
+            damaged[at] = if damaged[at] == b'Q' { b'R' } else { b'Q' };
+            // A changed digit may yield a different valid case, but never a panic.
+            if let Ok((_, case)) = Case::from_token(&String::from_utf8(damaged).expect("ASCII")) {
+                let _ = case.workload();
+            }
+        }
+    }
+}

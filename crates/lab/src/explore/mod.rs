@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Explores a policy: many short runs with overlapping callbacks, over machines, workloads,
+//! disturbances and forced switches, until one of them shows something wrong.
+//!
+//! [`case`] describes and generates runs, [`observe`] executes one and judges it, [`shrink`] makes
+//! a case smaller that shows a finding, and [`text`] prints it.
+
+// Numbers of a case come from its own generator and are small.
+#![allow(clippy::cast_possible_truncation)]
+
+pub mod case;
+pub mod observe;
+pub mod shrink;
+pub mod text;
+
+use case::{Case, Space};
+use input::error::Error;
+use observe::{Finding, Observed, Target};
+use runner::{interrupt, parallel};
+use std::num::NonZero;
+use std::time::{Duration, Instant};
+
+/// Number of runs between two looks at the clock. Findings of one batch are compared by number of
+/// the run, so the result does not depend on the number of threads.
+const BATCH: u64 = 32;
+/// Number of points that is assumed before a run has counted them.
+const POINTS: u64 = 5000;
+
+/// How long an exploration lasts.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Number of runs after which it ends.
+    pub runs: Option<u64>,
+    /// Time after which it ends.
+    pub time: Duration,
+    /// Whether it continues after the first finding.
+    pub all: bool,
+    pub threads: Option<NonZero<usize>>,
+}
+
+/// A finding and the case that shows it.
+pub struct Found {
+    pub finding: Finding,
+    pub case: Case,
+    /// Number of the run that showed it first, from 1.
+    pub run: u64,
+    /// Time from the start of the exploration to the finding.
+    pub after: Duration,
+}
+
+/// Result of an exploration.
+pub struct Explored {
+    pub found: Vec<Found>,
+    pub runs: u64,
+    pub time: Duration,
+    /// Sum of the simulated time of all runs, ns.
+    pub simulated_ns: u64,
+    /// Number of forced switches that took place.
+    pub nr_held: u64,
+    /// Largest number of races on statistics counters in one run.
+    pub nr_benign: usize,
+    pub interrupted: bool,
+}
+
+/// Explores a policy. `progress` is called with the number of runs and the elapsed time.
+///
+/// # Errors
+/// Those of [`Target::observe`].
+pub fn explore(
+    target: &Target,
+    space: &Space,
+    seed: u64,
+    limits: Limits,
+    progress: &(dyn Fn(u64, Duration) + Sync),
+) -> Result<Explored, Error> {
+    let began = Instant::now();
+    let mut space = space.clone();
+    let mut explored = Explored {
+        found: Vec::new(),
+        runs: 0,
+        time: Duration::ZERO,
+        simulated_ns: 0,
+        nr_held: 0,
+        nr_benign: 0,
+        interrupted: false,
+    };
+    let first = space.case(seed, 0);
+    space.points = POINTS;
+    let observed = target.observe(
+        &Case {
+            holds: Vec::new(),
+            ..first
+        },
+        false,
+    )?;
+    (space.points, space.hotplug) = (observed.points.max(1), observed.hotplug);
+    loop {
+        let left = limits.runs.map_or(BATCH, |runs| (runs - explored.runs).min(BATCH));
+        let over = began.elapsed() >= limits.time && explored.runs > 0;
+        explored.interrupted = interrupt::signal().is_some();
+        if left == 0 || over || explored.interrupted {
+            break;
+        }
+        let numbers: Vec<u64> = (explored.runs..explored.runs + left).collect();
+        let results = parallel::run(&numbers, limits.threads, &|_, _| {}, |&number, _| {
+            let case = space.case(seed, number);
+            let observed = target.observe(&case, false)?;
+            Ok((number, case, observed, began.elapsed()))
+        })?;
+        for (number, case, observed, after) in results {
+            let stops = collect(&mut explored, number, &case, &observed, after) && !limits.all;
+            if stops {
+                explored.runs = number + 1;
+                explored.time = began.elapsed();
+                return Ok(explored);
+            }
+        }
+        explored.runs += left;
+        progress(explored.runs, began.elapsed());
+    }
+    explored.time = began.elapsed();
+    Ok(explored)
+}
+
+/// Adds the new findings of a run. Returns whether there is one.
+fn collect(explored: &mut Explored, number: u64, case: &Case, observed: &Observed, after: Duration) -> bool {
+    explored.simulated_ns += observed.simulated_ns;
+    explored.nr_held += observed.nr_held;
+    explored.nr_benign = explored.nr_benign.max(observed.nr_benign);
+    let mut is_new = false;
+    for finding in &observed.findings {
+        let known = explored
+            .found
+            .iter()
+            .any(|found| found.finding.same_as(finding, &observed.code));
+        if !known {
+            is_new = true;
+            explored.found.push(Found {
+                finding: finding.clone(),
+                case: case.clone(),
+                run: number + 1,
+                after,
+            });
+        }
+    }
+    is_new
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Executes a case and looks for findings: the oracles of an exploration.
+
+use super::case::Case;
+use bpf::image::Code;
+use input::error::Error;
+use kernel::ext::Kind;
+use kernel::ext::ops::NAMES;
+use kernel::{Plan, Race, Seen, Step};
+use runner::inputs::Inputs;
+use runner::scenario::Scenario;
+use runner::spec::{EngineChoice, RunSpec};
+use trace::Tee;
+
+/// A task that waits longer than this for a CPU is a stall, ns. The load of a generated case is far
+/// smaller: with 20 tasks per CPU and slices of 20 ms, a task waits at most 400 ms.
+pub const STALL_NS: u64 = 500_000_000;
+
+/// Something that is wrong with a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Two CPUs change a variable, and nothing orders the changes.
+    Race(Race),
+    /// The kernel or the policy itself ended the policy with an error.
+    Ended { message: String, places: Vec<String> },
+    /// A task waits for a CPU without end.
+    Stall {
+        comm: String,
+        pid: u32,
+        from_ns: u64,
+        ns: u64,
+    },
+    /// A task ran on a CPU that its affinity excludes.
+    Affinity { comm: String, pid: u32, cpu: u32 },
+}
+
+/// What the run of a case has shown.
+pub struct Observed {
+    pub findings: Vec<Finding>,
+    /// Number of races on statistics counters, which are no findings.
+    pub nr_benign: usize,
+    /// Number of points that the run reached.
+    pub points: u64,
+    /// Number of forced switches that took place.
+    pub nr_held: u64,
+    /// Simulated time of the run, ns.
+    pub simulated_ns: u64,
+    /// Whether the policy has ops.cpu_online() and ops.cpu_offline().
+    pub hotplug: bool,
+    /// The accesses, if they were recorded.
+    pub steps: Vec<Step>,
+    /// The linked code of the policy.
+    pub code: Code,
+}
+
+/// The policy of an exploration, and the options of its runs.
+pub struct Target {
+    pub spec: RunSpec,
+    pub inputs: Inputs,
+    /// Whether races on statistics counters are findings, too.
+    pub statistics: bool,
+}
+
+impl Target {
+    pub fn new(spec: RunSpec, statistics: bool) -> Target {
+        Target {
+            spec,
+            inputs: Inputs::default(),
+            statistics,
+        }
+    }
+
+    fn scenario(&self, case: &Case) -> Result<Scenario, Error> {
+        let generated = case.workload()?;
+        let mut spec = RunSpec {
+            machine: Some(case.machine.clone()),
+            seed: case.seed,
+            for_ns: Some(case.for_ns),
+            engine: EngineChoice::Interpreter,
+            ..self.spec.clone()
+        };
+        if let super::case::Load::Named(workload) = &case.load {
+            spec.workload.clone_from(workload);
+        }
+        let mut scenario = self.inputs.resolve(&spec)?;
+        if let Some(workload) = generated {
+            scenario.workload = workload;
+        }
+        Ok(scenario)
+    }
+
+    /// Executes a case. `record` keeps all accesses.
+    ///
+    /// # Errors
+    /// The policy, the machine or the workload does not exist or cannot be used.
+    pub fn observe(&self, case: &Case, record: bool) -> Result<Observed, Error> {
+        let scenario = self.scenario(case)?;
+        let mut running = scenario.start()?;
+        if let Some(exit) = running.refused() {
+            return Err(Error::new(format!("the kernel refuses the policy: {}", exit.message)));
+        }
+        let plan = Plan {
+            holds: case.plan(),
+            record,
+        };
+        running.machine.overlap_callbacks(plan).map_err(Error::new)?;
+        running.machine.watch(u64::MAX, STALL_NS);
+        running.advance(running.until(), &mut Tee::new())?;
+        running.end(&mut Tee::new());
+        let mut findings = Vec::new();
+        if let Some(exit) = running.exit().filter(|exit| exit.kind.is_error()) {
+            findings.push(Finding::Ended {
+                message: match exit.message.is_empty() {
+                    true => exit.reason.to_owned(),
+                    false if exit.kind == Kind::ErrorStall => format!("{}: {}", exit.reason, exit.message),
+                    false => exit.message.clone(),
+                },
+                places: exit.backtrace.clone(),
+            });
+        }
+        let machine = &mut running.machine;
+        let watched = machine.invariants.take().unwrap_or_default();
+        if let Some(first) = watched.starvation.first {
+            findings.push(Finding::Stall {
+                comm: first.comm,
+                pid: first.pid,
+                from_ns: first.from,
+                ns: first.until - first.from,
+            });
+        }
+        if let Some(first) = watched.affinity.first {
+            findings.push(Finding::Affinity {
+                comm: first.comm,
+                pid: first.pid,
+                cpu: first.cpu.unwrap_or(0),
+            });
+        }
+        let hotplug = machine.ext.ops().defines(kernel::ext::Op::CpuOnline);
+        let simulated_ns = machine.now;
+        let code = running.image().map(|image| image.code.clone()).unwrap_or_default();
+        let Some(overlap) = running.machine.overlap() else {
+            return Err(Error::new("callbacks do not overlap"));
+        };
+        let races = overlap.detector.races();
+        let (benign, races): (Vec<Race>, Vec<Race>) = races.into_iter().partition(|race| race.benign);
+        // A race that has lost a value is shown first.
+        let (lost, possible): (Vec<Race>, Vec<Race>) = races.into_iter().partition(|race| race.lost);
+        let shown = if self.statistics { benign.as_slice() } else { &[] };
+        findings.extend(lost.iter().chain(&possible).chain(shown).copied().map(Finding::Race));
+        Ok(Observed {
+            findings,
+            nr_benign: benign.len(),
+            points: overlap.points,
+            nr_held: overlap.nr_held,
+            simulated_ns,
+            hotplug,
+            steps: overlap.steps.clone(),
+            code,
+        })
+    }
+}
+
+impl Finding {
+    /// Returns whether two findings have the same cause, as far as this is known: the same pair of
+    /// lines, or the same error, or an error at the same place.
+    pub fn same_as(&self, other: &Finding, code: &Code) -> bool {
+        match (self, other) {
+            (Finding::Race(a), Finding::Race(b)) => {
+                let lines = |race: &Race| {
+                    let mut pair = [place(code, race.store.pc), place(code, race.other.pc)];
+                    pair.sort();
+                    pair
+                };
+                lines(a) == lines(b)
+            }
+            (Finding::Ended { message: a, places: p }, Finding::Ended { message: b, places: q }) => {
+                words(a) == words(b) || (!p.is_empty() && p.first() == q.first())
+            }
+            (Finding::Stall { .. }, Finding::Stall { .. }) | (Finding::Affinity { .. }, Finding::Affinity { .. }) => {
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns a message without its numbers, which differ from run to run.
+fn words(message: &str) -> String {
+    message.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// Returns `file:line` of an instruction, or its function and index without line information.
+pub fn place(code: &Code, pc: usize) -> String {
+    match code.line_at(pc) {
+        Some(line) => {
+            let file = line.file.rsplit('/').next().unwrap_or(&line.file);
+            format!("{file}:{}", line.line)
+        }
+        None => code.describe(pc),
+    }
+}
+
+/// Returns the source text of an instruction.
+pub fn source(code: &Code, pc: usize) -> String {
+    code.line_at(pc).map(|line| line.text.to_string()).unwrap_or_default()
+}
+
+/// Returns the name of the callback of an access.
+pub fn callback(seen: &Seen) -> String {
+    named(seen.op)
+}
+
+/// Returns the name of a callback, or of BPF code that is no callback.
+pub fn named(op: Option<kernel::ext::Op>) -> String {
+    op.map_or_else(|| "timer".to_owned(), |op| format!("ops.{}()", NAMES[op as usize]))
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The museum: small policies, each with one kind of race or stall, and a mended twin of each. An
+//! exploration finds all of them, and nothing in the twins.
+
+use lab::explore::case::{Case, Space};
+use lab::explore::observe::{Finding, Target, place};
+use lab::explore::shrink::Shrink;
+use lab::explore::{Explored, Limits, explore, text};
+use runner::spec::RunSpec;
+use std::path::Path;
+use std::time::Duration;
+
+/// Number of runs within which a defect is found. The largest number that was needed is 42.
+const RUNS: u64 = 192;
+/// Number of runs of a twin.
+const TWIN_RUNS: u64 = 64;
+
+fn target(name: &str) -> Target {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/museum/{name}.bpf.c"));
+    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("museum/{name}.bpf.o"));
+    clang::compile(&source, &["-g", "-Wall", "-Werror"], &object).unwrap_or_else(|error| panic!("{error}"));
+    let spec = RunSpec {
+        policy: object.to_string_lossy().into_owned(),
+        ..RunSpec::default()
+    };
+    Target::new(spec, false)
+}
+
+fn space() -> Space {
+    Space {
+        machine: None,
+        workload: None,
+        for_ns: 2_000_000_000,
+        points: 1,
+        hotplug: false,
+    }
+}
+
+fn run(target: &Target, runs: u64) -> Explored {
+    let limits = Limits {
+        runs: Some(runs),
+        time: Duration::from_secs(600),
+        all: false,
+        threads: None,
+    };
+    explore(target, &space(), 1, limits, &|_, _| {}).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Checks that the defect is found, as the kind of finding that `is_expected` accepts, and that the
+/// twin has no finding. Shrinks the finding and repeats the smallest case from its token.
+fn check(name: &str, is_expected: impl Fn(&Finding) -> bool) {
+    let broken = target(name);
+    let explored = run(&broken, RUNS);
+    let found = explored.found.iter().find(|found| is_expected(&found.finding));
+    let found = found.unwrap_or_else(|| {
+        let other: Vec<&Finding> = explored.found.iter().map(|found| &found.finding).collect();
+        panic!("{name}: not found in {} runs, but {other:?}", explored.runs)
+    });
+    let time = Duration::from_secs(20);
+    let (case, _) = Shrink::new(&broken, found.finding.clone(), found.case.clone(), time)
+        .run()
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(case.holds.len() <= found.case.holds.len());
+    let (_, repeated) = Case::from_token(&case.token(name)).expect("a token");
+    let observed = broken.observe(&repeated, true).expect("the policy is loaded");
+    let same = |finding: &&Finding| finding.same_as(&found.finding, &observed.code);
+    let finding = observed.findings.iter().find(same);
+    let finding = finding.unwrap_or_else(|| panic!("{name}: the token shows {:?}", observed.findings));
+    if let Finding::Race(race) = finding {
+        let first = text::finding(finding, &observed.code);
+        let first = first.lines().next().unwrap_or_default().to_owned();
+        for pc in [race.store.pc, race.other.pc] {
+            assert!(first.contains(&place(&observed.code, pc)), "{first}");
+        }
+    }
+    assert!(!text::listing(&observed, finding).is_empty());
+
+    let twin = target(&format!("{name}_mended"));
+    let explored = run(&twin, TWIN_RUNS);
+    let found: Vec<&Finding> = explored.found.iter().map(|found| &found.finding).collect();
+    assert!(found.is_empty(), "{name}_mended: {found:?}");
+    assert!(explored.nr_held > 0);
+}
+
+fn is_race(finding: &Finding) -> bool {
+    matches!(finding, Finding::Race(race) if !race.benign)
+}
+
+fn is_stall(finding: &Finding) -> bool {
+    matches!(finding, Finding::Stall { .. })
+}
+
+fn ends(finding: &Finding, with: &str) -> bool {
+    matches!(finding, Finding::Ended { message, .. } if message.contains(with))
+}
+
+#[test]
+fn an_unlocked_counter() {
+    check("counter", is_race);
+}
+
+#[test]
+fn an_idle_bit_claimed_twice() {
+    check("claim", is_race);
+}
+
+#[test]
+fn aba_on_a_stack_of_free_slots() {
+    check("aba", |finding| ends(finding, "is used twice"));
+}
+
+#[test]
+fn a_lost_wakeup() {
+    check("wakeup", is_stall);
+}
+
+#[test]
+fn a_slot_taken_twice() {
+    check("taken", is_race);
+}
+
+#[test]
+fn a_stale_mask() {
+    check("mask", |finding| ends(finding, "no CPU is preferred"));
+}
+
+#[test]
+fn an_affinity_change_between_selection_and_dispatch() {
+    check("affinity", |finding| ends(finding, "SCX_DSQ_LOCAL[_ON]"));
+}
+
+#[test]
+fn a_timer_against_the_exit_of_a_task() {
+    check("timer", |finding| ends(finding, "has no entry"));
+}
+
+#[test]
+fn locks_in_opposite_orders() {
+    check("order", |finding| ends(finding, "failed"));
+}
+
+#[test]
+fn a_budget_that_wraps() {
+    check("underflow", |finding| ends(finding, "below zero"));
+}
+
+#[test]
+fn a_ring_without_a_lock() {
+    check("ring", is_race);
+}
+
+#[test]
+fn a_count_that_is_cleared_after_it_was_read() {
+    check("batch", is_race);
+}

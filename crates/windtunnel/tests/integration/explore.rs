@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel explore`: exit status, tokens, files and wrong input. The crate lab tests what is
+//! found.
+
+use crate::support::windtunnel;
+
+/// Returns the token that an output prints.
+fn token(stdout: &str) -> &str {
+    let (_, token) = stdout.split_once("--replay ").expect("the output contains a token");
+    token.lines().next().unwrap_or_default()
+}
+
+#[test]
+fn nothing_is_found_in_fifo() {
+    let ran = windtunnel(&["explore", "fifo", "--runs", "32"]);
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.stdout.starts_with("nothing found in 32 runs with "),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn a_token_repeats_a_finding() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let out = folder.path().join("found");
+    let out = out.to_str().expect("the path is UTF-8");
+    // Two CPUs advance the global virtual time, and one of them may set it back.
+    let args = ["explore", "vtime", "--runs", "32", "--threads", "1", "--out", out];
+    let ran = windtunnel(&args);
+    assert_eq!(ran.status, 1, "{}{}", ran.stdout, ran.stderr);
+    let first = ran.stdout.lines().next().unwrap_or_default();
+    assert!(first.starts_with("vtime.bpf.c:") && first.contains("race: "), "{first}");
+    let replayed = windtunnel(&["explore", "--replay", token(&ran.stdout)]);
+    assert_eq!(replayed.status, 1, "{}", replayed.stderr);
+    assert!(replayed.stdout.starts_with(first), "{}", replayed.stdout);
+    assert!(replayed.stdout.contains("\ntime           CPU "), "{}", replayed.stdout);
+    let again = windtunnel(&["explore", "--replay", token(&ran.stdout)]);
+    assert_eq!(replayed.stdout, again.stdout);
+    // The files repeat it, too.
+    let text = std::fs::read_to_string(format!("{out}/finding.txt")).expect("a file");
+    let command = text.lines().find_map(|line| line.strip_prefix("repeat: windtunnel "));
+    let words: Vec<&str> = command.expect("a command").split(' ').collect();
+    let repeated = windtunnel(&words);
+    assert!(
+        repeated.stdout.starts_with(first),
+        "{}{}",
+        repeated.stdout,
+        repeated.stderr
+    );
+}
+
+#[test]
+fn the_result_does_not_depend_on_the_number_of_threads() {
+    let run = |threads| {
+        let ran = windtunnel(&["explore", "mqs", "--runs", "32", "--no-shrink", "--threads", threads]);
+        assert_eq!(ran.status, 1, "{}", ran.stderr);
+        ran.stdout
+    };
+    assert_eq!(run("1"), run("2"));
+}
+
+#[test]
+fn wrong_input_is_named() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["explore"], "required"),
+        (&["explore", "fifo", "--hold", "x@1us"], "no number of a point"),
+        (&["explore", "fifo", "--hold", "7"], "POINT@TIME"),
+        (&["explore", "--replay", "AAAA"], "no token"),
+        (&["explore", "nosuchpolicy", "--runs", "1"], "nosuchpolicy"),
+        (&["explore", "eevdf", "--runs", "1"], "only the callbacks of a policy"),
+    ];
+    for (args, message) in cases {
+        let ran = windtunnel(args);
+        assert_eq!(ran.status, 2, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(message), "{args:?}: {}", ran.stderr);
+    }
+}

@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help conform run build check read test wheel docs fast deb image bench compat compat-long perfetto live-test soak attack fuzz setup
+.PHONY: help conform run build check read test wheel docs fast deb image bench compat compat-long perfetto zoo live-test soak attack fuzz setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -68,6 +68,10 @@ compat: build
 ## Run third-party schedulers for longer than their watchdog timeouts, and write docs/compat.md (hours)
 compat-long: build
 	@scripts/compat.sh long
+
+## Compare the events of the recordings in a directory with perf, trace-cmd and babeltrace2 (ZOO=DIR)
+zoo: build
+	@scripts/zoo.py target/$${BUILD:-release}/windtunnel "$(ZOO)"
 
 ## Check exported traces with Perfetto's trace processor (needs Node)
 perfetto: build

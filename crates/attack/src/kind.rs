@@ -15,7 +15,7 @@ use profile::Properties;
 use runner::exports::Exports;
 use runner::traced::Traced;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace::{Draw, DrawOptions, Record, Tee};
 use workload::{generator, replay, rtapp, to_rtapp_json};
 
@@ -41,6 +41,8 @@ pub enum Kind {
     Trace,
     /// A damaged recording of a real machine.
     Recording,
+    /// A damaged recording in a binary format.
+    Binary,
     /// A damaged suite of test cases.
     Suite,
     /// The decisions of a generator that makes hostile policies.
@@ -59,7 +61,7 @@ pub struct Limits {
 }
 
 /// All kinds whose inputs are random.
-pub const RANDOM: [Kind; 9] = [
+pub const RANDOM: [Kind; 10] = [
     Kind::Object,
     Kind::Btf,
     Kind::Profile,
@@ -67,11 +69,12 @@ pub const RANDOM: [Kind; 9] = [
     Kind::Machine,
     Kind::Trace,
     Kind::Recording,
+    Kind::Binary,
     Kind::Suite,
     Kind::Policy,
 ];
 
-const NAMES: [(&str, Kind); 12] = [
+const NAMES: [(&str, Kind); 13] = [
     ("corpus", Kind::Corpus),
     ("text", Kind::Text),
     ("object", Kind::Object),
@@ -81,6 +84,7 @@ const NAMES: [(&str, Kind); 12] = [
     ("machine", Kind::Machine),
     ("trace", Kind::Trace),
     ("recording", Kind::Recording),
+    ("binary", Kind::Binary),
     ("suite", Kind::Suite),
     ("policy", Kind::Policy),
     ("harm", Kind::Harm),
@@ -154,6 +158,10 @@ impl Kind {
                 mutate::trace(&mut random, trace)
             }
             Kind::Recording => text(&mut random, &seeds.recordings, mutate::RECORDING),
+            Kind::Binary => {
+                let recording = random.pick(&seeds.binary).clone();
+                mutate::recording(&mut random, recording)
+            }
             Kind::Suite => text(&mut random, &seeds.suites, mutate::SUITE),
             _ => (0..64).map(|_| random.next() as u8).collect(),
         }
@@ -172,6 +180,7 @@ impl Kind {
             Kind::Machine => machine(&as_text()),
             Kind::Trace => trace(input, "trace"),
             Kind::Recording => recording(&as_text()),
+            Kind::Binary => binary(input),
             Kind::Suite => suite(&as_text()),
             Kind::Policy => policy::run(input),
             Kind::Harm => harm(number(input)),
@@ -391,8 +400,12 @@ pub(crate) fn machine(text: &str) -> String {
 }
 
 pub(crate) fn trace(input: &[u8], name: &str) -> String {
-    let path = file(input, name);
-    let traced = match Traced::open(&path, None) {
+    read_trace(&file(input, name))
+}
+
+/// Reads a trace or recording, and writes everything that can be made of it.
+fn read_trace(path: &Path) -> String {
+    let traced = match Traced::open(path, None) {
         Ok(traced) => traced,
         Err(error) => return format!("refused: {error}"),
     };
@@ -465,6 +478,30 @@ pub(crate) fn recording(text: &str) -> String {
         }
     }
     trace(text.as_bytes(), "recording")
+}
+
+/// Reads a recording in a binary format, and replays it.
+fn binary(input: &[u8]) -> String {
+    let path = match input.strip_prefix(seeds::CTF) {
+        None => file(input, "recording.bin"),
+        Some(trace) => {
+            let (length, trace) = trace.split_first_chunk().unwrap_or((&[0; 4], &[]));
+            let length = trace.len().min(u32::from_le_bytes(*length) as usize);
+            let (metadata, stream) = trace.split_at(length);
+            file(metadata, "metadata");
+            file(stream, "stream_0").with_file_name("")
+        }
+    };
+    if let Ok(recording) = trace::recording::open(&path)
+        && let Ok(workload) = replay::from_records(&recording.records, "damaged.bin")
+    {
+        workload.check().unwrap_or_else(|error| panic!("{error}"));
+    }
+    let end = read_trace(&path);
+    if input.starts_with(seeds::CTF) {
+        let _ = std::fs::remove_dir_all(&path);
+    }
+    end
 }
 
 pub(crate) fn suite(text: &str) -> String {

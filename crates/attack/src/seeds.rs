@@ -2,6 +2,9 @@
 //! Seeds: the valid inputs that attacks damage. They are objects and other files of the repository.
 //! (The seed of a campaign is something else: the number from which random numbers are made.)
 
+#[path = "../../trace/tests/integration/written.rs"]
+mod written;
+
 use crate::execute::WORKLOAD;
 use crate::{compile, corpus};
 use bpf::object::Object;
@@ -82,6 +85,8 @@ pub struct Seeds {
     pub machines: Vec<String>,
     pub traces: Vec<Vec<u8>>,
     pub recordings: Vec<String>,
+    /// Recordings in binary formats. Those that begin with [`CTF`] are the files of a directory.
+    pub binary: Vec<Vec<u8>>,
     pub suites: Vec<String>,
 }
 
@@ -140,9 +145,47 @@ fn read() -> Result<Seeds, String> {
         workloads,
         machines,
         traces: traces()?,
+        binary: binary(),
         recordings: texts(&root.join("crates/windtunnel/tests/recordings"), "txt")?,
         suites: vec![SUITE.to_owned()],
     })
+}
+
+/// Beginning of an input that contains a CTF trace. The length of the metadata follows (4 bytes),
+/// then the metadata, and then a stream.
+pub const CTF: &[u8] = b"CTF:";
+
+/// Returns recordings in all binary formats.
+fn binary() -> Vec<Vec<u8>> {
+    let mut files = vec![
+        written::trace_dat_6(written::X86),
+        written::trace_dat_6(written::POWERPC),
+        written::perf_data(written::X86, false, true),
+        written::perf_data(written::POWERPC, false, false),
+        written::perf_data(written::X86, true, false),
+        written::perf_pipe(false),
+        written::perf_pipe(true),
+        written::compress("gzip", &written::text()),
+        written::compress("zstd", &written::trace_dat_7("none")),
+    ];
+    files.extend(["none", "zlib", "zstd"].map(written::trace_dat_7));
+    let metadata = written::CTF_METADATA.as_bytes();
+    for cpu in 0..2 {
+        let length = u32::try_from(metadata.len()).expect("the metadata are short");
+        files.push([CTF, &length.to_le_bytes(), metadata, &written::ctf_stream(cpu)].concat());
+    }
+    let recorded = trace::recording::read_bytes(&written::text(), Path::new("seed.txt"));
+    let recorded = recorded.expect("the text is a recording");
+    let header = Header {
+        cpus: vec![trace::CpuPosition::default(); 2],
+        ..Header::default()
+    };
+    let mut perfetto = Vec::new();
+    let mut export = trace::export::Perfetto::new(&mut perfetto, &header);
+    trace::Sink::take(&mut export, &recorded.records);
+    export.finish(1_100_000_000).expect("writing to memory cannot fail");
+    files.push(perfetto);
+    files
 }
 
 /// Makes a directory with copies of the objects that suites name. The copies have the file names

@@ -5,6 +5,7 @@ use crate::interrupt;
 use input::error::Error;
 use machine::MachineSpec;
 use report::{Run, RunResult, Summary};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -13,9 +14,7 @@ use trace::{CpuPosition, Event, Hash, Header, Reader, Record, Sink, Tee, recordi
 /// Number of records that are passed to the sink, their consumer, at once.
 const BATCH: usize = 4096;
 /// Number of bytes at the beginning of a file by which its format is recognized.
-const EXAMINED: u64 = 4096;
-/// Maximum size of a recording in bytes. The text of a recording is read into memory as a whole.
-const MAX_RECORDING_BYTES: u64 = 4 << 30;
+const EXAMINED: u64 = 16;
 
 /// An open trace or recording. It can be replayed any number of times.
 pub struct Traced {
@@ -28,8 +27,16 @@ pub enum Kind {
     /// A trace file. Its records are read on each replay.
     File { bytes: u64 },
     /// A recording. All its records are in memory. `missing` is the number of context switches that
-    /// the recording lacks.
-    Recording { records: Vec<Record>, missing: u32 },
+    /// the recording lacks, and `lost` the number of events of which the recording says that they
+    /// were lost. `unwoken` is the number of sleeping tasks that ran again, if the recording
+    /// contains no wake-up at all. `counts` has the number of events by name.
+    Recording {
+        records: Vec<Record>,
+        missing: u32,
+        lost: u64,
+        unwoken: u32,
+        counts: BTreeMap<String, u64>,
+    },
 }
 
 /// Result of a replay.
@@ -66,34 +73,34 @@ impl Traced {
     /// `machine` has.
     pub fn open(path: &Path, machine: Option<&MachineSpec>) -> Result<Traced, Error> {
         let at = |error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", path.display()));
-        let mut file = File::open(path).map_err(|error| at(&error))?;
-        let bytes = file.metadata().map_err(|error| at(&error))?.len();
-        let mut begin = Vec::new();
-        let read = (&mut file).take(EXAMINED).read_to_end(&mut begin);
-        read.map_err(|error| at(&error))?;
-        if let Some(error) = recording::not_a_trace(&begin, path) {
-            return Err(at(&error.message).hint(error.hint));
+        if !path.is_dir() {
+            let mut file = File::open(path).map_err(|error| at(&error))?;
+            let bytes = file.metadata().map_err(|error| at(&error))?.len();
+            let mut begin = Vec::new();
+            let read = (&mut file).take(EXAMINED).read_to_end(&mut begin);
+            read.map_err(|error| at(&error))?;
+            if begin.starts_with(recording::TRACE_FILE) {
+                file.seek(SeekFrom::Start(0)).map_err(|error| at(&error))?;
+                let reader = Reader::new(BufReader::new(file)).map_err(|error| at(&error))?;
+                return Ok(Traced {
+                    path: path.to_owned(),
+                    header: reader.header().clone(),
+                    kind: Kind::File { bytes },
+                });
+            }
         }
-        file.seek(SeekFrom::Start(0)).map_err(|error| at(&error))?;
-        if begin.starts_with(recording::TRACE_FILE) {
-            let reader = Reader::new(BufReader::new(file)).map_err(|error| at(&error))?;
-            return Ok(Traced {
-                path: path.to_owned(),
-                header: reader.header().clone(),
-                kind: Kind::File { bytes },
-            });
-        }
-        if bytes > MAX_RECORDING_BYTES {
-            return Err(at(&format!("a recording of {bytes} bytes is too large")));
-        }
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(|error| at(&error))?;
         let recording::Recording {
             records,
             missing,
+            lost,
+            unwoken,
+            counts,
             nr_cpus,
             ..
-        } = recording::read_bytes(&text, path).map_err(|error| at(&error))?;
+        } = recording::open(path).map_err(|error| match error.line {
+            0 => at(&error.message).hint(error.hint),
+            _ => at(&error),
+        })?;
         let highest = records.iter().map(highest_cpu).max().map_or(0, |cpu| cpu as usize + 1);
         let nr_cpus = highest.max(nr_cpus as usize);
         let (name, cpus) = match machine {
@@ -119,7 +126,13 @@ impl Traced {
             policy: recording::RECORDED.to_owned(),
             ..Header::default()
         };
-        let kind = Kind::Recording { records, missing };
+        let kind = Kind::Recording {
+            records,
+            missing,
+            lost,
+            unwoken,
+            counts,
+        };
         Ok(Traced {
             path: path.to_owned(),
             header,

@@ -5,15 +5,15 @@ use crate::generator::{begin, generate, generators};
 use crate::program::{Lack, RecordedMachine, Workload};
 use crate::{replay, rtapp};
 use input::{Error, Position, suggest};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of an rt-app file. Real files are far smaller.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Suffix of the path of a file. With it, a parent forks the tasks of the file.
 const BY_FORK: &str = ":begin=fork";
-/// Maximum size of a recording. The records of a recording need ten times as much memory.
-const MAX_RECORDING_BYTES: u64 = 512 << 20;
+/// Maximum size of a trace file. Its records need ten times as much memory.
+const MAX_TRACE_BYTES: u64 = 512 << 20;
 
 /// Loads a workload. Paths in `search` are directories of workload files. `spec` is one of
 ///
@@ -56,7 +56,7 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
             return read_file(&path);
         }
     }
-    if !ends_in_json && Path::new(spec).is_file() {
+    if !ends_in_json && (Path::new(spec).is_file() || trace::recording::is_ctf_trace(Path::new(spec))) {
         return read_recording(Path::new(spec));
     }
     let files = files(search);
@@ -107,15 +107,18 @@ fn read_file(path: &Path) -> Result<Workload, Error> {
     rtapp::read(text, &name)
 }
 
-/// Reads a trace file of windtunnel, or the text of a tool that [`trace::recording`] supports.
+/// Returns whether a file is a trace file of windtunnel.
+fn is_trace_file(path: &Path) -> bool {
+    let mut begin = [0; trace::recording::TRACE_FILE.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin));
+    read.is_ok() && begin == trace::recording::TRACE_FILE
+}
+
+/// Reads a trace file of windtunnel, or a recording that [`trace::recording`] supports.
 fn read_recording(path: &Path) -> Result<Workload, Error> {
     let name = path.display().to_string();
-    let bytes = read_bytes(
-        path,
-        MAX_RECORDING_BYTES,
-        "use a recording: a trace file, or output of 'perf script' or 'trace-cmd report'",
-    )?;
-    if bytes.starts_with(trace::recording::TRACE_FILE) {
+    if is_trace_file(path) {
+        let bytes = read_bytes(path, MAX_TRACE_BYTES, "use a trace file of 'windtunnel run --trace'")?;
         let trace = read_trace(&bytes).map_err(|error| Error::at(&name, error.to_string()))?;
         let mut workload = replay::from_records(&trace.records, trace.snapshot.as_ref(), &name)?;
         workload.recorded_on = Some(RecordedMachine {
@@ -124,13 +127,20 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
         });
         return Ok(workload);
     }
-    let recording = trace::recording::read_bytes(&bytes, path).map_err(|error| {
+    let recording = trace::recording::open(path).map_err(|error| {
         let message = Error::at(&name, error.message).hint(error.hint);
         match error.line {
             0 => message,
             line => message.position(Position { line, column: 1 }),
         }
     })?;
+    if recording.unwoken > 0 {
+        let message = format!(
+            "no wake-ups: sched_waking and sched_wakeup are missing, but {} sleeping tasks ran again",
+            recording.unwoken
+        );
+        return Err(Error::at(&name, message).hint(trace::recording::EVENTS_HINT));
+    }
     let mut workload = replay::from_records(&recording.records, None, &name)?;
     let mut lacks = Vec::new();
     lacks.extend((!recording.interrupts).then_some(NO_INTERRUPTS));

@@ -16,6 +16,14 @@ pub use trace::trace;
 
 use crate::random::Random;
 
+/// Damages a recording in a binary format in one to three places.
+pub fn recording(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
+    for _ in 0..1 + random.below(3) {
+        bytes(random, &mut file);
+    }
+    file
+}
+
 /// Overwrites `size` bytes at offset `at` with a number. Does nothing if the bytes do not lie in
 /// the data.
 fn put(data: &mut [u8], at: usize, size: usize, value: u64) {

@@ -4,7 +4,7 @@
 
 mod ftrace;
 mod output;
-mod perfetto;
+pub(crate) mod perfetto;
 mod printk;
 mod spans;
 

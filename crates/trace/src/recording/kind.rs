@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Recognizes files that are not the text of a recording, and names the command that converts them.
+//! Recognizes the format of a file, and names the command that converts a file that cannot be read.
 
-use super::{Recording, RecordingError, read};
+use super::RecordingError;
 use std::path::Path;
 
 /// The first bytes of each trace file (`windtunnel run --trace`).
@@ -19,37 +19,11 @@ struct Kind {
 
 const PERF: &str = "perf script --ns -i FILE > recording.txt";
 
-const KINDS: [Kind; 16] = [
-    Kind {
-        magic: b"PERFILE2",
-        name: "a perf.data file",
-        convert: PERF,
-    },
-    // From a machine with the other byte order.
-    Kind {
-        magic: b"2ELIFREP",
-        name: "a perf.data file",
-        convert: PERF,
-    },
+const KINDS: [Kind; 11] = [
     Kind {
         magic: b"PERFFILE",
-        name: "a perf.data file",
+        name: "a perf.data file of an old version",
         convert: PERF,
-    },
-    Kind {
-        magic: b"\x17\x08\x44tracing",
-        name: "a trace.dat file of trace-cmd",
-        convert: "trace-cmd report -t FILE > recording.txt",
-    },
-    Kind {
-        magic: b"\x1f\x8b",
-        name: "a file compressed by gzip",
-        convert: "zcat FILE > recording",
-    },
-    Kind {
-        magic: b"\x28\xb5\x2f\xfd",
-        name: "a file compressed by zstd",
-        convert: "zstdcat FILE > recording",
     },
     Kind {
         magic: b"\xfd7zXZ\0",
@@ -103,22 +77,37 @@ const KINDS: [Kind; 16] = [
     },
 ];
 
-const EXPECTED: &str =
-    "expected a trace file of 'windtunnel run --trace', or the text of 'perf script' or 'trace-cmd report'";
+pub(super) const EXPECTED: &str =
+    "expected a trace file of 'windtunnel run --trace', or a recording of perf, trace-cmd, Perfetto or LTTng";
 
-/// Reads a recording from the contents of a file. Bytes that are not UTF-8, for example of a name
-/// that the kernel cut off, become U+FFFD.
-///
-/// # Errors
-/// Fails if the file is not a text (see [`not_a_trace`]), and as [`read`] does.
-pub fn read_bytes(bytes: &[u8], path: &Path) -> Result<Recording, RecordingError> {
-    match not_a_trace(bytes, path) {
-        Some(error) => Err(error),
-        None => read(&String::from_utf8_lossy(bytes)),
-    }
+/// Format of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    PerfData,
+    TraceDat,
+    Perfetto,
+    Text,
 }
 
-/// Returns an error if a file is neither a trace file nor a text. `bytes` is the beginning of the
+/// Returns the format of a recording that begins with these bytes.
+///
+/// # Errors
+/// Fails if the file is no recording (see [`not_a_trace`]).
+pub fn format(bytes: &[u8], path: &Path) -> Result<Format, RecordingError> {
+    let perf = [super::perf_data::MAGIC, super::perf_data::MAGIC_BIG];
+    if perf.iter().any(|magic| bytes.starts_with(magic)) {
+        return Ok(Format::PerfData);
+    }
+    if bytes.starts_with(super::tracing_data::MAGIC) {
+        return Ok(Format::TraceDat);
+    }
+    if is_perfetto(bytes) {
+        return Ok(Format::Perfetto);
+    }
+    not_a_trace(bytes, path).map_or(Ok(Format::Text), Err)
+}
+
+/// Returns an error if a file is neither a trace file nor a recording that can be read. `bytes` is the beginning of the
 /// file.
 pub fn not_a_trace(bytes: &[u8], path: &Path) -> Option<RecordingError> {
     if bytes.starts_with(TRACE_FILE) {
@@ -135,12 +124,7 @@ pub fn not_a_trace(bytes: &[u8], path: &Path) -> Option<RecordingError> {
         return error("the file is empty", EXPECTED);
     }
     let kind = KINDS.iter().find(|kind| bytes.starts_with(kind.magic));
-    let perfetto = Kind {
-        magic: b"",
-        name: "a Perfetto trace",
-        convert: "traceconv systrace FILE recording.txt",
-    };
-    if let Some(kind) = kind.or_else(|| is_perfetto(bytes).then_some(&perfetto)) {
+    if let Some(kind) = kind {
         let hint = match kind.convert {
             "" => EXPECTED.to_owned(),
             command => format!("convert it: {}", command.replace("FILE", &name_in_command(path))),
@@ -160,7 +144,7 @@ pub fn not_a_trace(bytes: &[u8], path: &Path) -> Option<RecordingError> {
     if begin.trim_ascii_start().starts_with(b"{") {
         return error(
             "this is a JSON file, not a recording",
-            "for an rt-app file, use a name that ends in .json; for a trace, use the text of 'perf script' or 'trace-cmd report'",
+            "for an rt-app file, use a name that ends in .json; for a trace, use a recording of perf, trace-cmd, Perfetto or LTTng",
         );
     }
     None
@@ -232,29 +216,13 @@ mod tests {
 
     #[test]
     fn files_of_other_tools_are_named_with_the_command_that_converts_them() {
-        let cases: [(&[u8], &str, &str); 8] = [
+        let cases: [(&[u8], &str, &str); 4] = [
             (
-                b"PERFILE2\x68\0\0\0",
+                b"PERFFILE\x68\0\0\0",
                 "a perf.data file",
                 "perf script --ns -i a.x > recording.txt",
             ),
-            (
-                b"2ELIFREP\0\0\0\x68",
-                "a perf.data file",
-                "perf script --ns -i a.x > recording.txt",
-            ),
-            (
-                b"\x17\x08\x44tracing6\0",
-                "trace.dat",
-                "trace-cmd report -t a.x > recording.txt",
-            ),
-            (b"\x1f\x8b\x08\0", "gzip", "zcat a.x > recording"),
-            (b"\x28\xb5\x2f\xfd\x04", "zstd", "zstdcat a.x > recording"),
-            (
-                b"\x0a\x03\x40\x80\x01\x0a\x02\x08\x07",
-                "Perfetto",
-                "traceconv systrace a.x recording.txt",
-            ),
+            (b"BZh9", "bzip2", "bzcat a.x > recording"),
             (b"\xff\xfea\0", "UTF-16", "iconv -f UTF-16 -t UTF-8 a.x > recording.txt"),
             (b"\x7fELF\x02", "an object file", "expected a trace file"),
         ];
@@ -265,10 +233,27 @@ mod tests {
                 let _ = refused(&bytes[..length], "a.x");
             }
         }
-        let hint = refused(b"\x1f\x8b", "a b;c").expect("the file is refused");
-        assert!(hint.ends_with("zcat FILE > recording"), "{hint}");
-        let hint = refused(b"\x1f\x8b", "-rf").expect("the file is refused");
-        assert!(hint.ends_with("zcat FILE > recording"), "{hint}");
+        let hint = refused(b"BZh", "a b;c").expect("the file is refused");
+        assert!(hint.ends_with("bzcat FILE > recording"), "{hint}");
+        let hint = refused(b"BZh", "-rf").expect("the file is refused");
+        assert!(hint.ends_with("bzcat FILE > recording"), "{hint}");
+    }
+
+    #[test]
+    fn formats_are_recognized() {
+        let cases: [(&[u8], Format); 5] = [
+            (b"PERFILE2\x68\0\0\0", Format::PerfData),
+            (b"2ELIFREP\0\0\0\x68", Format::PerfData),
+            (b"\x17\x08\x44tracing6\0", Format::TraceDat),
+            (b"\x0a\x03\x40\x80\x01\x0a\x02\x08\x07", Format::Perfetto),
+            (b"# tracer: nop\n", Format::Text),
+        ];
+        for (bytes, want) in cases {
+            assert_eq!(format(bytes, Path::new("a.x")), Ok(want));
+            for length in 1..bytes.len() {
+                let _ = format(&bytes[..length], Path::new("a.x"));
+            }
+        }
     }
 
     #[test]

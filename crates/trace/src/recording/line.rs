@@ -16,58 +16,59 @@
 
 use crate::event::TaskState;
 
-/// A task as a line describes it. Some events do not contain `prio`.
+/// A task as a line describes it. Some events do not contain `prio`. `S` is the type of texts:
+/// `&str`, or [`super::names::Name`] for the lines that are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task<'a> {
+pub struct Task<S> {
     pub pid: u32,
-    pub comm: &'a str,
+    pub comm: S,
     /// The kernel's priority from 0 to 139.
     pub prio: Option<i32>,
 }
 
 /// A line with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct Line<S> {
     /// Time in ns.
     pub time: u64,
     pub cpu: u32,
     /// The task that is running on the CPU. Pid 0 is the idle task. The task is unknown for some
     /// events of exiting tasks that perf records.
-    pub task: Option<Task<'a>>,
+    pub task: Option<Task<S>>,
     /// Whether the event's flags say that it occurred in an interrupt.
     pub in_interrupt: bool,
     /// Whether the event has flags, so that an event without the flag of interrupts occurred in
     /// none.
     pub shows_interrupts: bool,
-    pub event: LineEvent<'a>,
+    pub event: LineEvent<S>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LineEvent<'a> {
+pub enum LineEvent<S> {
     Switch {
-        prev: Task<'a>,
+        prev: Task<S>,
         prev_state: TaskState,
-        next: Task<'a>,
+        next: Task<S>,
     },
     Wakeup {
-        task: Task<'a>,
+        task: Task<S>,
         waking: bool,
         target: Option<u32>,
     },
     WakeupNew {
-        task: Task<'a>,
+        task: Task<S>,
         target: Option<u32>,
     },
     Migrate {
-        task: Task<'a>,
+        task: Task<S>,
         from: u32,
         to: u32,
     },
     Fork {
-        child: Task<'a>,
+        child: Task<S>,
     },
     Exec {
-        file: &'a str,
+        file: S,
     },
     Exit,
     /// A handler of an interrupt, softirq or timer begins or ends.
@@ -75,11 +76,11 @@ pub enum LineEvent<'a> {
         begins: bool,
     },
     Other {
-        name: &'a str,
+        name: S,
     },
 }
 
-impl<'a> LineEvent<'a> {
+impl<'a> LineEvent<&'a str> {
     /// Returns the event's name.
     pub fn name(&self) -> &'a str {
         match self {
@@ -95,9 +96,11 @@ impl<'a> LineEvent<'a> {
             LineEvent::Other { name } => name,
         }
     }
+}
 
+impl<S> LineEvent<S> {
     /// Returns the task to which the event applies, if it is not the running task.
-    pub fn task(&self) -> Option<&Task<'a>> {
+    pub fn task(&self) -> Option<&Task<S>> {
         match self {
             LineEvent::Switch { next, .. } => Some(next),
             LineEvent::Wakeup { task, .. } | LineEvent::WakeupNew { task, .. } | LineEvent::Migrate { task, .. } => {
@@ -111,9 +114,10 @@ impl<'a> LineEvent<'a> {
 
 /// The meaning of a line of text.
 pub enum Parsed<'a> {
-    Event(Line<'a>),
-    /// A message in which the tool reports that events were lost.
-    Lost,
+    Event(Line<&'a str>),
+    /// A message in which the tool reports that events were lost. The number of these events, or 0
+    /// if the tool does not print it.
+    Lost(u64),
     /// A header with the number of CPUs.
     NrCpus(u32),
     /// A line without an event: a header, a comment, or part of a call chain.
@@ -143,7 +147,8 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
     };
     if let Some(record) = prefix.event.strip_prefix("PERF_RECORD_") {
         return Ok(match record.starts_with("LOST") {
-            true => Parsed::Lost,
+            // "PERF_RECORD_LOST lost 12"
+            true => Parsed::Lost(number(value(prefix.fields, "lost ").unwrap_or("")).unwrap_or(0)),
             false => Parsed::Nothing,
         });
     }
@@ -205,7 +210,9 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
 /// The line is none of the lines that the tools print between events.
 fn other_line(text: &str) -> Result<Parsed<'_>, String> {
     if text.contains("[LOST ") || text.contains("LOST EVENTS") || text.contains("[EVENTS DROPPED]") {
-        return Ok(Parsed::Lost);
+        // "CPU:1 [LOST 5 EVENTS]"
+        let lost = text.split_once("[LOST ").and_then(|(_, after)| after.split_once(' '));
+        return Ok(Parsed::Lost(lost.and_then(|(lost, _)| number(lost)).unwrap_or(0)));
     }
     // trace-cmd prints "cpus=2", and tracefs "# entries-in-buffer/entries-written: 9/9   #P:2".
     let nr_cpus = text
@@ -281,7 +288,7 @@ fn latency_prefix(text: &str) -> Option<Prefix<'_>> {
 }
 
 /// Maximum number of CPUs of Linux (NR_CPUS on x86). A higher number in brackets is not a CPU.
-const MAX_CPUS: u32 = 1 << 13;
+pub(super) const MAX_CPUS: u32 = 1 << 13;
 
 /// Parses "[001] " at a position. Returns the CPU and the text after the bracket.
 fn bracketed_cpu(text: &str, at: usize) -> Option<(u32, &str)> {
@@ -336,7 +343,7 @@ fn number<N: std::str::FromStr>(text: &str) -> Option<N> {
 
 /// Returns whether an event marks the beginning (`_entry`) or the end (`_exit`) of a handler that
 /// runs in an interrupt. `end` is this suffix.
-fn handler(event: &str, end: &str) -> bool {
+pub(super) fn handler(event: &str, end: &str) -> bool {
     let event = event.rsplit(':').next().unwrap_or(event);
     let kinds = [
         "irq_handler",
@@ -355,7 +362,7 @@ fn in_interrupt(flags: &str) -> bool {
 }
 
 /// Parses "comm pid", "comm pid/tid", "comm-pid" or "comm-pid (tgid)". The name may be empty.
-fn parse_task(text: &str) -> Option<Task<'_>> {
+fn parse_task(text: &str) -> Option<Task<&str>> {
     let text = match text.strip_suffix(')').and_then(|text| text.rsplit_once('(')) {
         Some((task, tgid)) if tgid.trim().bytes().all(|b| b.is_ascii_digit() || b == b'-') => task.trim_end(),
         _ => text,
@@ -374,7 +381,7 @@ fn parse_task(text: &str) -> Option<Task<'_>> {
 
 /// Parses a task from "...comm=NAME ... pid=7 ...". `comm` and `pid` are the keys, including the
 /// spaces before them.
-fn keyed<'a>(text: &'a str, comm: &str, pid: &str) -> Option<Task<'a>> {
+fn keyed<'a>(text: &'a str, comm: &str, pid: &str) -> Option<Task<&'a str>> {
     let (_, from) = text.split_once(comm)?;
     let (comm, after) = from.rsplit_once(pid)?;
     let pid = number(after.split_whitespace().next()?)?;
@@ -388,7 +395,7 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 
 /// Parses "NAME:7 [120]", the form that libtraceevent prints. Returns the task and the text after
 /// the bracket. The name may contain the same form, so the last one counts.
-fn pretty(text: &str) -> Option<(Task<'_>, &str)> {
+fn pretty(text: &str) -> Option<(Task<&str>, &str)> {
     text.rmatch_indices(" [").find_map(|(at, _)| {
         let (prio, after) = text[at + 2..].split_once(']')?;
         let (comm, pid) = text[..at].trim_start().rsplit_once(':')?;
@@ -402,7 +409,7 @@ fn pretty(text: &str) -> Option<(Task<'_>, &str)> {
 }
 
 /// Parses the fields of sched_switch.
-fn switch(text: &str) -> Option<(Task<'_>, TaskState, Task<'_>)> {
+fn switch(text: &str) -> Option<(Task<&str>, TaskState, Task<&str>)> {
     keyed_switch(text).or_else(|| {
         // A name may contain the arrow, too.
         text.match_indices(" ==> ").find_map(|(at, arrow)| {
@@ -416,7 +423,7 @@ fn switch(text: &str) -> Option<(Task<'_>, TaskState, Task<'_>)> {
 
 /// Parses the fields of sched_switch in the form "prev_comm=a ... next_comm=b ...". Without
 /// formatting (trace-cmd report -R), there is no arrow, and the state is a number.
-fn keyed_switch(text: &str) -> Option<(Task<'_>, TaskState, Task<'_>)> {
+fn keyed_switch(text: &str) -> Option<(Task<&str>, TaskState, Task<&str>)> {
     let (left, right) = text.rsplit_once(" next_comm=")?;
     let mut prev = keyed(left, "prev_comm=", " prev_pid=")?;
     let (comm, after) = right.rsplit_once(" next_pid=")?;
@@ -435,7 +442,7 @@ fn keyed_switch(text: &str) -> Option<(Task<'_>, TaskState, Task<'_>)> {
 }
 
 /// Parses the woken task of a wake-up event.
-fn woken(text: &str) -> Option<Task<'_>> {
+fn woken(text: &str) -> Option<Task<&str>> {
     if let Some(mut task) = keyed(text, "comm=", " pid=") {
         task.prio = Some(value(text, " prio=")?.parse().ok()?);
         return Some(task);
@@ -449,7 +456,7 @@ fn target(text: &str) -> Option<u32> {
     target.and_then(number)
 }
 
-fn migrate(text: &str) -> Option<LineEvent<'_>> {
+fn migrate(text: &str) -> Option<LineEvent<&str>> {
     let cpu = |key: &str| number(value(text, key)?);
     Some(LineEvent::Migrate {
         task: woken(text)?,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads recordings of real machines and converts them into records.
 //!
-//! A recording has one of two forms. It is either text that `perf script`, `trace-cmd report` or
-//! tracefs' `trace` file prints, or the pages of the kernel's ring buffers ([`Ring`]). It must
-//! contain sched_switch and at least one of sched_waking and sched_wakeup. The reader also uses
-//! sched_wakeup_new, sched_migrate_task, sched_process_fork, sched_process_exec and
-//! sched_process_exit, and ignores all other events.
+//! [`open`] recognizes the formats: perf.data, trace.dat, CTF, Perfetto, and the text that
+//! `perf script`, `trace-cmd report` or tracefs' `trace` file prints. [`Ring`] reads the pages of
+//! the kernel's ring buffers. Each reader converts the events of its format into the same lines
+//! ([`Lines`]), from which [`Builder`] makes the records.
+//!
+//! A recording must contain sched_switch and should contain at least one of sched_waking and
+//! sched_wakeup. The reader also uses sched_wakeup_new, sched_migrate_task, sched_process_fork,
+//! sched_process_exec and sched_process_exit, and ignores all other events.
 //!
 //! A task is identified by the pid in the fields of an event, which the kernel writes. The pid that
 //! a tool prints before the CPU is used only for events that do not contain the running task. It
@@ -21,20 +24,36 @@
 //!   start, or since its last event on another CPU if it had one.
 //! - A missing switch is assumed to have happened at the CPU's next event.
 //!
-//! A wake-up by an interrupt handler has no waker. ftrace marks such wake-ups. In perf's
-//! recordings, they are recognized only if the recording also contains the beginning and the end of
-//! handlers (irq:*, irq_vectors:local_timer_*, timer:hrtimer_expire_*).
+//! A wake-up by an interrupt handler has no waker. The kernel marks such wake-ups. The text of
+//! `perf script` and LTTng's traces lack the mark. There, they are recognized only if the recording
+//! also contains the beginning and the end of handlers (irq:*, irq_vectors:local_timer_*,
+//! timer:hrtimer_expire_*).
 
+mod compressed;
+mod ctf;
+mod events;
+mod input;
 mod kind;
 mod line;
+mod names;
+mod open;
+mod perf_data;
+mod perfetto;
 mod ring;
+mod trace_dat;
+mod tracing_data;
 
 use crate::event::{Event, MigrateReason, Record, TaskState};
-pub use kind::{TRACE_FILE, not_a_trace, read_bytes};
+pub use ctf::is_trace as is_ctf_trace;
+pub use events::EVENTS;
+pub use kind::{TRACE_FILE, not_a_trace};
 use line::{Line, LineEvent, Parsed, Task};
-pub use ring::{EVENTS, Ring};
+use names::{Lines, Name, Names};
+pub use open::{open, read_bytes};
+pub use ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::{BufRead, Read};
 
 /// Name of the policy in the results of a recording.
 pub const RECORDED: &str = "recorded";
@@ -56,6 +75,12 @@ pub struct Recording {
     pub waking: bool,
     /// Whether it contains sched_process_fork.
     pub forks: bool,
+    /// Number of lost events, as far as the recording contains it.
+    pub lost: u64,
+    /// Number of sleeping tasks that ran again, if the recording contains no wake-up at all.
+    pub unwoken: u32,
+    /// Number of recorded events by name.
+    pub counts: BTreeMap<String, u64>,
     /// Number of CPUs that were recorded: what the tool prints, or the highest CPU with an event.
     pub nr_cpus: u32,
 }
@@ -82,11 +107,14 @@ impl std::error::Error for RecordingError {}
 
 const FORMAT_HINT: &str =
     "use the output of 'perf script' or 'trace-cmd report' for events that were recorded on all CPUs (-a)";
-const EVENTS_HINT: &str =
+/// How to record the events that are needed.
+pub const EVENTS_HINT: &str =
     "record the events of 'perf sched record -a', or run 'trace-cmd record -e sched' (see docs/how-to/replay.md)";
 /// Maximum number of event names that a message lists.
 const MAX_NAMES: usize = 5;
 const LOST_HINT: &str = "record all CPUs (-a) with larger buffers (perf record -m 16M, trace-cmd record -b 100000)";
+/// Maximum length of a line. Real lines are far shorter.
+const MAX_LINE_BYTES: u64 = 1 << 20;
 /// Maximum number of characters in a task's name.
 const COMM_LEN: usize = 15;
 /// A recording is refused if more than a tenth of its switches are missing. This is the 10 in 1/10.
@@ -98,24 +126,38 @@ const SWITCHES_PER_MISSING: u32 = 10;
 /// Fails on a line that is not an event, on a text without events, and if too many switches are
 /// missing.
 pub fn read(text: &str) -> Result<Recording, RecordingError> {
-    let mut lines = Vec::new();
-    let mut builder = Builder::default();
-    for (number, text) in (1..).zip(text.lines()) {
-        match line::parse(text) {
-            Ok(Parsed::Event(line)) => lines.push(line),
-            Ok(Parsed::Lost) => builder.missing += 1,
-            Ok(Parsed::NrCpus(nr_cpus)) => builder.nr_cpus = nr_cpus,
-            Ok(Parsed::Nothing) => {}
-            Err(message) => {
-                return Err(RecordingError {
-                    line: number,
-                    message,
-                    hint: FORMAT_HINT.into(),
-                });
-            }
+    read_text(text.as_bytes())
+}
+
+/// Reads the text of a recording line by line. Bytes that are not UTF-8, for example of a name that
+/// the kernel cut off, become U+FFFD.
+fn read_text(mut text: impl BufRead) -> Result<Recording, RecordingError> {
+    let mut lines = Lines::default();
+    let mut bytes = Vec::new();
+    let mut number = 0;
+    loop {
+        number += 1;
+        let error = |message| RecordingError {
+            line: number,
+            message,
+            hint: FORMAT_HINT.into(),
+        };
+        bytes.clear();
+        let read = text.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
+        if read.map_err(|why| error(why.to_string()))? == 0 {
+            break;
+        }
+        if bytes.len() as u64 == MAX_LINE_BYTES {
+            return Err(error(format!("the line has more than {MAX_LINE_BYTES} bytes")));
+        }
+        match line::parse(&String::from_utf8_lossy(&bytes)).map_err(error)? {
+            Parsed::Event(line) => lines.add(&line),
+            Parsed::Lost(lost) => lines.add_gap(lost),
+            Parsed::NrCpus(nr_cpus) => lines.nr_cpus = nr_cpus,
+            Parsed::Nothing => {}
         }
     }
-    builder.build(lines)
+    Builder::default().build(lines)
 }
 
 /// Converts the lines of a recording into records.
@@ -147,14 +189,14 @@ struct Builder {
 }
 
 /// Returns the name of a task unless the tool did not know it.
-fn known_name<'a>(task: &Task<'a>) -> Option<&'a str> {
+fn known_name<'a>(task: &Task<&'a str>) -> Option<&'a str> {
     Some(task.comm).filter(|comm| !matches!(*comm, "" | "<...>"))
 }
 
 /// Determines the running task of each line. The fields of sched_switch contain it. For other
 /// events it is the task that the tool prints, if the tool uses the pids of the fields.
-fn identify_tasks(lines: &mut [Line]) {
-    let contradicts = |line: &Line| match (&line.task, &line.event) {
+fn identify_tasks(lines: &mut [Line<Name>]) {
+    let contradicts = |line: &Line<Name>| match (&line.task, &line.event) {
         (Some(task), LineEvent::Switch { prev, .. }) => task.pid != prev.pid,
         _ => false,
     };
@@ -169,11 +211,11 @@ fn identify_tasks(lines: &mut [Line]) {
 }
 
 /// Returns an error if no line contains a switch.
-fn require_switches(lines: &[Line]) -> Result<(), RecordingError> {
+fn require_switches(lines: &[Line<Name>], names: &Names) -> Result<(), RecordingError> {
     if lines.iter().any(|line| matches!(line.event, LineEvent::Switch { .. })) {
         return Ok(());
     }
-    let names: BTreeSet<&str> = lines.iter().map(|line| line.event.name()).collect();
+    let names: BTreeSet<&str> = lines.iter().map(|line| names.resolve(line).event.name()).collect();
     let mut found = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
     if names.len() > MAX_NAMES {
         found += ", ...";
@@ -190,19 +232,36 @@ fn require_switches(lines: &[Line]) -> Result<(), RecordingError> {
 
 impl Builder {
     /// Converts all lines. The lines of each CPU must be in order.
-    fn build(mut self, mut lines: Vec<Line>) -> Result<Recording, RecordingError> {
+    fn build(mut self, read: Lines) -> Result<Recording, RecordingError> {
+        let Lines {
+            mut lines,
+            names,
+            gaps,
+            lost,
+            nr_cpus,
+            known,
+        } = read;
+        (self.missing, self.nr_cpus, self.names) = (gaps, nr_cpus, known);
         // The tools merge the recordings of the CPUs, but not always in the order of time.
         lines.sort_by_key(|line| line.time);
-        require_switches(&lines)?;
+        require_switches(&lines, &names)?;
         identify_tasks(&mut lines);
+        let mut counts = BTreeMap::new();
+        for line in &lines {
+            let name = names.resolve(line).event.name();
+            match counts.get_mut(name) {
+                Some(count) => *count += 1,
+                None => drop(counts.insert(name.to_owned(), 1)),
+            }
+        }
         let start = lines.first().map_or(0, |line| line.time);
         lines.iter_mut().for_each(|line| line.time -= start);
         self.cpus = lines.iter().map(|line| line.cpu).collect();
-        let contains = |event: fn(&Line) -> bool| lines.iter().any(event);
+        let contains = |event: fn(&Line<Name>) -> bool| lines.iter().any(event);
         let interrupts = contains(|line| line.shows_interrupts || matches!(line.event, LineEvent::Handler { .. }));
         let waking = contains(|line| matches!(line.event, LineEvent::Wakeup { waking: true, .. }));
         let forks = contains(|line| matches!(line.event, LineEvent::Fork { .. }));
-        let mut begins = self.initial_tasks(&lines).into_iter().peekable();
+        let mut begins = self.initial_tasks(&lines, &names).into_iter().peekable();
         for (index, line) in lines.iter().enumerate() {
             while let Some((_, since, cpu, pid)) = begins.next_if(|begin| begin.0 <= index) {
                 self.running.insert(cpu, pid);
@@ -210,7 +269,7 @@ impl Builder {
                     self.switch(since, cpu, 0, TaskState::Running, pid);
                 }
             }
-            self.add_line(line);
+            self.add_line(&names.resolve(line));
         }
         if self.missing > self.switches / SWITCHES_PER_MISSING {
             return Err(RecordingError {
@@ -223,16 +282,6 @@ impl Builder {
                 hint: LOST_HINT.into(),
             });
         }
-        if self.wakeups == 0 && self.unwoken > 0 {
-            return Err(RecordingError {
-                line: 1,
-                message: format!(
-                    "no wake-ups: sched_waking and sched_wakeup are missing, but {} sleeping tasks ran again",
-                    self.unwoken
-                ),
-                hint: EVENTS_HINT.into(),
-            });
-        }
         self.records.sort_by_key(|record| record.time);
         Ok(Recording {
             records: self.records,
@@ -242,6 +291,9 @@ impl Builder {
             interrupts,
             waking,
             forks,
+            lost,
+            unwoken: if self.wakeups == 0 { self.unwoken } else { 0 },
+            counts,
             nr_cpus: self.nr_cpus.max(self.cpus.last().map_or(0, |cpu| cpu + 1)),
         })
     }
@@ -249,12 +301,13 @@ impl Builder {
     /// Determines the state at time 0. Returns the task that runs on each CPU before the CPU's
     /// first event. Each entry is (index of the line before which the task starts, time, CPU, pid).
     /// The entries are sorted.
-    fn initial_tasks(&mut self, lines: &[Line]) -> Vec<(usize, u64, u32, u32)> {
+    fn initial_tasks(&mut self, lines: &[Line<Name>], names: &Names) -> Vec<(usize, u64, u32, u32)> {
         let mut last_seen: BTreeMap<u32, (usize, u64)> = BTreeMap::new();
         let mut forked = BTreeSet::new();
         let mut seen: BTreeSet<u32> = BTreeSet::new();
         let mut first: BTreeMap<u32, (usize, u64, u32, u32)> = BTreeMap::new();
         for (index, line) in lines.iter().enumerate() {
+            let line = names.resolve(line);
             if let Some(task) = &line.task {
                 first.entry(line.cpu).or_insert_with(|| {
                     // The task has run on this CPU since its last event on another CPU.
@@ -327,7 +380,7 @@ impl Builder {
 
     /// Updates the state of a task whose pid, name and priority are in the fields of an event. The
     /// task is new if its pid belonged to a task that exited.
-    fn update(&mut self, time: u64, cpu: u32, task: &Task) {
+    fn update(&mut self, time: u64, cpu: u32, task: &Task<&str>) {
         let Some(comm) = known_name(task).filter(|_| task.pid != 0) else {
             return;
         };
@@ -356,7 +409,7 @@ impl Builder {
     }
 
     /// Adds the records for one line.
-    fn add_line(&mut self, line: &Line) {
+    fn add_line(&mut self, line: &Line<&str>) {
         let (time, cpu) = (line.time, line.cpu);
         if let Some(task) = &line.task {
             self.leave_other_cpus(time, cpu, task.pid);

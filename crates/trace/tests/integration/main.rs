@@ -4,3 +4,5 @@
 mod export;
 mod file;
 mod golden;
+mod recordings;
+mod written;

@@ -22,8 +22,8 @@ use trace::{Header, Record, Sink, Tee};
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// Trace files (`run --trace`), or recordings of real machines as printed by `perf script` or
-    /// `trace-cmd report`; or the table of a sweep (Parquet), which becomes an HTML page
+    /// Trace files (`run --trace`), or recordings of real machines (of perf, trace-cmd, Perfetto,
+    /// LTTng or ftrace); or the table of a sweep (Parquet), which becomes an HTML page
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Machine on which the recordings were made (`machine list`); needed for distances between
@@ -41,6 +41,9 @@ pub struct Args {
     /// Print the counters of /proc/schedstat
     #[arg(long)]
     schedstat: bool,
+    /// Print how many events of each name a recording has, and how many were lost
+    #[arg(long)]
+    events: bool,
     /// Write the figures as JSON, with one object per trace; - means standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -60,6 +63,7 @@ impl Args {
             ("--latency", self.latency),
             ("--timehist", self.timehist),
             ("--schedstat", self.schedstat),
+            ("--events", self.events),
         ];
         let printed = tables.into_iter().find(|(_, wanted)| *wanted);
         let printed = printed.map(|(name, _)| (name, Path::new("-")));
@@ -102,7 +106,13 @@ impl Args {
             let complete: Vec<_> = done.results.iter().filter(|result| !result.interrupted).collect();
             done.errors.extend(write_json(path, &complete).err());
         }
-        if !(self.latency || self.timehist || self.schedstat || done.results.is_empty() || self.has_stdout()) {
+        if !(self.latency
+            || self.timehist
+            || self.schedstat
+            || self.events
+            || done.results.is_empty()
+            || self.has_stdout())
+        {
             print_summary(&done.results);
         }
         if let Some(path) = self.output.as_ref().filter(|_| !done.pages.is_empty()) {
@@ -143,13 +153,28 @@ impl Args {
         done: &mut Collected,
     ) -> Result<(), Error> {
         let traced = Traced::open(path, machine)?;
-        if let Kind::Recording { missing, .. } = traced.kind
-            && missing > 0
-        {
+        match &traced.kind {
+            Kind::Recording { missing, lost, .. } if *missing > 0 || *lost > 0 => {
+                let lost = match lost {
+                    0 => String::new(),
+                    lost => format!(" ({lost} events were lost)"),
+                };
+                errln!(
+                    "{}: warning: {missing} context switches are missing from the recording{lost}",
+                    path.display()
+                );
+            }
+            Kind::Recording { .. } | Kind::File { .. } => {}
+        }
+        if let Kind::Recording { unwoken: 1.., .. } = &traced.kind {
             errln!(
-                "{}: warning: {missing} context switches are missing from the recording",
-                path.display()
+                "{}: warning: the recording has no wake-ups, so it shows no latencies\n  hint: {}",
+                path.display(),
+                trace::recording::EVENTS_HINT
             );
+        }
+        if self.events {
+            print_events(&traced)?;
         }
         let mut exporting = exports.start(&traced.header)?;
         let mut tables = Tables::new(self, &traced.header);
@@ -257,4 +282,20 @@ fn print_summary(results: &[RunResult]) {
     for result in results.iter().filter(|result| !result.interrupted) {
         outln!("{}: trace hash {}", result.policy, result.trace_hash);
     }
+}
+
+/// Prints the number of events of a recording by name, and the number of lost events.
+fn print_events(traced: &Traced) -> Result<(), Error> {
+    let Kind::Recording { lost, counts, .. } = &traced.kind else {
+        let message = format!(
+            "{}: --events is for recordings, and this is a trace file",
+            traced.path.display()
+        );
+        return Err(Error::new(message).hint("leave out --events; the tables count the events of a trace file"));
+    };
+    for (name, count) in counts {
+        outln!("{name} {count}");
+    }
+    outln!("lost {lost}");
+    Ok(())
 }

@@ -18,7 +18,7 @@
 //! The exporter writes while the run produces records. In memory it keeps only one bundle per CPU,
 //! and the names of tasks.
 
-mod proto;
+pub(crate) mod proto;
 mod sched;
 mod tracks;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Messages of Perfetto's trace format: only those that the exporter writes.
+//! Messages of Perfetto's trace format: only those that the exporter writes, or that
+//! [`crate::recording`] reads.
 //!
-//! Names and field numbers are those of perfetto_trace.proto. Only the fields that the exporter
-//! sets are declared.
+//! Names and field numbers are those of perfetto_trace.proto. Only the fields that are used are
+//! declared.
 
 use prost::{Message, Oneof};
 
@@ -11,7 +12,7 @@ use prost::{Message, Oneof};
 pub struct TracePacket {
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
-    #[prost(oneof = "Data", tags = "1, 2, 11, 45, 60")]
+    #[prost(oneof = "Data", tags = "1, 2, 11, 45, 50, 60")]
     pub data: Option<Data>,
     #[prost(uint32, tag = "10")]
     pub trusted_packet_sequence_id: u32,
@@ -34,6 +35,9 @@ pub enum Data {
     TrackEvent(TrackEvent),
     #[prost(message, tag = "45")]
     SystemInfo(SystemInfo),
+    /// A sequence of packets, compressed by zlib. Recordings only.
+    #[prost(bytes, tag = "50")]
+    CompressedPackets(Vec<u8>),
     #[prost(message, tag = "60")]
     TrackDescriptor(TrackDescriptor),
 }
@@ -71,6 +75,9 @@ pub struct FtraceEventBundle {
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
     pub event: Vec<FtraceEvent>,
+    /// Whether the kernel lost events before these. Recordings only.
+    #[prost(bool, optional, tag = "3")]
+    pub lost_events: Option<bool>,
     #[prost(message, optional, tag = "4")]
     pub compact_sched: Option<CompactSched>,
 }
@@ -112,7 +119,10 @@ pub struct FtraceEvent {
     /// Pid of the task that was running on the CPU.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
-    #[prost(oneof = "Ftrace", tags = "4, 17, 19, 114, 235, 236, 238, 240, 491")]
+    /// Flags, among them those for interrupts. Recordings only.
+    #[prost(uint32, optional, tag = "5")]
+    pub common_flags: Option<u32>,
+    #[prost(oneof = "Ftrace", tags = "4, 17, 19, 20, 114, 235, 236, 237, 238, 239, 240, 491")]
     pub event: Option<Ftrace>,
 }
 
@@ -124,14 +134,20 @@ pub enum Ftrace {
     SchedWakeup(Wakeup),
     #[prost(message, tag = "19")]
     SchedCpuHotplug(CpuHotplug),
+    #[prost(message, tag = "20")]
+    SchedWaking(Wakeup),
     #[prost(message, tag = "114")]
     SchedWakeupNew(Wakeup),
     #[prost(message, tag = "235")]
     TaskNewtask(TaskNewtask),
     #[prost(message, tag = "236")]
     TaskRename(TaskRename),
+    #[prost(message, tag = "237")]
+    SchedProcessExec(ProcessExec),
     #[prost(message, tag = "238")]
     SchedProcessExit(ProcessExit),
+    #[prost(message, tag = "239")]
+    SchedProcessFork(ProcessFork),
     #[prost(message, tag = "240")]
     SchedProcessFree(ProcessFree),
     #[prost(message, tag = "491")]
@@ -156,7 +172,7 @@ pub struct Switch {
     pub next_prio: Option<i32>,
 }
 
-/// The messages SchedWakeupFtraceEvent and SchedWakeupNewFtraceEvent.
+/// The messages SchedWakeupFtraceEvent, SchedWakingFtraceEvent and SchedWakeupNewFtraceEvent.
 #[derive(Clone, PartialEq, Message)]
 pub struct Wakeup {
     #[prost(string, optional, tag = "1")]
@@ -195,6 +211,20 @@ pub struct TaskRename {
     pub oldcomm: Option<String>,
     #[prost(string, optional, tag = "3")]
     pub newcomm: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ProcessExec {
+    #[prost(string, optional, tag = "1")]
+    pub filename: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ProcessFork {
+    #[prost(string, optional, tag = "3")]
+    pub child_comm: Option<String>,
+    #[prost(int32, optional, tag = "4")]
+    pub child_pid: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

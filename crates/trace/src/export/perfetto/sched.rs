@@ -107,6 +107,7 @@ impl Bundle {
     /// Adds an event of any other kind. `current` is the pid of the task that runs on the CPU.
     pub fn event(&mut self, time: u64, current: u32, event: Ftrace) {
         self.events.push(FtraceEvent {
+            common_flags: None,
             timestamp: Some(time),
             pid: Some(current),
             event: Some(event),
@@ -131,6 +132,7 @@ impl Bundle {
         let has_compact = compact.switch_next_pid.len() + compact.waking_pid.len() > 0;
         (has_compact || !events.is_empty()).then(|| TracePacket {
             data: Some(Data::FtraceEvents(FtraceEventBundle {
+                lost_events: None,
                 cpu: Some(cpu),
                 event: events,
                 compact_sched: has_compact.then_some(compact),

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reads Perfetto's traces: the scheduler events in their ftrace packets.
+//!
+//! A file is a sequence of packets. A packet contains the events of one CPU for some time. Switches
+//! and wakings may be stored by column, without the task that the CPU leaves: this is the task to
+//! which it switched before.
+
+use super::compressed::{self, Method};
+use super::input::{Cursor, Input, MAX_PART, Order, Span};
+use super::line::{Line, LineEvent, MAX_CPUS, Task, state_bits};
+use super::names::Lines;
+use crate::export::perfetto::proto::{CompactSched, Data, Ftrace, FtraceEvent, FtraceEventBundle, TracePacket};
+use prost::Message;
+use std::collections::BTreeMap;
+use std::io::{BufReader, Read};
+
+/// Tag of a packet in the file: field 1, with a length.
+const PACKET: u64 = 0x0a;
+/// Flags of an event that occurred in a hard or soft interrupt.
+const IN_INTERRUPT: u32 = 0x08 | 0x10;
+
+/// The task that a CPU is assumed to leave in its first switch.
+const IDLE: Task<&str> = Task {
+    pid: 0,
+    comm: "",
+    prio: None,
+};
+
+/// Reads a file.
+///
+/// # Errors
+/// Fails if the file is damaged.
+pub fn read(input: &dyn Input) -> Result<Lines, String> {
+    let mut state = State::default();
+    state.packets(
+        &mut Cursor::new(BufReader::new(Span::whole(input)), Order::Little),
+        false,
+    )?;
+    Ok(state.lines)
+}
+
+#[derive(Default)]
+struct State {
+    lines: Lines,
+    /// Last task to which each CPU switched: its pid and priority.
+    running: BTreeMap<u32, (u32, Option<i32>)>,
+}
+
+impl State {
+    /// Reads packets. Packets that were compressed contain no compressed packets.
+    fn packets<R: Read>(&mut self, cursor: &mut Cursor<R>, compressed: bool) -> Result<(), String> {
+        loop {
+            let Some(tag) = varint(cursor)? else {
+                return Ok(());
+            };
+            let end = || "it ends inside a packet".to_owned();
+            match tag & 7 {
+                0 => drop(varint(cursor)?.ok_or_else(end)?),
+                1 => cursor.skip(8)?,
+                2 => {
+                    let length = varint(cursor)?.ok_or_else(end)?;
+                    if tag == PACKET {
+                        let bytes = cursor.part(length)?;
+                        self.packet(&bytes, compressed)?;
+                    } else {
+                        cursor.skip(length)?;
+                    }
+                }
+                5 => cursor.skip(4)?,
+                other => return Err(format!("a field has the unknown type {other}")),
+            }
+        }
+    }
+
+    fn packet(&mut self, bytes: &[u8], compressed: bool) -> Result<(), String> {
+        let packet = TracePacket::decode(bytes).map_err(|error| format!("a packet cannot be read: {error}"))?;
+        match packet.data {
+            Some(Data::FtraceEvents(bundle)) => self.bundle(&bundle)?,
+            Some(Data::ProcessTree(tree)) => {
+                let names = tree.threads.into_iter().map(|thread| (thread.tid, thread.name));
+                let processes = tree.processes.into_iter().map(|process| {
+                    let path = process.cmdline.first().map_or("", |path| path.as_str());
+                    let name = path.rsplit('/').next().unwrap_or(path);
+                    (process.pid, Some(name.chars().take(super::COMM_LEN).collect()))
+                });
+                for (pid, name) in names.chain(processes) {
+                    if let Some(pid) = pid.and_then(|pid| u32::try_from(pid).ok())
+                        && let Some(name) = name.filter(|name: &String| !name.is_empty())
+                    {
+                        self.lines.known.entry(pid).or_insert(name);
+                    }
+                }
+            }
+            Some(Data::CompressedPackets(packed)) if !compressed => {
+                let unpacked =
+                    compressed::reader(Method::Zlib, packed.as_slice()).map_err(|error| error.to_string())?;
+                self.packets(&mut Cursor::new(unpacked.take(MAX_PART), Order::Little), true)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn bundle(&mut self, bundle: &FtraceEventBundle) -> Result<(), String> {
+        let cpu = bundle.cpu.unwrap_or(0);
+        if cpu >= MAX_CPUS {
+            return Err(format!("CPU {cpu} is higher than the maximum of Linux"));
+        }
+        if bundle.lost_events == Some(true) {
+            self.lines.add_gap(0);
+        }
+        // The events of a CPU must be added in order, but there are two lists.
+        let mut events = Vec::new();
+        for event in &bundle.event {
+            events.extend(line(cpu, event));
+        }
+        if let Some(compact) = &bundle.compact_sched {
+            Self::compact(cpu, compact, &mut events)?;
+        }
+        events.sort_by_key(|event| event.time);
+        for mut event in events {
+            if let LineEvent::Switch { prev, next, .. } = &mut event.event {
+                let running = (next.pid, next.prio);
+                let before = self.running.insert(cpu, running);
+                // A switch that is stored by column. The name of its task is known, because the
+                // switch to it contained the name.
+                if event.task.is_none()
+                    && let Some((pid, prio)) = before
+                {
+                    *prev = Task { pid, comm: "", prio };
+                }
+                event.task = Some(prev.clone());
+            }
+            self.lines.add(&event);
+        }
+        Ok(())
+    }
+
+    /// Reads the switches and wakings that are stored by column.
+    fn compact<'a>(cpu: u32, compact: &'a CompactSched, into: &mut Vec<Line<&'a str>>) -> Result<(), String> {
+        let different = || "the columns of compact events have different lengths".to_owned();
+        let name = |indexes: &[u32], at: usize| {
+            let index = *indexes.get(at).ok_or_else(different)? as usize;
+            let name = compact.intern_table.get(index);
+            name.map(String::as_str).ok_or_else(different)
+        };
+        let pid = |pids: &[i32], at: usize| {
+            let pid = pids.get(at).and_then(|&pid| u32::try_from(pid).ok());
+            pid.ok_or_else(different)
+        };
+        let mut time = 0u64;
+        for (at, delta) in compact.switch_timestamp.iter().enumerate() {
+            time = time.saturating_add(*delta);
+            let next = Task {
+                pid: pid(&compact.switch_next_pid, at)?,
+                comm: name(&compact.switch_next_comm_index, at)?,
+                prio: compact.switch_next_prio.get(at).copied(),
+            };
+            into.push(Line {
+                time,
+                cpu,
+                task: None,
+                in_interrupt: false,
+                shows_interrupts: false,
+                event: LineEvent::Switch {
+                    prev: IDLE,
+                    prev_state: state_bits(*compact.switch_prev_state.get(at).ok_or_else(different)?),
+                    next,
+                },
+            });
+        }
+        time = 0;
+        for (at, delta) in compact.waking_timestamp.iter().enumerate() {
+            time = time.saturating_add(*delta);
+            let flags = compact.waking_common_flags.get(at).copied().unwrap_or(0);
+            into.push(Line {
+                time,
+                cpu,
+                task: None,
+                in_interrupt: flags & IN_INTERRUPT != 0,
+                shows_interrupts: !compact.waking_common_flags.is_empty(),
+                event: LineEvent::Wakeup {
+                    task: Task {
+                        pid: pid(&compact.waking_pid, at)?,
+                        comm: name(&compact.waking_comm_index, at)?,
+                        prio: compact.waking_prio.get(at).copied(),
+                    },
+                    waking: true,
+                    target: pid(&compact.waking_target_cpu, at).ok(),
+                },
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Converts an event into a line. Returns `None` for events that are not used.
+fn line(cpu: u32, event: &FtraceEvent) -> Option<Line<&str>> {
+    let current = Task {
+        pid: event.pid?,
+        comm: "",
+        prio: None,
+    };
+    let kind = match event.event.as_ref()? {
+        Ftrace::SchedSwitch(switch) => LineEvent::Switch {
+            prev: task(switch.prev_pid, &switch.prev_comm, switch.prev_prio)?,
+            prev_state: state_bits(switch.prev_state?),
+            next: task(switch.next_pid, &switch.next_comm, switch.next_prio)?,
+        },
+        Ftrace::SchedWaking(wakeup) | Ftrace::SchedWakeup(wakeup) => LineEvent::Wakeup {
+            task: task(wakeup.pid, &wakeup.comm, wakeup.prio)?,
+            waking: matches!(event.event, Some(Ftrace::SchedWaking(_))),
+            target: id(wakeup.target_cpu),
+        },
+        Ftrace::SchedWakeupNew(wakeup) => LineEvent::WakeupNew {
+            task: task(wakeup.pid, &wakeup.comm, wakeup.prio)?,
+            target: id(wakeup.target_cpu),
+        },
+        Ftrace::SchedMigrateTask(migrate) => LineEvent::Migrate {
+            task: task(migrate.pid, &migrate.comm, migrate.prio)?,
+            from: id(migrate.orig_cpu)?,
+            to: id(migrate.dest_cpu)?,
+        },
+        Ftrace::SchedProcessFork(fork) => LineEvent::Fork {
+            child: task(fork.child_pid, &fork.child_comm, None)?,
+        },
+        Ftrace::TaskNewtask(new) => LineEvent::Fork {
+            child: task(new.pid, &new.comm, None)?,
+        },
+        Ftrace::SchedProcessExec(exec) => LineEvent::Exec {
+            file: exec.filename.as_deref()?,
+        },
+        Ftrace::SchedProcessExit(_) => LineEvent::Exit,
+        _ => return None,
+    };
+    Some(Line {
+        time: event.timestamp?,
+        cpu,
+        task: Some(current),
+        in_interrupt: event.common_flags.unwrap_or(0) & IN_INTERRUPT != 0,
+        shows_interrupts: event.common_flags.is_some(),
+        event: kind,
+    })
+}
+
+fn id(number: Option<i32>) -> Option<u32> {
+    u32::try_from(number?).ok()
+}
+
+fn task(pid: Option<i32>, comm: &Option<String>, prio: Option<i32>) -> Option<Task<&str>> {
+    Some(Task {
+        pid: id(pid)?,
+        comm: comm.as_deref().unwrap_or(""),
+        prio,
+    })
+}
+
+/// Reads a variable-length number. Returns `None` at the end of the file.
+fn varint<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<u64>, String> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let mut byte = [0];
+        match cursor.read(&mut byte).map_err(|error| error.to_string())? {
+            0 if shift == 0 => return Ok(None),
+            0 => return Err("it ends inside a number".into()),
+            _ => {}
+        }
+        value |= u64::from(byte[0] & 0x7f) << shift;
+        if byte[0] & 0x80 == 0 {
+            return Ok(Some(value));
+        }
+    }
+    Err("a number has more than ten bytes".into())
+}

@@ -493,7 +493,7 @@ fn binary(input: &[u8]) -> String {
         }
     };
     if let Ok(recording) = trace::recording::open(&path)
-        && let Ok(workload) = replay::from_records(&recording.records, "damaged.bin")
+        && let Ok(workload) = replay::from_records(&recording.records, None, "damaged.bin")
     {
         workload.check().unwrap_or_else(|error| panic!("{error}"));
     }

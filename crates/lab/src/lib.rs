@@ -4,7 +4,8 @@
 //! [`grid`] expands axes into the runs of [sweeps](sweep) and [experiments](experiment). The other
 //! modules are the [errors of the model](model_error), the [validation](validate) of replays,
 //! [comparisons](compare), [explorations](explore), [scores](score), [suites](suite) of test cases,
-//! the first [difference](diff) between two runs, [invariants], and the HTML [page].
+//! the first [difference](diff) between two runs, [invariants], the explanation of [waits](why),
+//! and the HTML [page].
 
 #![cfg_attr(
     not(test),
@@ -24,3 +25,4 @@ pub mod score;
 pub mod suite;
 pub mod sweep;
 pub mod validate;
+pub mod why;

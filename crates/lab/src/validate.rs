@@ -6,7 +6,7 @@
 
 use crate::compare::metric::{self, Metric};
 use input::error::Error;
-use report::fit::{Grid, Surface};
+use report::layout::{Grid, Surface};
 use report::{RunResult, Unit};
 use runner::inputs::Inputs;
 use runner::policy::Policy;

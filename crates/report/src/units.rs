@@ -16,7 +16,8 @@ fn three_digits(n: u64, unit: u64) -> Option<String> {
 }
 
 /// Formats a time, for example `870 ns`, `12.3 us`, `1.05 ms` or `7.00 s`.
-pub(crate) fn time(ns: u64) -> String {
+#[must_use]
+pub fn time(ns: u64) -> String {
     if ns < 1_000 {
         return format!("{ns} ns");
     }

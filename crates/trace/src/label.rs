@@ -19,7 +19,7 @@ pub(crate) struct Labels {
 
 /// Returns the command name without the suffix that numbers the instances of a command: `worker`
 /// for `worker-12`, `kworker` for `kworker/3:1`.
-pub(crate) fn stem(comm: &str) -> &str {
+pub fn stem(comm: &str) -> &str {
     let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit() || "-_/:.#".contains(c));
     if stem.is_empty() { comm } else { stem }
 }

@@ -5,6 +5,7 @@
 //! seed. From these pairs, [`effect`] computes the change from A to B with its confidence interval.
 //! [`verdict()`] states the result in words.
 
+pub mod attribution;
 pub mod condition;
 pub mod effect;
 pub mod metric;
@@ -12,6 +13,7 @@ mod present;
 pub mod robust;
 mod verdict;
 
+pub use attribution::{Attribution, attribute};
 pub use condition::{Condition, Judgement};
 pub use present::{json, table};
 pub use verdict::verdict;

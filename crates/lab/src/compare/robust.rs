@@ -9,7 +9,7 @@ use super::effect::{Conclusion, Effect};
 use super::{Comparison, Plan, run};
 use input::error::Error;
 use machine::scale::Factor;
-use report::fit::{Grid, Surface};
+use report::layout::{Grid, Surface};
 use runner::inputs::Inputs;
 use runner::parallel::Progress;
 use runner::spec::RunSpec;

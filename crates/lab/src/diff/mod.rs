@@ -8,7 +8,7 @@
 mod present;
 pub mod streams;
 
-pub(crate) use present::format_ranges;
+pub(crate) use present::{describe_decision, describe_origin, format_ranges};
 pub use present::{json, text};
 
 use crate::compare::names;

@@ -177,7 +177,7 @@ fn dsq_name(id: u64) -> String {
 }
 
 /// Describes a decision in words.
-fn describe_decision(located: &LocatedDecision, seen: &Snapshot) -> String {
+pub(crate) fn describe_decision(located: &LocatedDecision, seen: &Snapshot) -> String {
     let Decision { cpu, what, .. } = located.decision;
     match what {
         DecisionKind::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => {
@@ -252,7 +252,7 @@ fn format_slice(slice: u64) -> String {
 }
 
 /// Names the callback that made the decision, and its source line.
-fn describe_origin(located: &LocatedDecision) -> String {
+pub(crate) fn describe_origin(located: &LocatedDecision) -> String {
     let Some((op, _)) = located.decision.by else {
         return match located.decision.what {
             DecisionKind::Run { .. } => "the kernel, which took the first task available to the CPU".to_owned(),

@@ -4,7 +4,7 @@
 use super::case::Case;
 use bpf::image::Code;
 use input::error::Error;
-use kernel::ext::Kind;
+use kernel::ext::ExitKind;
 use kernel::ext::ops::NAMES;
 use kernel::{Plan, Race, Seen, Step};
 use runner::inputs::Inputs;
@@ -112,7 +112,7 @@ impl Target {
             findings.push(Finding::Ended {
                 message: match exit.message.is_empty() {
                     true => exit.reason.to_owned(),
-                    false if exit.kind == Kind::ErrorStall => format!("{}: {}", exit.reason, exit.message),
+                    false if exit.kind == ExitKind::ErrorStall => format!("{}: {}", exit.reason, exit.message),
                     false => exit.message.clone(),
                 },
                 places: exit.backtrace.clone(),

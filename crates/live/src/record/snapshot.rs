@@ -2,7 +2,7 @@
 //! Takes a snapshot of the attributes of all tasks from /proc: affinities, scheduling policies and
 //! groups. Scheduler events do not contain them, but a replay needs them.
 
-use crate::kernel;
+use crate::host_kernel;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ impl Attributes {
             ..task
         });
         Snapshot {
-            release: kernel::release(),
+            release: host_kernel::release(),
             tasks: tasks.collect(),
             groups,
         }

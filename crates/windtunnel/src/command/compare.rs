@@ -8,7 +8,7 @@ use super::replay;
 use clap::Args as ClapArgs;
 use input::error::Error;
 use lab::compare::robust::{self, Robustness};
-use lab::compare::{self, Comparison, Condition, Judgement, Plan, metric};
+use lab::compare::{self, Attribution, Comparison, Condition, Judgement, Plan, metric};
 use lab::validate::Validation;
 use report::Surface;
 use runner::console;
@@ -79,16 +79,23 @@ pub struct Args {
     /// verdict stands, and which constants turn it
     #[arg(long)]
     robust: bool,
+    /// Also say where the difference between the completion times of the first pair comes from, in
+    /// parts that add up: waiting, slower CPUs, overhead, ..., by group of tasks. The tasks of the
+    /// workload must exit
+    #[arg(long)]
+    why: bool,
     /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What is known about the trust in a comparison.
+/// What is known about a comparison in addition to its figures.
 struct Checks {
     robustness: Option<Robustness>,
     /// The validation of the replay, if the workload is a recording.
     validation: Option<Validation>,
+    /// Where the difference comes from, if the user asked for it.
+    attribution: Option<Attribution>,
 }
 
 impl Args {
@@ -138,7 +145,15 @@ impl Args {
                 (condition, judgement)
             })
             .collect();
-        let checks = Checks { robustness, validation };
+        let attribution = match self.why && !comparison.failed() {
+            true => Some(compare::attribute(&sides, &comparison.names)?),
+            false => None,
+        };
+        let checks = Checks {
+            robustness,
+            validation,
+            attribution,
+        };
         self.print(&sides, &comparison, &judged, &checks)?;
         let holds = judged
             .iter()
@@ -174,6 +189,9 @@ impl Args {
             json["profiles"] = profiles::json(sides);
             json["validation"] = checks.validation.as_ref().map_or(Value::Null, Validation::json);
             json["robust"] = checks.robustness.as_ref().map_or(Value::Null, Robustness::json);
+            if let Some(attribution) = &checks.attribution {
+                json["why"] = attribution.json();
+            }
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
             return Ok(());
@@ -194,6 +212,9 @@ impl Args {
         }
         if let Some(robustness) = &checks.robustness {
             console::styled(&robustness.text(comparison, surface));
+        }
+        if let Some(attribution) = &checks.attribution {
+            out!("{}", attribution.text());
         }
         for (condition, judgement) in judged {
             let verdict = match judgement {

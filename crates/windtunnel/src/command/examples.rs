@@ -107,6 +107,30 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "explain",
+        &[
+            ("A term", "windtunnel explain idle while waiting"),
+            ("A check of the sanitizer", "windtunnel explain out-of-bounds"),
+        ],
+    ),
+    (
+        "why",
+        &[
+            (
+                "The longest wait of a run",
+                "windtunnel why fifo -m smp4 -w mixed --for 100ms",
+            ),
+            (
+                "A wait of a task",
+                "windtunnel why eevdf hog@12ms -m smp4 -w mixed --for 100ms",
+            ),
+            (
+                "The three longest waits of a recording",
+                "windtunnel why perf.data --longest 3",
+            ),
+        ],
+    ),
+    (
         "invariants",
         &[(
             "Two policies on 16 CPUs",

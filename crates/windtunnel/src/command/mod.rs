@@ -18,6 +18,7 @@ mod diff;
 mod documents;
 mod examples;
 mod experiment;
+mod explain;
 mod explore;
 mod exports;
 mod init;
@@ -35,6 +36,7 @@ mod script;
 mod suite;
 mod sweep;
 mod top;
+mod why;
 
 pub use python::options;
 
@@ -71,6 +73,8 @@ enum Action {
     Compare(Box<compare::Args>),
     /// Find the first decision at which two runs differ, and show what each policy saw
     Diff(Box<diff::Args>),
+    /// Explain why a task waited for a CPU, in a run or a recording
+    Why(Box<why::Args>),
     /// Check that no CPU idles while a task waits and that no task starves; draw the first
     /// violation
     Invariants(Box<invariants::Args>),
@@ -102,6 +106,8 @@ enum Action {
     /// Repeat published experiments and compare the results with the published ones
     #[command(subcommand)]
     Experiment(experiment::Action),
+    /// Explain a term, a figure, or a word of an output
+    Explain(explain::Args),
     /// Write a starter project: a policy with its headers, a machine, a workload, a Makefile and a
     /// job for CI
     Init(init::Args),
@@ -172,6 +178,7 @@ impl Command {
             Action::Replay(args) => args.run(),
             Action::Compare(args) => args.run(),
             Action::Diff(args) => args.run(),
+            Action::Why(args) => args.run(),
             Action::Invariants(args) => args.run(),
             Action::Explore(args) => args.run(),
             Action::Top(args) => args.run(),
@@ -184,6 +191,7 @@ impl Command {
             Action::Machine(list) => list.run(),
             Action::Workload(list) => list.run(),
             Action::Experiment(action) => action.run(),
+            Action::Explain(args) => args.run(),
             Action::Init(args) => args.run(),
             Action::Tune(_) => python::exec("tune", rest(arguments, "tune")),
             Action::Mcp(_) => python::exec("mcp", rest(arguments, "mcp")),

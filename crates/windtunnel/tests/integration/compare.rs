@@ -384,3 +384,46 @@ fn a_robust_comparison_repeats_the_verdict_with_other_constants() {
     let variants = json["robust"]["variants"].as_array().expect("there are variants");
     assert!(!variants.is_empty() && json["robust"]["stands"].is_boolean(), "{json}");
 }
+
+/// The parts of a difference add up to the completion times of both runs.
+#[test]
+fn a_difference_is_divided_into_parts_that_add_up() {
+    let fifo = path("policies/fifo.bpf.c");
+    let args = [&["compare", "eevdf", &fifo, "--why"], &WORKLOAD[..]].concat();
+    let ran = windtunnel(&args);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("\nwhere the difference comes from: with seed 1, "),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains(" points  other parts\n"), "{}", ran.stdout);
+    let ran = windtunnel(&[&args[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("the output is JSON");
+    for side in ["a_ns", "b_ns"] {
+        let parts = json["why"]["parts"].as_array().expect("there are parts").iter();
+        let sum: u64 = parts.map(|part| part[side].as_u64().expect("a number")).sum();
+        assert_eq!(json["why"][side], sum);
+    }
+    let endless = [
+        "compare",
+        "eevdf",
+        &fifo,
+        "--why",
+        "-m",
+        "smp4",
+        "-w",
+        "mixed.json",
+        "--for",
+        "5ms",
+        "--runs",
+        "1",
+    ];
+    let ran = windtunnel(&endless);
+    assert_eq!(ran.status, 2);
+    assert!(
+        ran.stderr.contains("only if all tasks of the workload exit"),
+        "{}",
+        ran.stderr
+    );
+}

@@ -45,5 +45,6 @@ mod sweep;
 mod sweep_page;
 mod terminal;
 mod top;
+mod why;
 mod workloads;
 mod wrong_input;

@@ -127,6 +127,13 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
         });
         return Ok(workload);
     }
+    if let Err(error) = std::fs::File::open(path) {
+        return Err(unreadable(
+            path,
+            &error,
+            "use a recording, such as perf.data or trace.dat",
+        ));
+    }
     let recording = trace::recording::open(path).map_err(|error| {
         let message = Error::at(&name, error.message).hint(error.hint);
         match error.line {
@@ -253,13 +260,15 @@ fn read_bytes(path: &Path, most: u64, expected: &str) -> Result<Vec<u8>, Error> 
             "it has {len} bytes, more than the maximum of {most}"
         ))),
     });
-    bytes.map_err(|error| {
-        let hint = match error.kind() {
-            io::ErrorKind::PermissionDenied => "make the file readable",
-            _ => expected,
-        };
-        Error::at(path.display().to_string(), format!("cannot be read: {error}")).hint(hint)
-    })
+    bytes.map_err(|error| unreadable(path, &error, expected))
+}
+
+fn unreadable(path: &Path, error: &io::Error, expected: &str) -> Error {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => "make the file readable",
+        _ => expected,
+    };
+    Error::at(path.display().to_string(), format!("cannot be read: {error}")).hint(hint)
 }
 
 #[cfg(test)]

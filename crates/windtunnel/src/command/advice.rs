@@ -27,7 +27,7 @@ const SUBCOMMANDS: &[(&[&str], &str)] = &[
         "run",
     ),
     (&["bench", "benchmark", "rate", "rank"], "score, compare"),
-    (&["replay", "trace", "draw", "plot", "graph", "html"], "run, report"),
+    (&["trace", "draw", "plot", "graph", "html"], "run, report"),
     (&["record", "capture"], "live record"),
     (
         &[

@@ -175,13 +175,15 @@ fn a_policy_that_ignores_weights_loses_the_fairness_cases() {
         )
     };
     let fifo = object("policies/fifo.bpf.c").display().to_string();
-    for workload in ["background.json", "tenants.json"] {
+    for (workload, ratios) in [("background.json", 0.37..0.5), ("tenants.json", 0.55..0.65)] {
         let (status, printed, errors) = score(&fifo, &text(workload), &["--json"]);
         assert_eq!(status, 0, "{errors}");
         let json: serde_json::Value = serde_json::from_str(&printed).expect("valid JSON");
-        // fifo gives the 10 tasks that count a fifth of the 20 CPUs instead of half.
+        // fifo gives the 10 tasks that count a fifth of the 20 CPUs. eevdf gives them half of the
+        // CPUs by their nice values, and a third by their cgroup: the shares of a cgroup count once
+        // for each of its tasks, up to the number of CPUs.
         let ratio = json["by_aspect"]["fairness"].as_f64().expect("a partial score");
-        assert!((0.37..0.5).contains(&ratio), "{workload}: {ratio}");
+        assert!(ratios.contains(&ratio), "{workload}: {ratio}");
         assert_eq!(json["cases"][0]["name"], "share");
     }
 }

@@ -10,7 +10,9 @@
 //! A UDP packet passes through IP and the loopback device in the context of its sender before it
 //! wakes the receiver. The parameter `stack` is this time. The rest of a message costs as much as
 //! one through an AF_UNIX datagram socket. For TCP, the machine has a cost of its own
-//! (`tcp_segment`).
+//! (`tcp_segment`). A TCP message wakes its reader when the send begins, and the sender pays
+//! afterwards, so client and server overlap more than in reality. The figures of TCP_RR are
+//! therefore too good.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
@@ -28,7 +30,7 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Choice(&["UDP_RR", "TCP_RR"]),
             default: "UDP_RR",
             range: ("", ""),
-            meaning: "netperf's name of the test",
+            meaning: "netperf's name of the test. TCP_RR is too fast: a TCP message wakes its reader before the sender has paid for it",
         },
         Parameter {
             name: "pairs",

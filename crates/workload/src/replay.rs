@@ -299,10 +299,14 @@ fn apply(known: &TaskAttributes, spec: &mut TaskSpec) {
         _ => spec.policy,
     };
     // A list that cannot be read allows all CPUs.
-    spec.cpus = cpu_list::parse(&known.cpus, u32::MAX)
+    spec.cpus = cpu_list::parse(&known.cpus, MAX_CPUS)
         .ok()
         .filter(|cpus| !cpus.is_empty());
 }
+
+/// More CPUs than any machine has: NR_CPUS in the largest x86 kernel configuration. The list comes
+/// from a file, and a list such as `0-4294967294` must not use up the memory.
+const MAX_CPUS: u32 = 8192;
 
 /// Converts the kernel's priority: 100..139 are nice -20..19. Lower values are real-time
 /// priorities; 98 is rt_priority 1.
@@ -336,6 +340,25 @@ mod tests {
 
     fn run(us: u64) -> Op {
         Op::Run(Dist::Fixed(us * 1000))
+    }
+
+    /// A list of more CPUs than any machine has allows all CPUs.
+    #[test]
+    fn cpus_of_a_snapshot() {
+        for (list, expected) in [
+            ("0-1,3", Some(vec![0, 1, 3])),
+            ("", None),
+            ("0-8192", None),
+            ("0-4294967294", None),
+        ] {
+            let known = TaskAttributes {
+                cpus: list.into(),
+                ..TaskAttributes::default()
+            };
+            let mut spec = task("t", 0, 0);
+            apply(&known, &mut spec);
+            assert_eq!(spec.cpus, expected, "{list:?}");
+        }
     }
 
     #[test]

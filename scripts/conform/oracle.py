@@ -49,8 +49,10 @@ class Guest:
         for a in range(NODES):
             for b in range(a + 1, NODES):
                 numa += ["-numa", f"dist,src={a},dst={b},val=20"]
+        # QEMU ends with this process, even if this process is killed.
         self.process = subprocess.Popen(
-            ["nice", f"{directory}/qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot"]
+            ["setpriv", "--pdeathsig", "KILL", "nice", f"{directory}/qemu-system-x86_64"]
+            + ["-nodefaults", "-no-user-config", "-no-reboot"]
             + ["-display", "none", "-monitor", "none", "-machine", "q35", "-accel", accel, "-cpu", "Nehalem"]
             + numa
             + ["-object", f"memory-backend-file,id=shared,size={SHARED},mem-path={self.shared_file.name},share=on"]

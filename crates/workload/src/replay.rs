@@ -40,6 +40,7 @@ use crate::generator::{empty, task};
 use crate::program::{Cgroup, Dist, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
 use input::{Error, cpu_list};
 use std::collections::BTreeMap;
+use trace::recording::MAX_CPUS;
 use trace::snapshot::{self, TaskAttributes};
 use trace::{Event, Record, Snapshot, TaskState};
 
@@ -298,15 +299,12 @@ fn apply(known: &TaskAttributes, spec: &mut TaskSpec) {
         },
         _ => spec.policy,
     };
-    // A list that cannot be read allows all CPUs.
+    // A list that cannot be read allows all CPUs. Without the limit, `0-4294967294` would use up the
+    // memory.
     spec.cpus = cpu_list::parse(&known.cpus, MAX_CPUS)
         .ok()
         .filter(|cpus| !cpus.is_empty());
 }
-
-/// More CPUs than any machine has: NR_CPUS in the largest x86 kernel configuration. The list comes
-/// from a file, and a list such as `0-4294967294` must not use up the memory.
-const MAX_CPUS: u32 = 8192;
 
 /// Converts the kernel's priority: 100..139 are nice -20..19. Lower values are real-time
 /// priorities; 98 is rt_priority 1.

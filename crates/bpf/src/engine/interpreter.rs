@@ -88,6 +88,18 @@ unsafe fn announce(cx: *mut Context, left: i64, access: Option<Access>) {
     }
 }
 
+/// Reports the values on which an access depends. If the access is to memory that CPUs share,
+/// announces it and returns it.
+unsafe fn before(cx: *mut Context, pc: usize, left: i64, base: u64, kind: AccessKind, tags: &[u64]) -> Option<Access> {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
+    unsafe {
+        let access = shared(cx, pc, base, kind);
+        used(cx, tags);
+        announce(cx, left, access);
+        access
+    }
+}
+
 /// Reports the value of a shared access.
 #[inline(never)]
 unsafe fn report(cx: *mut Context, access: Option<Access>, value: u64, derived: bool) {
@@ -188,14 +200,10 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                         _ => return stop_at(cx, pc, left, raise::trap),
                     };
                     let seen = if OVERLAP {
-                        shared(cx, pc, r[src], AccessKind::Load)
+                        before(cx, pc, left, r[src], AccessKind::Load, &[t[src]])
                     } else {
                         None
                     };
-                    if OVERLAP {
-                        used(cx, &[t[src]]);
-                        announce(cx, left, seen);
-                    }
                     r[dst] = match access(cx, pc, r[src], i.off, true) {
                         Place::At(addr) if signed => load_signed(addr, i.op),
                         Place::At(addr) => load(addr, i.op),
@@ -215,14 +223,10 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                         }
                     }
                     let seen = if OVERLAP {
-                        shared(cx, pc, r[dst], AccessKind::Store)
+                        before(cx, pc, left, r[dst], AccessKind::Store, &[t[dst]])
                     } else {
                         None
                     };
-                    if OVERLAP {
-                        used(cx, &[t[dst]]);
-                        announce(cx, left, seen);
-                    }
                     match access(cx, pc, r[dst], i.off, false) {
                         Place::At(addr) => store(addr, i.op, i.imm as u64),
                         Place::Gap => {}
@@ -240,14 +244,10 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                         }
                     }
                     let seen = if OVERLAP {
-                        shared(cx, pc, r[dst], AccessKind::Store)
+                        before(cx, pc, left, r[dst], AccessKind::Store, &[t[dst]])
                     } else {
                         None
                     };
-                    if OVERLAP {
-                        used(cx, &[t[dst]]);
-                        announce(cx, left, seen);
-                    }
                     match access(cx, pc, r[dst], i.off, false) {
                         Place::At(addr) => store(addr, i.op, r[src]),
                         Place::Gap => {}
@@ -288,14 +288,10 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                     let is_load = i.imm == atomic::LOAD_ACQUIRE;
                     let base = r[if is_load { src } else { dst }];
                     let seen = if OVERLAP {
-                        shared(cx, pc, base, atomic_kind(&i))
+                        before(cx, pc, left, base, atomic_kind(&i), &[t[dst], t[src]])
                     } else {
                         None
                     };
-                    if OVERLAP {
-                        used(cx, &[t[dst], t[src]]);
-                        announce(cx, left, seen);
-                    }
                     match access(cx, pc, base, i.off, is_load) {
                         Place::At(addr) if is_load => r[dst] = load(addr, i.op),
                         Place::At(addr) => rmw(&i, addr, load(addr, i.op), &mut r),

@@ -287,8 +287,8 @@ fn latency_prefix(text: &str) -> Option<Prefix<'_>> {
     })
 }
 
-/// Maximum number of CPUs of Linux (NR_CPUS on x86). A higher number in brackets is not a CPU.
-pub(super) const MAX_CPUS: u32 = 1 << 13;
+/// Maximum number of CPUs of Linux (NR_CPUS on x86). A higher number in a recording is not a CPU.
+pub const MAX_CPUS: u32 = 1 << 13;
 
 /// Parses "[001] " at a position. Returns the CPU and the text after the bracket.
 fn bracketed_cpu(text: &str, at: usize) -> Option<(u32, &str)> {

@@ -47,6 +47,7 @@ use crate::event::{Event, MigrateReason, Record, TaskState};
 pub use ctf::is_trace as is_ctf_trace;
 pub use events::EVENTS;
 pub use kind::{TRACE_FILE, not_a_trace};
+pub use line::MAX_CPUS;
 use line::{Line, LineEvent, Parsed, Task};
 use names::{Lines, Name, Names};
 pub use open::{open, read_bytes};

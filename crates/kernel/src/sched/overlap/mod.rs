@@ -208,9 +208,8 @@ impl Machine {
         slot.saved = Saved::new(cpu);
         slot.used = true;
         slot.coroutine = Some(Coroutine::with_stack(stack, move |yielder, ()| {
-            // SAFETY: `continue_handler` is the only caller. The machine that it borrows is the one at this
-            // address, because a machine with handlers is not moved: `advance` borrows it until all
-            // of them are suspended or have ended, and `continue_handler` stores the current address again.
+            // SAFETY: `continue_handler` is the only caller, and it borrows the machine at this address:
+            // `advance` ends all handlers before it returns, so no machine with handlers is moved.
             let m = unsafe { &mut *machine };
             if let Some(overlap) = &mut m.overlap {
                 overlap.slots[index].yielder = yielder;

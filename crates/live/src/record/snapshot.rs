@@ -3,6 +3,7 @@
 //! groups. Scheduler events do not contain them, but a replay needs them.
 
 use crate::host_kernel;
+use kernel::task::PRIO_TO_WEIGHT;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,6 @@ use trace::snapshot::{TaskAttributes, TaskGroup};
 
 /// Weight of a cgroup that has none (cpu.weight).
 const DEFAULT_WEIGHT: u32 = 100;
-/// Load weights of the nice values -20 to 19 (sched_prio_to_weight). Nice 0 has 1024.
-const WEIGHTS: [u64; 40] = [
-    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
-    1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
-];
 /// Directories of cgroups with the controller `cpu`: the file with the weight, and the weight that
 /// corresponds to cpu.weight 100.
 const HIERARCHIES: [(&str, &str, u64); 3] = [
@@ -170,8 +166,8 @@ fn parse_cgroup(text: &str) -> String {
 fn parse_autogroup(text: &str) -> Option<(String, u32)> {
     let (path, nice) = text.trim().split_once(" nice ")?;
     let nice: usize = usize::try_from(nice.parse::<i32>().ok()?.checked_add(20)?).ok()?;
-    let weight = (WEIGHTS.get(nice)? * u64::from(DEFAULT_WEIGHT) / 1024).clamp(1, 10_000);
-    (path.starts_with('/') && path != "/autogroup-0").then(|| (path.to_owned(), weight as u32))
+    let weight = (PRIO_TO_WEIGHT.get(nice)? * DEFAULT_WEIGHT / 1024).clamp(1, 10_000);
+    (path.starts_with('/') && path != "/autogroup-0").then(|| (path.to_owned(), weight))
 }
 
 /// Returns the nearest cgroup, from `path` upwards, that has a weight, with this weight. Returns

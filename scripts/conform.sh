@@ -24,6 +24,7 @@ prepare() {
 ) 9>$dir/conform.lock
 if [ "${1-}" = compare ]; then
   shift
-  exec scripts/conform/compare.py --dir $dir --command "$build/windtunnel" "$@"
+  # The comparison ends with its parent process, and its guest with it.
+  exec setpriv --pdeathsig TERM scripts/conform/compare.py --dir $dir --command "$build/windtunnel" "$@"
 fi
 exec scripts/conform/oracle.py --dir $dir "$@"

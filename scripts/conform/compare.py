@@ -9,6 +9,7 @@ For the first difference, prints the shortest script that still has a difference
 import argparse
 import collections
 import itertools
+import json
 import pathlib
 import re
 import subprocess
@@ -20,12 +21,16 @@ import generate
 from oracle import Crash, Guest, cpus_of
 
 EXAMPLES = pathlib.Path("crates/kernel/tests/scripts")
-# Number of random scripts between two looks at the clock.
-BATCH = 24
+# Number of random scripts between two looks at the clock. The scripts of a batch that have the same
+# number of CPUs share a guest.
+BATCH = 400
+# Header of the table that --write changes.
+HEADER = "| random scripts | seeds | number | lines | decisions | equal to the last line |"
 # Longest time of a script in the simulator, seconds.
 LIMIT = 10
-# Longest time of a script in the guest, seconds.
-GUEST_LIMIT = 20
+# Longest times for the boot of a guest and for a script in it, seconds. The host may be busy.
+BOOT_LIMIT = 600
+GUEST_LIMIT = 120
 
 
 def difference(kernel, simulator):
@@ -45,7 +50,9 @@ def kind_of(found):
 
     def first(line):
         words = (line or "(end)").split()
-        return words[1] if words[0].startswith("@") else words[0]
+        if words[0].startswith("@"):
+            return " ".join(words[1:3]) if words[1] in ("call", "return") else words[1]
+        return words[0]
 
     if first(theirs) == first(ours) and theirs and ours:
         names = [a.split("=")[0] for a, b in zip(theirs.split(), ours.split()) if a != b and "=" in a]
@@ -54,11 +61,12 @@ def kind_of(found):
 
 
 class Both:
-    """The kernel, in one guest for each number of CPUs, and the simulator."""
+    """The kernel, in one guest at a time, and the simulator."""
 
     def __init__(self, options):
         self.options = options
-        self.guests = {}
+        self.guest = None
+        self.cpus = 0
         # Number of scripts that the guest did not execute.
         self.unanswered = 0
 
@@ -66,34 +74,42 @@ class Both:
         """Executes a script in the kernel. Returns the log, or None if the guest does not answer."""
         cpus = cpus_of("script", script)
         try:
-            if cpus not in self.guests:
-                self.guests[cpus] = Guest(self.options.dir, cpus, limit=GUEST_LIMIT)
-            return self.guests[cpus].run(script)
+            if self.guest is None or self.cpus != cpus:
+                self.close()
+                self.guest, self.cpus = Guest(self.options.dir, cpus, limit=BOOT_LIMIT), cpus
+                self.guest.limit = GUEST_LIMIT
+            return self.guest.run(script)
         except Crash as crash:
-            if cpus in self.guests:
-                self.guests.pop(cpus).close()
+            self.close(keep_console=True)
             self.unanswered += 1
             print(f"conform: a script is skipped: {crash}", file=sys.stderr)
             return None
 
-    def simulate(self, path):
-        """Executes a script in the simulator. Returns the log, or a text that begins with `failed`."""
-        words = [self.options.command, "--no-cache", "script", path]
+    def simulate(self, words, seconds):
+        """Executes scripts in the simulator. Returns an error message, or an empty text."""
         try:
-            run = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT)
+            run = subprocess.run(
+                [self.options.command, "--no-cache", "script", *words], capture_output=True, text=True, timeout=seconds
+            )
         except subprocess.TimeoutExpired:
-            return f"failed: the simulator does not end within {LIMIT} s, this is a bug"
-        return run.stdout if run.returncode == 0 else f"failed: {run.stderr.strip()[-300:]}"
+            return f"failed: the simulator does not end within {seconds} s, this is a bug"
+        return "" if run.returncode == 0 else f"failed: {run.stderr.strip()[-300:]}"
 
     def simulators(self, scripts):
-        """Returns the simulator's log of each script, or an error message."""
+        """Returns the simulator's log of each script, or a text that begins with `failed`."""
         with tempfile.TemporaryDirectory() as folder:
-            logs = []
+            paths = []
             for number, script in enumerate(scripts):
-                path = pathlib.Path(folder, f"{number}.script")
-                path.write_text(script)
-                logs.append(self.simulate(path))
-            return logs
+                paths.append(pathlib.Path(folder, f"{number}.script"))
+                paths[-1].write_text(script)
+            # One process executes all scripts, unless one of them fails.
+            if self.simulate(["-o", folder, *paths], LIMIT * len(paths)):
+                for path in paths:
+                    log = path.with_suffix(".log")
+                    log.unlink(missing_ok=True)
+                    if error := self.simulate(["-o", folder, path], LIMIT):
+                        log.write_text(error)
+            return [path.with_suffix(".log").read_text() for path in paths]
 
     def differences(self, scripts):
         """Yields (script, log of the kernel, first difference or None) for each script."""
@@ -129,9 +145,10 @@ class Both:
                 break
         return "\n".join(lines) + "\n"
 
-    def close(self):
-        for guest in self.guests.values():
-            guest.close()
+    def close(self, keep_console=False):
+        if self.guest:
+            self.guest.close(keep_console)
+            self.guest = None
 
 
 class Counts:
@@ -140,17 +157,22 @@ class Counts:
     def __init__(self):
         self.scripts = self.lines = self.decisions = 0
         self.kinds = collections.Counter()
+        # Seeds of the scripts with each kind of difference.
+        self.seeds = collections.defaultdict(list)
 
-    def add(self, script, log, found):
+    def add(self, script, log, found, seed=None):
         self.scripts += 1
         self.lines += len(script.splitlines())
         self.decisions += sum(line.startswith("@") for line in log.splitlines())
         if found:
             self.kinds[kind_of(found)] += 1
+            self.seeds[kind_of(found)].append(seed)
+
+    def differ(self):
+        return sum(self.kinds.values())
 
     def __str__(self):
-        differ = sum(self.kinds.values())
-        return f"{self.scripts} scripts, {self.lines} lines, {self.decisions} decisions: {differ} scripts differ"
+        return f"{self.scripts} scripts, {self.lines} lines, {self.decisions} decisions: {self.differ()} scripts differ"
 
 
 def show(name, script, found):
@@ -161,39 +183,78 @@ def show(name, script, found):
     print(f"  kernel:    {theirs}\n  simulator: {ours}")
 
 
+def write_row(page, name, seeds, counts):
+    """Writes the result of a run into the page's table of random scripts: the row with this name."""
+    text = page.read_text()
+    found = re.search(re.escape(HEADER) + r"\n\|[-|]+\|\n((?:\|.*\n)*)", text)
+    if not found:
+        raise SystemExit(f"conform: {page} has no table with the header {HEADER}")
+    numbers = [counts.scripts, counts.lines, counts.decisions, counts.scripts - counts.differ()]
+    row = f"| {name} | {seeds} | " + " | ".join(f"{number:,}".replace(",", " ") for number in numbers) + " |\n"
+    rows = [line + "\n" for line in found[1].splitlines()]
+    at = [index for index, line in enumerate(rows) if line.startswith(f"| {name} |")]
+    rows[at[0] if at else len(rows) : at[0] + 1 if at else len(rows)] = [row]
+    page.write_text(text[: found.start(1)] + "".join(rows) + text[found.end(1) :])
+
+
+def random_scripts(both, options, counts):
+    """Compares random scripts until the time is over or enough are compared.
+
+    Returns the first script with a difference, with its seed, and the last seed.
+    """
+    first, seed, end = None, options.seed, time.monotonic() + options.seconds
+    last = options.seed + options.scripts if options.scripts else None
+    results = open(options.results, "a") if options.results else None
+    while time.monotonic() < end and (last is None or seed < last):
+        # A short run begins with a small batch.
+        size = min(BATCH, 24 if options.seconds <= 120 else BATCH, *([last - seed] if last else []))
+        batch = {options.set.script(number): number for number in range(seed, seed + size)}
+        for script, log, found in both.differences(sorted(batch, key=lambda text: cpus_of("script", text))):
+            counts.add(script, log, found, batch[script])
+            if results:
+                kind = kind_of(found) if found else None
+                lines = {"line": found[0], "kernel": found[1], "simulator": found[2]} if found else {}
+                results.write(json.dumps({"seed": batch[script], "kind": kind, **lines}) + "\n")
+                results.flush()
+            if found and first is None:
+                first = (batch[script], script)
+        seed += size
+    return first, seed - 1
+
+
 def main():
     sys.stdout.reconfigure(line_buffering=True)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dir", default="target/live", help="directory with the kernel, QEMU and the guest")
     parser.add_argument("--command", required=True, help="the command windtunnel")
     parser.add_argument("--seconds", type=float, default=60, help="time for random scripts")
+    parser.add_argument("--scripts", type=int, default=0, help="number of random scripts, if the time suffices")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first random script")
-    parser.add_argument("--without", default="", help="features that random scripts do not use, for example groups,rt")
+    parser.add_argument(
+        "--set",
+        type=generate.named_set,
+        default=generate.SETS["all"],
+        help=f"kind of random scripts: {', '.join(generate.SETS)}, or the name of a policy",
+    )
+    parser.add_argument("--no-examples", action="store_true", help="leave the example scripts out")
+    parser.add_argument("--results", help="add a line of JSON for each random script to this file")
+    parser.add_argument("--write", type=pathlib.Path, help="write the counts into this page")
     parser.add_argument("--shrink", type=float, default=60, help="time for shrinking the first difference, seconds")
     options = parser.parse_args()
-    without = [name for name in options.without.split(",") if name]
-    if unknown := set(without) - set(generate.FEATURES):
-        parser.error(f"--without: unknown features {', '.join(sorted(unknown))}; known are {', '.join(generate.FEATURES)}")
     both, examples, random = Both(options), Counts(), Counts()
-    first = None
-    texts = [path.read_text() for path in sorted(EXAMPLES.glob("*.script"))]
-    for script, log, found in both.differences(texts):
-        examples.add(script, log, found)
-    print(f"examples: {examples}")
-    seed, end = options.seed, time.monotonic() + options.seconds
-    while time.monotonic() < end:
-        batch = {generate.generate(number, without): number for number in range(seed, seed + BATCH)}
-        # Scripts with the same number of CPUs share a guest.
-        for script, log, found in both.differences(sorted(batch, key=lambda text: cpus_of("script", text))):
-            random.add(script, log, found)
-            if found and first is None:
-                first = (batch[script], script)
-        seed += BATCH
+    if not options.no_examples:
+        texts = sorted((path.read_text() for path in EXAMPLES.glob("*.script")), key=lambda text: cpus_of("script", text))
+        for script, log, found in both.differences(texts):
+            examples.add(script, log, found)
+        print(f"examples: {examples}")
+    first, last = random_scripts(both, options, random)
     skipped = f", {both.unanswered} skipped" if both.unanswered else ""
-    print(f"random scripts with the seeds {options.seed} to {seed - 1}: {random}{skipped}")
-    for kind, count in random.kinds.most_common(12):
-        print(f"  {count:4}  {kind}")
-    if first:
+    print(f"random scripts ({options.set.name}) with the seeds {options.seed} to {last}: {random}{skipped}")
+    for kind, count in random.kinds.most_common(20):
+        print(f"  {count:4}  {kind}  (seeds {', '.join(map(str, random.seeds[kind][:5]))})")
+    if options.write:
+        write_row(options.write, options.set.name, f"{options.seed} to {last}", random)
+    if first and options.shrink:
         number, script = first
         short = both.shrink(script, options.shrink)
         for script, _, found in both.differences([short]):

@@ -55,10 +55,10 @@ def machine(rng):
 class Generator:
     """The state of a script that is being generated."""
 
-    def __init__(self, seed, without=()):
+    def __init__(self, seed, without=(), policy=None):
         self.rng = random.Random(seed)
         self.cpus, self.kind, first = machine(self.rng)
-        self.lines = [first]
+        self.lines = [first] + ([f"policy {policy}"] if policy else [])
         usable = sorted(set(FEATURES) - set(without))
         self.features = {
             name: FEATURES[name] * self.rng.choice([0.3, 1, 3]) for name in usable if self.rng.random() < 0.4
@@ -198,6 +198,30 @@ class Generator:
         return "\n".join(self.lines) + "\n"
 
 
-def generate(seed, without=()):
-    """Returns the script with a seed, without some features."""
-    return Generator(seed, without).script()
+class Set:
+    """A kind of random scripts: with a policy, and without some features."""
+
+    def __init__(self, name, without=(), policies=(None,)):
+        self.name, self.without, self.policies = name, without, policies
+
+    def script(self, seed):
+        """Returns the script with a seed."""
+        policy = self.policies[seed % len(self.policies)]
+        return Generator(seed, self.without, policy).script()
+
+
+# Policies whose decisions do not depend on the time at which they were loaded.
+POLICIES = ["fifo", "vtime", "percpu", "shared_runq", "rr", "steal", "dss", "mqs"]
+PLAIN = ("groups", "limits", "rt", "hotplug")
+SETS = {
+    "fair": Set("fair", PLAIN),
+    "groups": Set("groups", ("rt", "hotplug")),
+    "rt": Set("rt", ("groups", "limits", "hotplug")),
+    "ext": Set("ext", PLAIN, POLICIES),
+    "all": Set("all"),
+}
+
+
+def named_set(name):
+    """Returns the set with a name. The name of a policy stands for scripts with this policy."""
+    return SETS.get(name) or Set(name, PLAIN, (name,))

@@ -65,7 +65,11 @@ class Guest:
             stdout=subprocess.PIPE,
         )
         self.buffer = b""
-        self.read_line("ready")
+        try:
+            self.read_line("ready")
+        except Crash:
+            self.close(keep_console=True)
+            raise
 
     def read_line(self, word):
         """Returns the next line of the guest that begins with `word`."""

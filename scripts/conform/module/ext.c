@@ -212,10 +212,12 @@ static void log_dsq(const char *key, struct scx_dispatch_q *dsq)
 	log_row(key, row.text);
 }
 
+#define DSQS 4096
+
 /* Logs the queues of sched_ext: local ones by CPU, global ones by node, the policy's own by number. */
 void ext_log(void)
 {
-	struct scx_dispatch_q *dsqs[256];
+	static struct scx_dispatch_q *dsqs[DSQS];
 	struct rhashtable_iter iterator;
 	struct scx_dispatch_q *dsq;
 	char key[40];
@@ -243,7 +245,7 @@ void ext_log(void)
 			count = 0;
 			continue;
 		}
-		if (count == 256)
+		if (count == DSQS)
 			break;
 		at = count;
 		for (count++; at > 0 && dsqs[at - 1]->id > dsq->id; at--)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Steps the scheduler of the running kernel: the device through which the runner uses the module. */
 #include <linux/fs.h>
+#include <linux/kprobes.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/tick.h>
@@ -27,6 +28,37 @@ int cpu_usable(int cpu)
 	return cpu >= nr_cpu_ids ? -1 : cpu_online(cpu);
 }
 
+/*
+ * The clocks that a policy reads begin at time 0 of the script, which is another absolute time in each
+ * script. While a policy is being loaded, they stand still.
+ */
+static int policy_clock(struct kprobe *probe, struct pt_regs *regs)
+{
+	u64 now = clock_now();
+
+	/* The function returns at once. */
+	regs->ax = now > begin ? now - begin : 0;
+	regs->ip = (unsigned long)kernel.__x86_return_thunk;
+	return 1;
+}
+
+static struct kprobe policy_clocks[] = {
+	{ .symbol_name = "bpf_ktime_get_ns", .pre_handler = policy_clock },
+	{ .symbol_name = "bpf_ktime_get_boot_ns", .pre_handler = policy_clock },
+	{ .symbol_name = "scx_bpf_now", .pre_handler = policy_clock },
+};
+
+static int replace_policy_clocks(void)
+{
+	for (int i = 0; i < ARRAY_SIZE(policy_clocks); i++) {
+		int error = register_kprobe(&policy_clocks[i]);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
 /* Times at which PELT, ticks and jiffies have the same phase as at time 0. */
 #define PHASE (16384ull * NSEC_PER_MSEC)
 
@@ -45,6 +77,7 @@ static int script_prepare(const struct step_machine *machine)
 {
 	/* The kernel may have created threads, for example when the CPUs came online. */
 	house_take_in();
+	begin = KTIME_MAX;
 	clock_set(roundup(clock_now() + 5 * NSEC_PER_SEC, PHASE) - 5 * NSEC_PER_SEC);
 	/* Timers of the last script expire, and the CPUs stop their ticks. */
 	pump_advance(clock_now() + NSEC_PER_SEC);
@@ -182,7 +215,7 @@ static int __init step_init(void)
 	if (error)
 		return error;
 	house_take_in();
-	error = task_init() ?: pump_start() ?: misc_register(&device);
+	error = task_init() ?: pump_start() ?: replace_policy_clocks() ?: misc_register(&device);
 	return error ?: ipi_init();
 }
 

@@ -28,6 +28,20 @@ void rq_place_new_task(struct task_struct *p, int cpu)
 	p->wake_cpu = cpu;
 }
 
+/*
+ * Prepares a deadline server. Linux does so in sched_init_dl_servers() for the CPUs that are online at
+ * boot, which is CPU 0 alone.
+ */
+static void server_reset(struct sched_dl_entity *server)
+{
+	server->dl_runtime = 50000000;
+	server->dl_deadline = server->dl_period = 1000000000;
+	server->dl_bw = server->dl_density = (server->dl_runtime << 20) / server->dl_period;
+	server->dl_server = server->dl_defer = server->dl_bw_attached = 1;
+	server->runtime = 0;
+	server->deadline = 0;
+}
+
 /* Linux's initial values of a runqueue (sched_init() in kernel/sched/core.c) for a CPU that idles. */
 void rq_reset(int cpu)
 {
@@ -71,8 +85,9 @@ void rq_reset(int cpu)
 	rq->idle->wakee_flip_decay_ts = jiffies;
 	rq->idle->last_wakee = (void *)0;
 
-	rq->fair_server.runtime = rq->ext_server.runtime = 0;
-	rq->fair_server.deadline = rq->ext_server.deadline = 0;
+	server_reset(&rq->fair_server);
+	server_reset(&rq->ext_server);
+	rq->dl.this_bw = rq->fair_server.dl_bw + rq->ext_server.dl_bw;
 }
 
 /* Makes the scheduling domains of a CPU as new as time 0. They were built earlier. */

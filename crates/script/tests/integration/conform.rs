@@ -20,10 +20,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "the running task leaves a CPU that goes offline first (balance_push)",
     ),
     ("rt_priorities", CAPACITY),
-    (
-        "rt_starves_fair",
-        "the kernel's log shows no deadline server (dl_server_timer)",
-    ),
 ];
 
 /// Scripts with a policy are compared by the crate windtunnel, which finds policies.

@@ -334,7 +334,7 @@ fn note(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op) -> Outcome {
             None
         }
         Op::BeginPosted => {
-            cursor.began = cursor.posted;
+            cursor.began = cursor.posted();
             None
         }
         Op::Done { count } => {

@@ -86,7 +86,7 @@ impl Machine {
         if semaphore.value > 0 {
             semaphore.value -= 1;
             if let Some(posted) = semaphore.posts.pop_front() {
-                self.tasks[task].program.posted = posted;
+                self.tasks[task].program.set_posted(posted);
             }
             return true;
         }
@@ -110,7 +110,7 @@ impl Machine {
     /// performs one of the posts of semaphore `to`. Returns `None` if the task has to sleep, and
     /// otherwise whether the step is complete.
     pub(crate) fn relay(&mut self, from: u32, to: u32, task: TaskId) -> Option<bool> {
-        if self.tasks[task].program.relay.0 == 0 {
+        if self.tasks[task].program.relay().0 == 0 {
             self.charge_user_lock(from, task);
             let semaphore = self.sync.at(from);
             if semaphore.value == 0 {
@@ -119,11 +119,12 @@ impl Machine {
             }
             let taken = std::mem::take(&mut semaphore.value);
             semaphore.posts.clear();
-            self.tasks[task].program.relay = (taken, self.task_time(task));
+            let began = self.task_time(task);
+            self.tasks[task].program.set_relay(taken, began);
         }
-        let (left, at) = self.tasks[task].program.relay;
+        let (left, at) = self.tasks[task].program.relay();
         self.sem_post_at(to, at, task);
-        self.tasks[task].program.relay.0 = left - 1;
+        self.tasks[task].program.set_relay(left - 1, at);
         Some(left == 1)
     }
 

@@ -25,6 +25,8 @@
 use crate::hardware::memory::state::pages::Pages;
 use bpf::cache::{self, Sets};
 use machine::{Costs, MachineSpec, Topology};
+use std::ops::{Deref, DerefMut};
+
 /// Value that means "no cache" or "no node".
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
@@ -52,9 +54,13 @@ impl Left {
     };
 }
 
+/// A task's footprint. Most tasks have none, and then nothing is allocated for it.
+#[derive(Clone, Debug)]
+pub struct Footprint(Option<Box<WorkingSet>>);
+
 /// A task's working set and the parts of it that caches may still contain.
 #[derive(Clone, Debug)]
-pub struct Footprint {
+pub struct WorkingSet {
     pub bytes: u64,
     /// Bytes that the task touches per us of work. `None` means the rate of the machine.
     pub(crate) touch_mbps: Option<u32>,
@@ -76,9 +82,33 @@ pub struct Footprint {
     pub(crate) into_llc: u64,
 }
 
+/// Footprint of a task that has none.
+static NO_FOOTPRINT: WorkingSet = WorkingSet::new(0, None);
+
 impl Footprint {
     pub fn new(bytes: u64, touch_mbps: Option<u32>) -> Footprint {
-        Footprint {
+        Footprint((bytes > 0).then(|| Box::new(WorkingSet::new(bytes, touch_mbps))))
+    }
+}
+
+impl Deref for Footprint {
+    type Target = WorkingSet;
+
+    #[inline]
+    fn deref(&self) -> &WorkingSet {
+        self.0.as_deref().unwrap_or(&NO_FOOTPRINT)
+    }
+}
+
+impl DerefMut for Footprint {
+    fn deref_mut(&mut self) -> &mut WorkingSet {
+        self.0.get_or_insert_with(|| Box::new(WorkingSet::new(0, None)))
+    }
+}
+
+impl WorkingSet {
+    const fn new(bytes: u64, touch_mbps: Option<u32>) -> WorkingSet {
+        WorkingSet {
             bytes,
             touch_mbps,
             home: NOWHERE,
@@ -93,7 +123,7 @@ impl Footprint {
     }
 }
 
-impl Footprint {
+impl WorkingSet {
     /// Returns the pages if they are on several nodes.
     #[inline]
     pub(crate) fn spread_pages(&self) -> Option<&Pages> {

@@ -69,19 +69,38 @@ pub struct Cursor {
     reload_carry: u16,
     pub(crate) counters: Box<[u64]>,
     pub(crate) created: u64,
-    /// Time of the post that ended the last wait for a semaphore.
-    pub(crate) posted: u64,
-    /// Number of posts that are left of an [`Op::Relay`], and the time at which it began.
-    pub(crate) relay: (u32, u64),
-    /// Timers that the task has used so far: their numbers and their last expiry times.
-    pub(crate) timers: Vec<(u32, u64)>,
-    /// For each step with a [`Dist::Trace`], the position in its list of values.
-    pub(crate) traces: BTreeMap<u32, u64>,
     /// Kernel work of this task's CPU that the next [`Op::Run`] already contains, ns. Only tasks of
     /// a replay have it.
     credit: u64,
+    rare: Option<Box<Rare>>,
+}
+
+/// State that few programs need. It is allocated when it is first changed, so that all other tasks
+/// take less memory.
+struct Rare {
+    /// Time of the post that ended the last wait for a semaphore.
+    posted: u64,
+    /// Number of posts that are left of an [`Op::Relay`], and the time at which it began.
+    relay: (u32, u64),
+    /// Timers that the task has used so far: their numbers and their last expiry times.
+    timers: Vec<(u32, u64)>,
+    /// For each step with a [`Dist::Trace`], the position in its list of values.
+    traces: BTreeMap<u32, u64>,
     /// Random generator of this task alone. Without it, the task uses that of the machine.
-    pub(crate) rng: Option<Box<Rng>>,
+    rng: Option<Rng>,
+}
+
+impl Rare {
+    /// Returns the state of a task that was created at `now`.
+    fn new(now: u64) -> Rare {
+        Rare {
+            posted: now,
+            relay: (0, now),
+            timers: Vec::new(),
+            traces: BTreeMap::new(),
+            rng: None,
+        }
+    }
 }
 
 impl Cursor {
@@ -100,14 +119,10 @@ impl Cursor {
             time: 0,
             reload: 0,
             created: now,
-            posted: now,
-            relay: (0, now),
             began: NEVER,
             woken: now,
-            timers: Vec::new(),
-            traces: BTreeMap::new(),
             credit: 0,
-            rng: None,
+            rare: None,
         }
     }
 
@@ -115,8 +130,33 @@ impl Cursor {
     /// The expiry times of an [`Op::Interval`] of this timer then do not depend on when the task
     /// first runs. Timers of other tasks start at their first use.
     pub fn set_rng(&mut self, rng: Rng) {
-        self.rng = Some(Box::new(rng));
-        self.timers.push((0, self.created));
+        let created = self.created;
+        let rare = self.rare();
+        rare.rng = Some(rng);
+        rare.timers.push((0, created));
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_with(|| Box::new(Rare::new(self.created)))
+    }
+
+    /// Returns the time of the post that ended the last wait for a semaphore.
+    pub(crate) fn posted(&self) -> u64 {
+        self.rare.as_ref().map_or(self.created, |rare| rare.posted)
+    }
+
+    pub(crate) fn set_posted(&mut self, at: u64) {
+        self.rare().posted = at;
+    }
+
+    /// Returns the number of posts that are left of an [`Op::Relay`], and the time at which it
+    /// began.
+    pub(crate) fn relay(&self) -> (u32, u64) {
+        self.rare.as_ref().map_or((0, self.created), |rare| rare.relay)
+    }
+
+    pub(crate) fn set_relay(&mut self, left: u32, began: u64) {
+        self.rare().relay = (left, began);
     }
 
     /// Subtracts `ns` of CPU time at `speed` from the remaining work. The speed is work per ns,
@@ -262,8 +302,20 @@ impl Cursor {
 
     /// Executes a step that consists only of computation by the task itself. Returns `None` if `op`
     /// is another kind of step. Otherwise returns whether time has to pass before the next step.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn compute(&mut self, op: &Op, rng: &mut Rng, syscall: u64) -> Option<bool> {
+        let computes = matches!(
+            op,
+            Op::Run(_) | Op::Mem { .. } | Op::Runtime(_) | Op::LoopInit { .. } | Op::LoopBack { .. }
+        );
+        match computes {
+            true => self.execute_computation(op, rng, syscall),
+            false => None,
+        }
+    }
+
+    /// Does the work of [`Cursor::compute`] for the steps that compute.
+    fn execute_computation(&mut self, op: &Op, rng: &mut Rng, syscall: u64) -> Option<bool> {
         match *op {
             Op::Run(ref dist) => {
                 let ns = self.sample(dist, rng);
@@ -310,12 +362,21 @@ impl Cursor {
     /// Draws a random value from a distribution of the current step.
     #[inline]
     pub(crate) fn sample(&mut self, dist: &Dist, rng: &mut Rng) -> u64 {
-        let rng = self.rng.as_deref_mut().unwrap_or(rng);
         match dist {
             Dist::Fixed(value) => *value,
-            Dist::Trace(_) => draw(dist, rng, self.traces.entry(self.pc).or_insert(0)),
-            _ => draw(dist, rng, &mut 0),
+            _ => self.draw(dist, rng),
         }
+    }
+
+    fn draw(&mut self, dist: &Dist, rng: &mut Rng) -> u64 {
+        let pc = self.pc;
+        if let Dist::Trace(_) = dist {
+            let rare = self.rare();
+            let position = rare.traces.entry(pc).or_insert(0);
+            return draw(dist, rare.rng.as_mut().unwrap_or(rng), position);
+        }
+        let own = self.rare.as_mut().and_then(|rare| rare.rng.as_mut());
+        draw(dist, own.unwrap_or(rng), &mut 0)
     }
 }
 
@@ -331,14 +392,15 @@ pub(crate) fn silent(op: &Op) -> bool {
 /// Returns the next expiry time of a timer, or `None` if this time has already passed. After a
 /// missed expiry, the next period starts at the missed time if `absolute` is set, otherwise now.
 pub(crate) fn timer_target(cursor: &mut Cursor, now: u64, timer: u32, period: u64, absolute: bool) -> Option<u64> {
-    let at = match cursor.timers.iter().position(|&(id, _)| id == timer) {
+    let timers = &mut cursor.rare().timers;
+    let at = match timers.iter().position(|&(id, _)| id == timer) {
         Some(at) => at,
         None => {
-            cursor.timers.push((timer, now));
-            cursor.timers.len() - 1
+            timers.push((timer, now));
+            timers.len() - 1
         }
     };
-    let last = &mut cursor.timers[at].1;
+    let last = &mut timers[at].1;
     let target = *last + period;
     if target > now {
         *last = target;

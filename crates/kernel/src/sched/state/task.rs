@@ -78,6 +78,10 @@ pub struct Task {
     /// Generation number of the pending Wake event. Wake events with other numbers are ignored.
     pub wake_generation: u32,
     pub class: Class,
+    /// Whether the task is background work of the machine and not part of the workload.
+    pub noise: bool,
+    /// Whether the task is queued on a CPU of `preferred_llc` (pref_llc_queued).
+    pub(crate) on_preferred_llc: bool,
     pub ext: ExtEntity,
     pub program: Cursor,
     pub fair: FairEntity,
@@ -98,13 +102,9 @@ pub struct Task {
     pub(crate) cache_process: u32,
     /// LLC that the task prefers because of cache-aware scheduling.
     pub(crate) preferred_llc: Option<u32>,
-    /// Whether the task is queued on a CPU of `preferred_llc` (pref_llc_queued).
-    pub(crate) on_preferred_llc: bool,
     /// CPU to which the task will move when it enables migration again, because its affinity has
     /// changed (migration_pending).
     pub(crate) migration_pending: Option<CpuId>,
-    /// Whether the task is background work of the machine and not part of the workload.
-    pub noise: bool,
     /// Timer slack of the task while it has no real-time policy, ns (default_timer_slack_ns).
     pub timer_slack: u64,
     /// CPU of the timer that ends the task's sleep, if it is not the task's own CPU (NO_HZ_FULL).

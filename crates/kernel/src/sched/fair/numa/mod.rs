@@ -133,9 +133,8 @@ fn task_numa_work(m: &mut Machine, cpu: CpuId, task: TaskId) {
     place_pages(m, cpu, task);
     let t = &mut m.tasks[task];
     let runtime = t.sum_exec_runtime();
-    let (Some(numa), Some(pages)) = (&mut t.numa, &mut t.footprint.pages) else {
-        return;
-    };
+    let Some(numa) = &mut t.numa else { return };
+    let Some(pages) = &mut t.footprint.pages else { return };
     if numa.scan_offset >= pages.nr() {
         (numa.scans, numa.scan_offset) = (numa.scans + 1, 0);
     }
@@ -198,9 +197,8 @@ fn hinting_faults(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let costs = &m.spec.costs;
     let (fault_ns, migrate_ns) = (u64::from(costs.numa_fault_ns), u64::from(costs.numa_migrate_ns));
     let t = &mut m.tasks[task];
-    let (Some(numa), Some(pages)) = (&mut t.numa, &mut t.footprint.pages) else {
-        return;
-    };
+    let Some(numa) = &mut t.numa else { return };
+    let Some(pages) = &mut t.footprint.pages else { return };
     let early = numa.preferred == NOWHERE || numa.placed_scans <= EARLY_SCANS;
     let (mut handled, mut local, mut migrated, mut ns) = (0, 0, 0, 0);
     let by_node = &m.caches.memory_ps[node as usize];

@@ -80,7 +80,10 @@ impl Machine {
                 }
             }
             self.prefetch(&event);
-            if let Some(awake) = self.wakes_for(&event) {
+            // A CPU with a step event is not idle.
+            if !matches!(event, Event::Step { .. })
+                && let Some(awake) = self.wakes_for(&event)
+            {
                 // The CPU must leave its idle state before it can handle the event, so the event is
                 // delayed.
                 self.events.push(awake, event);
@@ -169,6 +172,7 @@ impl Machine {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn handle(&mut self, event: Event) {
         if self.dispatch(event) {
             self.leave();

@@ -12,7 +12,7 @@ impl Machine {
     ///
     /// In simulations with many tasks, cache misses of the host are a large part of the time that
     /// an event takes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch(&self, event: &Event) {
         if let Event::Step { .. } = event {
             if let Some(cpu) = self.events.likely_step() {
@@ -64,7 +64,7 @@ impl Machine {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is only a hint and never faults, so any address is allowed.

@@ -152,6 +152,8 @@ pub struct EventQueue {
     /// Lower bound for the number of the next bucket with events: all buckets between `base` and
     /// this number are empty.
     next: u64,
+    /// Lower bound for the times of all events but steps, ns. A step before it comes first.
+    bound: u64,
     /// First entry of each bucket's list. Buckets `base + 1` to `base + BUCKETS - 1` are stored
     /// here; bucket n has the index n % BUCKETS.
     buckets: Box<[u32]>,
@@ -222,6 +224,7 @@ impl EventQueue {
             current: Vec::new(),
             early: BinaryHeap::new(),
             next: 0,
+            bound: 0,
             base: u64::MAX,
             buckets: vec![NIL; BUCKETS].into(),
             occupied: Occupied {
@@ -253,6 +256,7 @@ impl EventQueue {
     fn insert(&mut self, key: Key, event: Event) {
         let number = bucket(key);
         self.next = self.next.min(number);
+        self.bound = self.bound.min((key >> 64) as u64);
         // The event belongs to bucket `base`, to an earlier bucket, or after the last bucket.
         if number.wrapping_sub(self.base.wrapping_add(1)) >= BUCKETS as u64 - 1 {
             return self.push_outside_buckets(key, event);
@@ -348,8 +352,35 @@ impl EventQueue {
 
     /// Removes and returns the next event and its time, if it is due at `until` or earlier. A step
     /// event is not removed. Its handler schedules it again or removes it.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, until: u64) -> Option<(u64, Event)> {
+        if let Some((time, cpu)) = self.steps.first()
+            && time < self.bound
+        {
+            return (time <= until).then_some((time, Event::Step { cpu }));
+        }
+        let popped = self.pop_compared(until);
+        self.set_bound();
+        popped
+    }
+
+    /// Sets `bound` to the time of the earliest event that is not a step if this event is sorted,
+    /// otherwise to the
+    /// start of the first bucket that may contain it.
+    #[inline]
+    fn set_bound(&mut self) {
+        let mut bound = self.next << SHIFT;
+        if let Some(entry) = self.current.last() {
+            bound = bound.min((entry.key >> 64) as u64);
+        }
+        if let Some(entry) = self.early.peek() {
+            bound = bound.min((entry.key >> 64) as u64);
+        }
+        self.bound = bound;
+    }
+
+    /// Does the work of [`EventQueue::pop`] if the earliest step is not known to be the next event.
+    fn pop_compared(&mut self, until: u64) -> Option<(u64, Event)> {
         if self.current.is_empty() && self.early.is_empty() && !self.step_precedes(self.next) {
             self.refill();
         }

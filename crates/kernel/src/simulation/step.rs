@@ -73,20 +73,19 @@ impl Steps {
         // `at` is the index of a child slot. Node n has the slots 4n to 4n + 3, and is itself the
         // child in slot n - 1.
         let mut at = self.nodes.len() - 1 + cpu.index();
+        let mut keys = &mut self.nodes[at / 4];
         loop {
-            let parent = at / 4;
-            let keys = &mut self.nodes[parent];
             keys[at % 4] = key;
-            let least = keys[0].min(keys[1]).min(keys[2].min(keys[3]));
-            if parent == 0 {
-                self.first = least;
+            key = keys[0].min(keys[1]).min(keys[2].min(keys[3]));
+            if at < 4 {
+                self.first = key;
                 return;
             }
-            at = parent - 1;
-            if self.nodes[at / 4][at % 4] == least {
+            at = at / 4 - 1;
+            keys = &mut self.nodes[at / 4];
+            if keys[at % 4] == key {
                 return;
             }
-            key = least;
         }
     }
 

@@ -96,6 +96,7 @@ impl Cache {
     };
 
     /// Returns the cost of a load, which fetches the line from the nearest of its holders.
+    #[inline]
     fn nearest(&self, holders: u64) -> u64 {
         if holders & self.llc != 0 {
             return u64::from(self.llc_ns);
@@ -109,6 +110,7 @@ impl Cache {
 
     /// Returns the cost of a store, which invalidates all other copies: the cost for the farthest
     /// copy.
+    #[inline]
     fn farthest(&self, holders: u64) -> u64 {
         if holders & !self.llc == 0 {
             return u64::from(self.llc_ns);
@@ -239,6 +241,40 @@ impl Lines {
             return 0;
         }
         self.fetch(cache, word)
+    }
+
+    /// Charges a load by `cpu` from each of the cache lines at `addrs`, like [`Lines::load`]. Returns
+    /// the number of loads and their total cost in ns.
+    #[inline]
+    pub fn load_each(&self, cpu: u32, addrs: impl Iterator<Item = u64>) -> (u64, u64) {
+        let cache = self.cache(cpu);
+        let (mut nr, mut total) = (0, 0);
+        if self.conflicts.is_some() {
+            addrs.for_each(|addr| {
+                nr += 1;
+                total += self.load(cpu, addr);
+            });
+            return (nr, total);
+        }
+        let mut fetched = 0;
+        addrs.for_each(|addr| {
+            nr += 1;
+            let word = self.word(addr);
+            let holders = word.get();
+            if holders & cache.own == 0 {
+                word.set(holders | cache.own);
+                if holders != 0 {
+                    fetched += 1;
+                    total += cache.nearest(holders);
+                }
+            }
+        });
+        let Transfers { count, ns } = self.transfers.get();
+        self.transfers.set(Transfers {
+            count: count + fetched,
+            ns: ns + total,
+        });
+        (nr, total)
     }
 
     /// Charges a store by `cpu` to the cache line at `addr`. Invalidates all other copies of the

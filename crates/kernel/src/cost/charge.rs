@@ -145,12 +145,14 @@ impl Machine {
     }
 
     /// Adds `ns` of scheduler overhead to the debt of `cpu`.
+    #[inline(always)]
     pub(crate) fn charge(&mut self, cpu: CpuId, ns: u64) {
         let ns = self.stretched(cpu, ns);
         self.rqs[cpu].free_at += ns;
     }
 
     /// Adds `ns` of scheduler overhead to the debt of the current CPU.
+    #[inline(always)]
     pub(crate) fn charge_here(&mut self, ns: u64) {
         self.charge(self.this_cpu, ns);
     }
@@ -158,17 +160,22 @@ impl Machine {
     /// Charges `cpu` with `ns` of kernel work and with the execution of `insns` BPF instructions.
     #[inline]
     pub(crate) fn charge_bpf(&mut self, cpu: CpuId, ns: u64, insns: u64) {
-        let ns = self.stretched(cpu, ns);
         let rq = &mut self.rqs[cpu];
         let ps = rq.carry_ps + insns * u64::from(self.spec.costs.bpf_insn_ps);
         rq.carry_ps = ps % 1000;
-        let insns_ns = self.stretched(cpu, ps / 1000);
-        self.rqs[cpu].free_at += ns + insns_ns;
+        let insns_ns = ps / 1000;
+        if self.smt.stretches_costs {
+            let stretched = self.stretched(cpu, ns) + self.stretched(cpu, insns_ns);
+            self.rqs[cpu].free_at += stretched;
+        } else {
+            rq.free_at += ns + insns_ns;
+        }
     }
 
     /// Returns the time at which `cpu` will have reduced its debt to 0. In an event handler, this
     /// is the local time of the CPU: the time at which the handler's next instruction would run on
     /// a real CPU.
+    #[inline(always)]
     pub(crate) fn local_time(&self, cpu: CpuId) -> u64 {
         self.rqs[cpu].free_at.max(self.now)
     }

@@ -19,10 +19,10 @@
 
 use crate::machine::Machine;
 use crate::sched::ext::state::dsq::DsqRef;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{IDLE, TaskId};
 
-/// The tasks before and behind a task on its DSQ.
-pub(crate) type Neighbours = [Option<TaskId>; 2];
+/// The tasks before and behind a task on its DSQ. IDLE means that there is none.
+pub(crate) type Neighbours = [TaskId; 2];
 
 impl Machine {
     /// Charges for the insertion of `task` into `dsq`, which has just been performed.
@@ -31,14 +31,10 @@ impl Machine {
             return;
         }
         let cpu = self.this_cpu.nr();
-        let dsqs = &self.ext.dsqs;
-        let (mut levels, mut ns) = (0, 0);
-        for visited in dsqs.search_path(dsq, task) {
-            levels += 1;
-            ns += self.region.lines().load(cpu, self.tasks[visited].addr());
-        }
-        ns += levels * u64::from(self.spec.costs.dsq_level_ns);
-        self.charge_here(ns);
+        let visited = self.ext.dsqs.search_path(dsq, task);
+        let addrs = visited.map(|task| self.layout.task_addr(task));
+        let (levels, transfers) = self.region.lines().load_each(cpu, addrs);
+        self.charge_here(levels * u64::from(self.spec.costs.dsq_level_ns) + transfers);
         self.charge_dsq_links(self.ext.dsqs.neighbours(task));
     }
 
@@ -48,7 +44,7 @@ impl Machine {
         if self.spec.costs.native {
             return;
         }
-        self.write_line(self.tasks[task].addr());
+        self.write_line(self.layout.task_addr(task));
         self.charge_dsq_links(neighbours);
     }
 
@@ -57,16 +53,20 @@ impl Machine {
         if self.spec.costs.native {
             return self.read_line(self.tasks[task].addr());
         }
-        self.charge_dsq_links([Some(task), self.ext.dsqs.next(task)]);
+        self.charge_dsq_links([task, self.ext.dsqs.next(task).unwrap_or(IDLE)]);
     }
 
     /// Charges for one operation on a list that writes to the links of `tasks`.
+    #[inline]
     fn charge_dsq_links(&mut self, tasks: Neighbours) {
         let cpu = self.this_cpu.nr();
-        let lines = self.region.lines();
-        let written = tasks.iter().flatten();
-        let transfers: u64 = written.map(|&task| lines.store(cpu, self.tasks[task].addr())).sum();
-        self.charge_here(u64::from(self.spec.costs.dsq_op_ns) + transfers);
+        let mut ns = u64::from(self.spec.costs.dsq_op_ns);
+        for task in tasks {
+            if task != IDLE {
+                ns += self.region.lines().store(cpu, self.layout.task_addr(task));
+            }
+        }
+        self.charge_here(ns);
     }
 }
 
@@ -74,7 +74,7 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::sched::ext::state::dsq::Position;
-    use crate::simulation::id::{CpuId, IDLE};
+    use crate::simulation::id::CpuId;
     use crate::testbed::{Bed, MS, cpu_id, hog};
     use machine::{ByDistance, MachineSpec};
 
@@ -149,7 +149,7 @@ mod tests {
             insert(&mut m, cpu_id(0), dsq, task, Position::Tail);
         }
         let neighbours = m.ext.dsqs.neighbours(tasks[1]);
-        assert_eq!(neighbours, [Some(tasks[0]), Some(tasks[2])]);
+        assert_eq!(neighbours, [tasks[0], tasks[2]]);
         let ns = charged(&mut m, cpu_id(1), |m| m.charge_dsq_remove(tasks[1], neighbours));
         assert_eq!(ns, 3_100);
         let ns = charged(&mut m, cpu_id(1), |m| m.charge_dsq_remove(tasks[1], neighbours));
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(insert(&mut m, cpu_id(0), dsq, tasks[0], Position::Tail), 0);
         assert_eq!(insert(&mut m, cpu_id(1), dsq, tasks[1], Position::Tail), 0);
         assert_eq!(
-            charged(&mut m, cpu_id(1), |m| m.charge_dsq_remove(tasks[0], [None; 2])),
+            charged(&mut m, cpu_id(1), |m| m.charge_dsq_remove(tasks[0], [IDLE; 2])),
             0
         );
     }

@@ -11,14 +11,14 @@ use trace::Event;
 impl Machine {
     /// Acquires a lock for the current CPU. Charges the CPU for the acquisition and for the time it
     /// waits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock(&mut self, id: LockId) {
         let _ = self.lock_held(id);
     }
 
     /// Acquires a lock like [`Machine::lock`]. The result is passed to [`Machine::release`], which
     /// needs no search for the lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock_held(&mut self, id: LockId) -> HeldLock {
         let index = self.locks.find(id, self.this_cpu);
         self.reacquire(index)
@@ -99,7 +99,7 @@ impl Machine {
     }
 
     /// Releases a lock at the local time of the current CPU.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unlock(&mut self, id: LockId) {
         let index = self.locks.find(id, self.this_cpu);
         self.release(HeldLock(index));

@@ -303,6 +303,7 @@ impl Layout {
         unsafe { &mut *self.rqs.host(cpu.into()) }
     }
 
+    #[inline]
     pub(crate) fn task_addr(&self, task: TaskId) -> u64 {
         self.tasks.addr(task.slot().into())
     }

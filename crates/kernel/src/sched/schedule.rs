@@ -313,6 +313,7 @@ impl Machine {
 
     /// Removes the running task from its queue, because it sleeps or is dead (try_to_block_task). In
     /// Linux, this is a part of schedule().
+    #[inline]
     pub(crate) fn block(&mut self, cpu: CpuId, curr: TaskId, state: State) {
         self.await_rq(cpu);
         if self.tasks[curr].migration_disabled() > 0 {
@@ -374,8 +375,15 @@ impl Machine {
     /// Schedules the next tick of `cpu`. All CPUs have their ticks at the same times, unless the
     /// kernel parameter skew_tick spreads the ticks over half of a tick period
     /// (tick_setup_sched_timer).
+    #[inline(always)]
     pub(crate) fn arm_tick(&mut self, cpu: CpuId) {
-        if self.rqs[cpu].tick_armed || (self.rqs[cpu].idle() && !self.idle_tick(cpu)) {
+        if !self.rqs[cpu].tick_armed {
+            self.arm_stopped_tick(cpu);
+        }
+    }
+
+    fn arm_stopped_tick(&mut self, cpu: CpuId) {
+        if self.rqs[cpu].idle() && !self.idle_tick(cpu) {
             return;
         }
         if self.nohz_full.contains(cpu) && !self.rqs[cpu].idle() && self.can_stop_tick(cpu) {

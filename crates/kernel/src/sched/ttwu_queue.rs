@@ -23,6 +23,7 @@ use crate::simulation::timeline::LockId;
 impl Machine {
     /// Puts a woken task on the wake list of `cpu` and returns true, or returns false if the waker
     /// must queue the task itself (ttwu_queue_wakelist).
+    #[inline(always)]
     pub(crate) fn ttwu_queue_wakelist(&mut self, task: TaskId, cpu: CpuId, migrated: bool) -> bool {
         let queues = self.ttwu_queue_cond(task, cpu);
         if queues {
@@ -34,6 +35,7 @@ impl Machine {
     /// Returns whether `cpu` should queue a woken task itself (ttwu_queue_cond). This is the case
     /// if `cpu` shares no cache with the waker's CPU, or if it is a different CPU without runnable
     /// tasks.
+    #[inline(always)]
     fn ttwu_queue_cond(&self, task: TaskId, cpu: CpuId) -> bool {
         self.allows_queued_wakeup(task)
             && self.is_cpu_allowed(task, cpu)
@@ -120,6 +122,7 @@ impl Machine {
     /// to the CPU that queues the task. It is estimated as half of the cost of the wake-up.
     /// ttwu_do_activate() contains about half of the code that a wake-up executes, and one of the
     /// two atomic instructions.
+    #[inline(always)]
     pub(crate) fn activation_ns(&self) -> u64 {
         u64::from(self.spec.costs.wakeup_ns) / 2
     }

@@ -102,6 +102,7 @@ impl Machine {
     }
 
     /// Returns `cpu` if the task may run there. Otherwise returns a fallback CPU.
+    #[inline(always)]
     fn allowed_cpu(&mut self, task: TaskId, cpu: CpuId, prev_cpu: CpuId) -> CpuId {
         if self.is_cpu_allowed(task, cpu) {
             cpu
@@ -118,6 +119,7 @@ impl Machine {
     }
 
     /// Returns whether the task may use several CPUs. Only then, its class chooses the CPU.
+    #[inline(always)]
     fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.nr_cpus_allowed() > 1 && t.migration_disabled() == 0
@@ -125,6 +127,7 @@ impl Machine {
 
     /// Returns whether a CPU is online and in the task's affinity. A task with migration disabled
     /// may stay on its CPU after a change of the affinity.
+    #[inline(always)]
     pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
         let t = &self.tasks[task];
         (t.has_affinity_to(cpu) || t.may_use(cpu)) && self.online_cpus.contains(cpu)
@@ -262,6 +265,7 @@ impl Machine {
 
     /// Wakes a task whose timer has expired or whose I/O is complete. The interrupt handler that
     /// wakes the task runs on the CPU on which the task went to sleep, if this CPU is online.
+    #[inline(always)]
     pub(crate) fn timer_wake(&mut self, task: TaskId, generation: u32) {
         let t = &self.tasks[task];
         if t.wake_generation != generation || t.state() == State::Dead {

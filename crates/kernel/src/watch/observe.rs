@@ -70,7 +70,7 @@ impl Machine {
         t.waiting_group
     }
 
-    #[inline]
+    #[inline(always)]
     fn observe_switch(&mut self, cpu: CpuId, prev: TaskId, prev_state: TaskState, next: TaskId) {
         // A task that the stopper has moved already waits on its new CPU.
         let here = prev != IDLE && self.tasks[prev].cpu() == cpu;

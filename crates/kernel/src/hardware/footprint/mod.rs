@@ -166,7 +166,7 @@ impl Machine {
 
     /// Charges the current CPU for writing a task's scheduling state. This state is in the first
     /// two cache lines of its task_struct.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_task(&mut self, task: TaskId) {
         let addr = self.tasks[task].addr();
         let ns = self.region.lines().store_two(self.this_cpu.nr(), addr);

@@ -21,6 +21,7 @@ macro_rules! by_class {
 }
 
 impl Machine {
+    #[inline(always)]
     pub(crate) fn class_of(&self, task: TaskId) -> Class {
         if task == IDLE {
             Class::Idle
@@ -60,11 +61,13 @@ impl Machine {
     }
 
     /// Queues a runnable task on `cpu`. The task's field `cpu` has already been set.
+    #[inline(always)]
     pub(crate) fn class_enqueue_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), enqueue_task(self, cpu, task, flags))
     }
 
     /// Removes a task from its class's queue. The task may be running.
+    #[inline(always)]
     pub(crate) fn class_dequeue_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), dequeue_task(self, cpu, task, flags))
     }
@@ -80,17 +83,20 @@ impl Machine {
     }
 
     /// Returns the CPU for a task that was woken or created or that calls exec().
+    #[inline]
     pub(crate) fn class_select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
         by_class!(self.class_of(task), select_task_rq(self, task, prev_cpu, wake_flags))
     }
 
     /// Handles a task `prev` that stops running because `next` runs now. If `prev` is still
     /// runnable, it returns to its queue.
+    #[inline(always)]
     pub(crate) fn class_put_prev_task(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         by_class!(self.class_of(prev), put_prev_task(self, cpu, prev, next))
     }
 
     /// Prepares the class for `next`, which becomes the current task of `cpu` (set_next_task).
+    #[inline(always)]
     pub(crate) fn class_set_next_task(&mut self, cpu: CpuId, next: TaskId) {
         by_class!(self.class_of(next), set_next_task(self, cpu, next))
     }

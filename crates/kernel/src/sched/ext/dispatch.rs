@@ -39,7 +39,7 @@ enum Verdict {
 }
 
 /// Returns the ext task that `cpu` runs next, or `None` (do_pick_task_scx).
-#[inline]
+#[inline(always)]
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Option<TaskId> {
     if !m.ext.enabled {
         return None;
@@ -63,6 +63,7 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Option<Tas
 }
 
 /// Fills the local DSQ of `cpu` if it is empty (balance_one).
+#[inline]
 fn balance_one(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     m.rqs[cpu].ext.in_balance = true;
     let verdict = balance(m, cpu, prev);
@@ -74,6 +75,7 @@ fn balance_one(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     verdict
 }
 
+#[inline]
 fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     if m.rqs[cpu].ext.cpu_released {
         if m.ext.has_op(Op::CpuAcquire) {
@@ -220,6 +222,7 @@ pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, ta
 }
 
 /// Releases one runqueue lock and acquires another.
+#[inline]
 fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
     if from != to {
         ops::settle(m);
@@ -418,7 +421,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
         dispatch_dequeue(m, cpu, task);
         if m.ext.has_op(Op::Running) {
             let addr = m.tasks[task].addr();
-            ops::call_task(m, Op::Running, task, &[addr]);
+            ops::call_on(m, Op::Running, cpu, task, &[addr]);
         }
     }
     m.clr_task_runnable(task, true);

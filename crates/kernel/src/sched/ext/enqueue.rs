@@ -92,7 +92,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
     m.ext.direct = DirectDispatch::For(task);
     m.note_decision_handler(Handler::Enqueue, task);
-    ops::call_task(m, Op::Enqueue, task, &[addr, enq_flags]);
+    ops::call_on(m, Op::Enqueue, cpu, task, &[addr, enq_flags]);
     m.ext.direct = DirectDispatch::Closed;
     if m.scx_entity(task).ddsp_dsq_id != SCX_DSQ_INVALID {
         direct_dispatch(m, cpu, task, enq_flags);
@@ -116,6 +116,7 @@ pub(super) fn refill_slice(m: &mut Machine, task: TaskId) {
 }
 
 /// Clears the direct dispatch that a callback requested for a task.
+#[inline(always)]
 pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
     let scx = m.scx_entity_mut(task);
     scx.ddsp_dsq_id = SCX_DSQ_INVALID;
@@ -123,6 +124,7 @@ pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
 }
 
 /// Performs the direct dispatch that ops.select_cpu() or ops.enqueue() requested for a task.
+#[inline]
 fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let dsq_id = m.scx_entity(task).ddsp_dsq_id;
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
@@ -180,6 +182,7 @@ pub(super) fn find_dsq_for_dispatch(
 }
 
 /// Returns the global DSQ of a CPU's node.
+#[inline(always)]
 pub(super) fn global_dsq(m: &Machine, cpu: CpuId) -> DsqRef {
     m.ext.dsqs.global(m.spec.topology.cpus[cpu.index()].node)
 }
@@ -307,6 +310,7 @@ fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64)
 /// Ends the policy's custody of a task. A task is in the policy's custody while the policy is
 /// responsible for it, from ops.enqueue() until ops.dequeue() (SCX_TASK_IN_CUSTODY). Returns
 /// whether the task was in custody. If it was, the caller has to call ops.dequeue().
+#[inline(always)]
 fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
     let leaves = m.scx_flag(task, SCX_TASK_IN_CUSTODY);
     if leaves {
@@ -357,16 +361,18 @@ fn show_dsq(m: &mut Machine, dsq: DsqRef, task: TaskId) {
 
 /// Removes a task from its DSQ (task_unlink_from_dsq).
 pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
+    if let Some(cpu) = m.ext.dsqs.local_cpu(dsq) {
+        m.ext.dsqs.remove(task);
+        show_change(m, dsq, task);
+        if m.scx_flag(task, SCX_TASK_IMMED) {
+            m.rqs[cpu].ext.nr_immed -= 1;
+        }
+        return;
+    }
     let neighbours = m.ext.dsqs.neighbours(task);
     m.ext.dsqs.remove(task);
     show_change(m, dsq, task);
-    let Some(cpu) = m.ext.dsqs.local_cpu(dsq) else {
-        m.charge_dsq_remove(task, neighbours);
-        return;
-    };
-    if m.scx_flag(task, SCX_TASK_IMMED) {
-        m.rqs[cpu].ext.nr_immed -= 1;
-    }
+    m.charge_dsq_remove(task, neighbours);
 }
 
 /// Removes a task from its DSQ, if it is on one (dispatch_dequeue).
@@ -413,7 +419,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     let addr = m.tasks[task].addr();
     // The kernel also calls ops.stopping() before ops.quiescent().
     if m.rqs[cpu].curr == task && m.ext.has_op(Op::Stopping) {
-        ops::call_task(m, Op::Stopping, task, &[addr, 0]);
+        ops::call_on(m, Op::Stopping, cpu, task, &[addr, 0]);
     }
     let migrating = core_flags & (flags::SLEEP | flags::SAVE) == 0;
     if m.ext.has_op(Op::Quiescent) && !migrating {

@@ -203,8 +203,17 @@ pub(crate) fn any_in_node(m: &mut Machine, mask: Mask, node: u32) -> Option<CpuI
 
 /// Claims an idle CPU of `domain` according to the idle masks of one node, preferably on a fully
 /// idle core.
+#[inline]
 fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
     let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node);
+    if cpus.is_empty() {
+        // The mask of fully idle cores is a subset, so neither search would find a CPU.
+        let second = m.idle.smt_active && flags & SCX_PICK_IDLE_CORE == 0;
+        for _ in 0..=u32::from(second) {
+            m.ext.charge_mask(cpus.words());
+        }
+        return None;
+    }
     loop {
         let mut found = None;
         if m.idle.smt_active {

@@ -223,6 +223,7 @@ pub(crate) fn dispatch_cancel(m: &mut Machine) {
 
 /// Moves a task from a DSQ to the local DSQ of the CPU for which ops.dispatch() runs
 /// (scx_bpf_dsq_move_to_local). Takes the first task that may run on that CPU.
+#[inline(always)]
 pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> bool {
     let Some(enq_flags) = vet(m, SCX_DSQ_LOCAL, enq_flags) else {
         return false;

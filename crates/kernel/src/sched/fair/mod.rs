@@ -80,10 +80,15 @@ fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
 }
 
 /// Returns the task to run next. If the CPU has no fair task, new-idle balancing tries to pull one.
+#[inline(always)]
 pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<TaskId> {
-    if m.ext.switching_all {
-        return None;
+    match m.ext.switching_all {
+        true => None,
+        false => pick_fair_task(m, cpu),
     }
+}
+
+fn pick_fair_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
     loop {
         if m.rqs[cpu].fair.cfs.h_nr_queued == 0 {
             if newidle::balance(m, cpu) {

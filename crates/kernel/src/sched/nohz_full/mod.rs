@@ -107,6 +107,7 @@ impl Machine {
     /// Returns the CPU that handles the timers which `cpu` arms (get_nohz_timer_target). This is
     /// `cpu` itself, unless `cpu` is a nohz_full CPU. Then it is the nearest busy housekeeping CPU
     /// or, if all of them are idle, the nearest one.
+    #[inline]
     pub(crate) fn timer_target(&self, cpu: CpuId) -> CpuId {
         if !self.nohz_full.contains(cpu) {
             return cpu;
@@ -122,6 +123,7 @@ impl Machine {
 
     /// Returns the CPU whose interrupt wakes a task at the end of its sleep. Without a `timer_cpu`,
     /// this is the task's CPU, which cannot change while the task sleeps.
+    #[inline(always)]
     pub(crate) fn wake_cpu(&self, task: TaskId) -> CpuId {
         let t = &self.tasks[task];
         t.timer_cpu.unwrap_or(t.cpu())

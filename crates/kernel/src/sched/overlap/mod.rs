@@ -355,10 +355,10 @@ impl Machine {
 
     /// Waits until no suspended handler has locked the runqueue of `cpu`, before the runqueue is
     /// changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn await_rq(&mut self, cpu: CpuId) {
         if self.overlap.is_some() {
-            self.wait_until(|m| !m.is_held_elsewhere(LockId::Rq(cpu)));
+            self.await_lock(LockId::Rq(cpu));
         }
     }
 

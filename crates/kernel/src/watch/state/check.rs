@@ -143,7 +143,7 @@ impl Checks {
     }
 
     /// Handles a task that became runnable and begins to wait.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn queued(&mut self, now: u64, group: AffinityGroup) {
         self.advance(now);
         self.wait(group);
@@ -158,7 +158,7 @@ impl Checks {
     /// Handles a context switch. `prev_waits` is the affinity group of the previous task if it is
     /// still runnable. `next` is the affinity group of the next task, or `None` if the CPU becomes
     /// idle.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn switched(
         &mut self,
         now: u64,

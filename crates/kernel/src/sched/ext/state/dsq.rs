@@ -352,6 +352,7 @@ impl Dsqs {
     }
 
     /// Returns the task behind `task` on its DSQ.
+    #[inline]
     pub(crate) fn next(&self, task: TaskId) -> Option<TaskId> {
         some(self.nodes[task].next)
     }
@@ -362,10 +363,11 @@ impl Dsqs {
         some(self.nodes[task].prev)
     }
 
-    /// Returns the tasks before and behind `task` on its DSQ.
-    pub(crate) fn neighbours(&self, task: TaskId) -> [Option<TaskId>; 2] {
+    /// Returns the tasks before and behind `task` on its DSQ. IDLE means that there is none.
+    #[inline]
+    pub(crate) fn neighbours(&self, task: TaskId) -> [TaskId; 2] {
         let node = &self.nodes[task];
-        [some(node.prev), some(node.next)]
+        [node.prev, node.next]
     }
 
     /// Returns the tasks that the kernel compares with `task` when it inserts `task` into the tree
@@ -375,6 +377,7 @@ impl Dsqs {
     /// treap, the path is longer. Of its tasks, the ones nearest to the root are returned. The
     /// insertion may have rotated `task` up. The lower part of the path is then split into two
     /// paths below `task`.
+    #[inline]
     pub(crate) fn search_path(&self, dsq: DsqRef, task: TaskId) -> impl Iterator<Item = TaskId> + '_ {
         let node = &self.nodes[task];
         let others = if node.on_priq { self.dsqs[dsq].nr - 1 } else { 0 };
@@ -384,12 +387,32 @@ impl Dsqs {
         } else {
             (NIL, NIL, NIL)
         };
-        let above = move || std::iter::successors(some(parent), |&at| some(self.nodes[at].parent));
-        let before = std::iter::successors(some(left), |&at| some(self.nodes[at].right));
-        let behind = std::iter::successors(some(right), |&at| some(self.nodes[at].left));
-        let depth = above().count();
-        let upper = above().skip(depth.saturating_sub(levels));
-        upper.chain(before.chain(behind).take(levels.saturating_sub(depth)))
+        // The path to the root is walked twice. In the first walk, `lead` is `levels` nodes ahead of
+        // `from`. When it has reached the root, `from` is the lowest node of the upper part.
+        let (mut from, mut lead, mut below) = (parent, parent, levels);
+        while lead != NIL && below > 0 {
+            lead = self.nodes[lead].parent;
+            below -= 1;
+        }
+        while lead != NIL {
+            lead = self.nodes[lead].parent;
+            from = self.nodes[from].parent;
+        }
+        let upper = self.walk(from, |node| node.parent);
+        let before = self.walk(left, |node| node.right);
+        let behind = self.walk(right, |node| node.left);
+        upper.chain(before.chain(behind).take(below))
+    }
+
+    /// Iterates over `from` and the tasks after it, up to the first task whose link is NIL.
+    #[inline(always)]
+    fn walk(&self, from: TaskId, link: impl Fn(&Node) -> TaskId) -> impl Iterator<Item = TaskId> {
+        let mut at = from;
+        std::iter::from_fn(move || {
+            let here = some(at)?;
+            at = link(&self.nodes[here]);
+            Some(here)
+        })
     }
 
     /// Returns the DSQ of a task, or [`NO_DSQ`].

@@ -173,5 +173,5 @@ fn a_search_visits_about_log2_n_tasks() {
     dsqs.insert(fifo, nth(2000), Position::Tail);
     dsqs.insert(fifo, nth(2001), Position::Tail);
     assert_eq!(dsqs.search_path(fifo, nth(2001)).count(), 0, "a FIFO has no tree");
-    assert_eq!(dsqs.neighbours(nth(2001)), [Some(nth(2000)), None]);
+    assert_eq!(dsqs.neighbours(nth(2001)), [nth(2000), NIL]);
 }

@@ -15,7 +15,7 @@ use runner::spec::RunSpec;
 use runner::traced::Traced;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trace::{Event, Record, Sink, Tee};
+use trace::{Event, Follow, Record, Sink, Tee};
 use workload::{Lack, RecordedMachine};
 
 /// Name of the fair class as a policy.
@@ -63,7 +63,7 @@ pub struct Validation {
 /// is the same in a recording and in its replay.
 struct RunTimes {
     names: BTreeMap<u32, String>,
-    current: Vec<(u32, u64)>,
+    follow: Follow,
     ns: BTreeMap<String, u64>,
     end: u64,
 }
@@ -72,24 +72,22 @@ impl RunTimes {
     fn new(nr_cpus: usize) -> RunTimes {
         RunTimes {
             names: BTreeMap::new(),
-            current: vec![(0, 0); nr_cpus],
+            follow: Follow::new(nr_cpus),
             ns: BTreeMap::new(),
             end: 0,
         }
     }
 
-    fn leave(&mut self, cpu: usize, time: u64) {
-        let Some((pid, since)) = self.current.get(cpu).copied() else {
-            return;
-        };
-        if let Some(name) = self.names.get(&pid).filter(|_| pid != 0) {
-            *self.ns.entry(name.clone()).or_insert(0) += time.saturating_sub(since);
+    fn add_turn(&mut self, pid: u32, ns: u64) {
+        if let Some(name) = self.names.get(&pid) {
+            *self.ns.entry(name.clone()).or_insert(0) += ns;
         }
     }
 
     fn finish(mut self) -> BTreeMap<String, u64> {
-        for cpu in 0..self.current.len() {
-            self.leave(cpu, self.end);
+        let running: Vec<(u32, u64)> = self.follow.running().collect();
+        for (pid, since) in running {
+            self.add_turn(pid, self.end.saturating_sub(since));
         }
         self.ns
     }
@@ -100,18 +98,11 @@ impl Sink for RunTimes {
         for record in records {
             let time = record.local_time();
             self.end = self.end.max(time);
-            match &record.event {
-                Event::TaskNew { pid, comm, .. } => {
-                    self.names.insert(*pid, comm.chars().take(15).collect());
-                }
-                Event::Switch { next, .. } => {
-                    let cpu = record.cpu as usize;
-                    self.leave(cpu, time);
-                    if let Some(current) = self.current.get_mut(cpu) {
-                        *current = (*next, time);
-                    }
-                }
-                _ => {}
+            if let Event::TaskNew { pid, comm, .. } = &record.event {
+                self.names.insert(*pid, comm.chars().take(15).collect());
+            }
+            if let Some((pid, Some(since))) = self.follow.add(record).turn {
+                self.add_turn(pid, time.saturating_sub(since));
             }
         }
     }

@@ -17,7 +17,7 @@
 //! schedule() are counted only if they switched tasks.
 
 use std::fmt::Write;
-use trace::{ByNumber, CpuPosition, Event, Record, Shared, Sink};
+use trace::{ByNumber, CpuPosition, Event, Follow, Record, Shared, Sink};
 
 /// Numbers of fields about load balancing in a domain's line: those before the field with wake-ups,
 /// and those after it.
@@ -35,8 +35,6 @@ struct Cpu {
     ran_ns: u64,
     waited_ns: u64,
     slices: u64,
-    /// The running task, and the time at which it began to run.
-    running: (u32, u64),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -52,6 +50,7 @@ pub struct Schedstat {
     positions: Vec<CpuPosition>,
     cpus: Vec<Cpu>,
     tasks: ByNumber<Task>,
+    follow: Follow,
 }
 
 impl Schedstat {
@@ -60,12 +59,16 @@ impl Schedstat {
             positions: positions.to_vec(),
             cpus: vec![Cpu::default(); positions.len()],
             tasks: ByNumber::new(),
+            follow: Follow::new(positions.len()),
         }
     }
 
     fn add(&mut self, record: &Record) {
         let &Record { cpu, ref event, .. } = record;
         let time = record.local_time();
+        if let Some((_, Some(since))) = self.follow.add(record).turn {
+            self.charge_running(cpu, time.saturating_sub(since));
+        }
         match *event {
             Event::Waking { pid, .. } => self.tasks.entry(pid).waker = Some(cpu),
             Event::Wakeup { pid, target, new } => {
@@ -93,14 +96,12 @@ impl Schedstat {
                 }
             }
             Event::Switch { prev, prev_state, next } if prev != next => {
-                self.charge_running(time, cpu);
                 if prev != 0 && prev_state == trace::TaskState::Running {
                     self.tasks.entry(prev).waits = Some((cpu, time));
                 }
                 let stats = &mut self.cpus[cpu as usize];
                 stats.schedules += 1;
                 stats.idles += u64::from(next == 0);
-                stats.running = (next, time);
                 if next != 0 {
                     stats.slices += 1;
                     if let Some((_, since)) = self.tasks.entry(next).waits.take() {
@@ -112,13 +113,9 @@ impl Schedstat {
         }
     }
 
-    /// Adds the time that the CPU's current task has run.
-    fn charge_running(&mut self, time: u64, cpu: u32) {
-        let stats = &mut self.cpus[cpu as usize];
-        let (pid, since) = stats.running;
-        if pid != 0 {
-            stats.ran_ns = stats.ran_ns.saturating_add(time.saturating_sub(since));
-        }
+    fn charge_running(&mut self, cpu: u32, ns: u64) {
+        let ran_ns = &mut self.cpus[cpu as usize].ran_ns;
+        *ran_ns = ran_ns.saturating_add(ns);
     }
 
     /// Returns the scheduling domains of a CPU. Each entry has the domain's name, the part of the
@@ -140,8 +137,9 @@ impl Schedstat {
     /// Returns the text for a trace that ended at `end`. `hz` is the number of ticks per second, or
     /// 0 if it is unknown.
     pub fn finish(mut self, end: u64, hz: u32) -> String {
-        for cpu in (0..).take(self.cpus.len()) {
-            self.charge_running(end, cpu);
+        for (pid, since) in self.follow.running().collect::<Vec<_>>() {
+            let cpu = self.follow.task(pid).cpu;
+            self.charge_running(cpu, end.saturating_sub(since));
         }
         for (_, task) in std::mem::take(&mut self.tasks).into_sorted() {
             if let Some((cpu, since)) = task.waits {

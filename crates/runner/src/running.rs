@@ -15,7 +15,7 @@ use kernel::ext::ops::{NAMES, Op};
 use kernel::ext::{EnableState, Exit, ExitKind, KicksBy};
 use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
-use kernel::{Ended, Machine, Options};
+use kernel::{Ended, Machine};
 use profile::{Profile, Properties};
 use report::{
     ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, KickingResult, KicksResult, LockResult, Run,
@@ -65,17 +65,7 @@ impl Scenario {
     /// The errors of [`Scenario::run`].
     pub fn start(&self) -> Result<Running<'_>, Error> {
         let started = Instant::now();
-        let (workload, first_tick_ns) = self.phased();
-        let options = Options {
-            seed: self.spec.seed,
-            first_tick_ns,
-            release: self.spec.kernel,
-            sanitizer: self.spec.sanitize,
-            stop_with_policy: !self.spec.after_failure,
-            memory_limit: self.spec.memory,
-            isolated: Vec::new(),
-        };
-        let mut machine = Machine::new(self.machine.clone(), workload, options).map_err(Error::new)?;
+        let mut machine = self.spec.boot(self.machine.clone(), self.workload.clone())?;
         for &(at, cpu, online) in &self.hotplug {
             if cpu >= machine.nr_cpus() {
                 return Err(Error::new(format!(

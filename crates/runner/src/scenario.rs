@@ -6,13 +6,12 @@ use crate::interrupt;
 use crate::policy::Policy;
 use crate::profiles::Located;
 use crate::search;
-use crate::spec::{Phase, RunSpec};
+use crate::spec::RunSpec;
 use crate::traced;
 use bpf::link::Image;
 use input::error::Error;
 use kernel::Machine;
 use kernel::ext::ops::NAMES;
-use kernel::rng::Rng;
 use machine::MachineSpec;
 use report::{Run, RunResult, Summary};
 use std::io::BufWriter;
@@ -27,9 +26,6 @@ pub const DEFAULT_NS: u64 = 1_000_000_000;
 const PIECES: u64 = 200;
 /// Maximum simulated time of a step, in ns. It is short so that the run ends soon after Ctrl-C.
 pub const PIECE_MAX_NS: u64 = 5_000_000;
-
-/// Longest delay of a task's start with [`Phase::Random`], ns.
-const MAX_START_DELAY_NS: u64 = 100_000;
 
 /// A run whose inputs have been read ([`RunSpec::resolve`]).
 #[derive(Clone, Debug)]
@@ -173,25 +169,6 @@ impl Scenario {
             observer.read_globals(None, &running.machine, image)?;
         }
         running.outcome()
-    }
-
-    /// Returns the workload and the time of the first tick in ns, which both depend on
-    /// [`RunSpec::phase`].
-    pub(crate) fn phased(&self) -> (Workload, u64) {
-        let mut workload = self.workload.clone();
-        if self.spec.phase.unwrap_or_default() == Phase::Fixed {
-            return (workload, 0);
-        }
-        // These random numbers are drawn apart from those of the run, so that a run with random
-        // phase draws the same random numbers as a run with fixed phase.
-        let mut rng = Rng::new(!self.spec.seed);
-        let first_tick_ns = rng.below(1_000_000_000 / u64::from(self.machine.hz));
-        if workload.recorded_on.is_none() {
-            for task in workload.tasks.iter_mut().filter(|task| task.spawn) {
-                task.start_ns += rng.below(MAX_START_DELAY_NS);
-            }
-        }
-        (workload, first_tick_ns)
     }
 
     /// Returns the argument of `--profile` that selects the profile of this run. Returns `None` if

@@ -16,11 +16,14 @@ use clap::{Args, ValueEnum};
 use input::error::Error;
 use input::{duration, size};
 use kernel::release::Release;
-use machine::Noise;
+use kernel::rng::Rng;
+use kernel::{Machine, Options};
 use machine::scale::Factor;
+use machine::{MachineSpec, Noise};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
 use std::str::FromStr;
+use workload::Workload;
 
 mod text;
 
@@ -29,6 +32,9 @@ pub const SIDES: [&str; 2] = ["A", "B"];
 
 /// The workload of runs for which the user names none.
 const WORKLOAD: &str = "mixed.json";
+
+/// Longest delay of a task's start with [`Phase::Random`], ns.
+const MAX_START_DELAY_NS: u64 = 100_000;
 
 // Everything that one run depends on, by name. A command with several policies parses one
 // description, from which `for_policies` makes one for each policy.
@@ -266,6 +272,34 @@ impl RunSpec {
     /// User errors: an input that does not exist, or an option that cannot be parsed.
     pub fn resolve(&self) -> Result<Scenario, Error> {
         Inputs::default().resolve(self)
+    }
+
+    /// Creates the simulated machine of the run. `machine` and `workload` are the inputs that the
+    /// description names.
+    ///
+    /// # Errors
+    /// The workload does not fit the machine.
+    pub fn boot(&self, machine: MachineSpec, mut workload: Workload) -> Result<Machine, Error> {
+        let mut options = Options {
+            seed: self.seed,
+            release: self.kernel,
+            sanitizer: self.sanitize,
+            stop_with_policy: !self.after_failure,
+            memory_limit: self.memory,
+            ..Options::default()
+        };
+        if self.phase.unwrap_or_default() == Phase::Random {
+            // These random numbers are drawn apart from those of the run, so that a run with random
+            // phase draws the same random numbers as a run with fixed phase.
+            let mut rng = Rng::new(!self.seed);
+            options.first_tick_ns = rng.below(1_000_000_000 / u64::from(machine.hz));
+            if workload.recorded_on.is_none() {
+                for task in workload.tasks.iter_mut().filter(|task| task.spawn) {
+                    task.start_ns += rng.below(MAX_START_DELAY_NS);
+                }
+            }
+        }
+        Machine::new(machine, workload, options).map_err(Error::new)
     }
 
     /// Returns the description of each policy's run. A `set` or `profile` option applies to the

@@ -16,13 +16,16 @@
 //! weaker = "the original runs for a minute"  # how the case checks less than the original
 //! machine = "core:4 pu:1"           # as in `run --machine`
 //! workload = "busy"                 # or as in `run --workload`
+//! kernel = "6.16"                   # likewise `phase`, `noise`, `seed` and `sanitize`
 //! profile = { set = { exit_point = 2 } }  # as in profiles/
 //! steps = ["load", "run 1s", "exit SCX_EXIT_UNREG_BPF code 2", "expect nr_calls > 0"]
 //! ```
 
 use super::step::Step;
 use input::{Error, Source, suggest};
+use kernel::release::Release;
 use profile::{Profile, file};
+use runner::spec::{NoiseLevel, Phase, RunSpec};
 use runner::{profiles, search};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -53,7 +56,9 @@ pub struct Case {
     pub about: String,
     /// Checks of the original test that this case lacks.
     pub weaker: Option<String>,
-    pub(super) machine: String,
+    /// Description of the run. Its policy and workload are empty, because a case names an object
+    /// and can contain the workload.
+    pub(super) spec: RunSpec,
     pub(super) workload: Workload,
     pub(super) profile: Profile,
     pub(super) steps: Vec<(String, Step)>,
@@ -79,8 +84,19 @@ struct CaseTable {
     weaker: Option<String>,
     machine: Option<String>,
     workload: Option<Spanned<String>>,
+    kernel: Option<Spanned<String>>,
+    phase: Option<Phase>,
+    noise: Option<NoiseLevel>,
+    #[serde(default = "default_seed")]
+    seed: u64,
+    #[serde(default)]
+    sanitize: bool,
     profile: Option<file::ProfileTable>,
     steps: Spanned<Vec<Spanned<String>>>,
+}
+
+fn default_seed() -> u64 {
+    RunSpec::default().seed
 }
 
 impl Suite {
@@ -138,11 +154,28 @@ impl CaseTable {
                 |message: String| source.error(text.span().start, format!("step '{}': {message}", text.get_ref()));
             Ok((text.get_ref().clone(), step.map_err(step_error)?))
         };
+        let kernel = match &self.kernel {
+            Some(release) => release.get_ref().parse().map_err(|error| {
+                let message = format!("kernel {}: {error}", release.get_ref());
+                source.error(release.span().start, message)
+            })?,
+            None => Release::default(),
+        };
+        let spec = RunSpec {
+            seed: self.seed,
+            phase: self.phase,
+            kernel,
+            noise: self.noise,
+            sanitize: self.sanitize,
+            // Steps can load a policy again after it has failed.
+            after_failure: true,
+            ..RunSpec::new("", self.machine.as_deref().unwrap_or(MACHINE), "")
+        };
         Ok(Case {
             object: self.object.into_inner(),
             about: self.about,
             weaker: self.weaker,
-            machine: self.machine.unwrap_or_else(|| MACHINE.to_owned()),
+            spec,
             workload,
             profile,
             steps: self
@@ -186,6 +219,12 @@ mod tests {
                 "x.toml:4:1: unknown key 'objekt'\n  hint: did you mean 'object'?",
             ),
             ("\"tasks\"", "\"task\"", "x.toml:2:8: workload busy:1:2: unknown key"),
+            ("steps", "kernel = '5.4'\nsteps", "x.toml:6:10: kernel 5.4: "),
+            (
+                "steps",
+                "phase = 'randm'\nsteps",
+                "x.toml:6:9: phase randm: expected fixed or random",
+            ),
             ("'a'", "''", "x.toml:4:10: a case needs an object and steps"),
             (
                 "workload = ",

@@ -6,7 +6,7 @@ use super::step::{Relation, Step};
 use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
-use input::duration;
+use input::{Error, duration};
 use kernel::Machine;
 use kernel::cpuset::CpuSet;
 use kernel::ext::{self, EnableState, ExitKind, PreparedPolicy};
@@ -14,6 +14,7 @@ use kernel::load::{self, LoadError};
 use kernel::task::State;
 use kernel::user_space;
 use profile::{Profile, Properties, Run};
+use runner::inputs::Inputs;
 use std::collections::BTreeMap;
 use std::path::Path;
 use trace::Tee;
@@ -31,8 +32,7 @@ impl Case {
     pub fn run(&self, objects: &Path, engine: Engine, max_ns: u64) -> Result<(), String> {
         let path = objects.join(format!("{}.bpf.o", self.object));
         let object = Object::open(&path).map_err(|error| error.to_string())?;
-        let spec = runner::search::machine(&self.machine).map_err(|error| error.to_string())?;
-        let machine = Machine::new(spec, self.workload.clone(), 1)?;
+        let machine = self.machine().map_err(|error| error.to_string())?;
         let mut running = Running {
             case: self,
             object: Object::clone(&object),
@@ -52,6 +52,12 @@ impl Case {
                 .map_err(|message| format!("step {} '{text}': {message}", number + 1))?;
         }
         Ok(())
+    }
+
+    /// Creates the machine on which the steps run.
+    fn machine(&self) -> Result<Machine, Error> {
+        let machine = Inputs::default().machine(&self.spec)?;
+        self.spec.boot(machine, self.workload.clone())
     }
 }
 
@@ -124,12 +130,12 @@ impl Running<'_> {
         self.since.clear();
         self.profile.apply(
             &mut self.object,
-            Properties::new(&self.machine.spec, &kernel::release::Release::MODELLED),
+            Properties::new(&self.machine.spec, &self.case.spec.kernel),
         )
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let value = Properties::new(&self.machine.spec, &kernel::release::Release::MODELLED)
+        let value = Properties::new(&self.machine.spec, &self.case.spec.kernel)
             .value(value)?
             .to_string();
         let result = match &self.image {
@@ -333,7 +339,7 @@ impl Running<'_> {
             let used = |(pid, ns): (u32, u64)| i128::from(ns - self.cpu_since.get(&pid).copied().unwrap_or(0));
             return Ok(self.tasks(comm).map(used).sum());
         }
-        match Properties::new(&self.machine.spec, &kernel::release::Release::MODELLED).value(text) {
+        match Properties::new(&self.machine.spec, &self.case.spec.kernel).value(text) {
             Ok(value) => Ok(value.into()),
             Err(_) => self.global(text),
         }

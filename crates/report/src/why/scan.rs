@@ -9,7 +9,7 @@ use super::lengths::{Lengths, Step};
 use super::side::{Course, Did, Group, Overview, Placement, Reason, Side, Tally};
 use crate::{Histogram, Percentiles};
 use std::collections::{BTreeMap, BTreeSet};
-use trace::{ByNumber, Event, Header, Record, Sink, TaskState};
+use trace::{Activity, ByNumber, Event, Header, Record, RunState, Sink, TaskState};
 
 const IDLE: u32 = 0;
 /// Maximum number of steps in the courses of all tasks. A step takes 32 bytes.
@@ -34,21 +34,13 @@ struct Mark {
     events: u64,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Unknown,
-    Blocked,
-    Woken,
-    Preempted,
-    Runs,
-}
-
 #[derive(Default)]
 struct Task {
     group: Option<GroupIndex>,
-    state: State,
-    /// Time of the last change of the state.
+    activity: Activity,
+    /// Whether the task has been woken or has left a CPU. Before, it is unknown whether it sleeps.
+    seen: bool,
+    /// Time of the last change of the activity.
     since: Mark,
     /// Time of the last wake-up.
     woken: u64,
@@ -170,7 +162,7 @@ impl Scan {
         }
         let task = self.tasks.entry(pid);
         let named = task.group.is_some();
-        if named && task.state != State::Unknown {
+        if named && task.seen {
             return;
         }
         if self.start.is_none() {
@@ -218,12 +210,13 @@ impl Scan {
         let mark = self.mark(cpu, time);
         let task = self.tasks.entry(pid);
         task.waker = waker;
-        if matches!(task.state, State::Woken | State::Runs | State::Preempted) {
+        if task.activity.state != RunState::Away {
             return;
         }
-        let (state, before, last) = (task.state, task.since, task.cpu);
-        (task.state, task.since, task.cpu, task.woken) = (State::Woken, mark, cpu, time);
-        if let (State::Blocked, Some(at)) = (state, self.at(time)) {
+        task.activity.wake(time);
+        let (slept, before, last) = (task.seen, task.since, task.cpu);
+        (task.seen, task.since, task.cpu, task.woken) = (true, mark, cpu, time);
+        if let (true, Some(at)) = (slept, self.at(time)) {
             let group = self.group(pid);
             let slept = match last == cpu {
                 true => self.between(before, mark),
@@ -243,7 +236,7 @@ impl Scan {
         // delays it.
         let on_target = self.cpus[target].events;
         let task = self.tasks.entry(pid);
-        if task.state == State::Woken && task.cpu != target {
+        if task.activity.state == RunState::Woken && task.cpu != target {
             task.since.events = on_target;
             task.cpu = target;
         }
@@ -264,7 +257,7 @@ impl Scan {
     }
 
     fn waking_of_new(&mut self, pid: u32, cpu: usize, time: u64) {
-        if self.tasks.entry(pid).state == State::Unknown {
+        if !self.tasks.entry(pid).seen {
             self.waking(pid, self.cpus[cpu].pid, cpu, time);
         }
     }
@@ -280,12 +273,9 @@ impl Scan {
             self.end_turn(prev, next, state, cpu, at, (since, mark));
         }
         if prev != IDLE {
-            let next_state = match state {
-                TaskState::Running => State::Preempted,
-                _ => State::Blocked,
-            };
             let task = self.tasks.entry(prev);
-            (task.state, task.since, task.cpu) = (next_state, mark, cpu);
+            task.activity.switch_out(time, state);
+            (task.seen, task.since, task.cpu) = (true, mark, cpu);
             if state == TaskState::Dead && from != OTHERS {
                 self.alive = self.alive.saturating_sub(1);
                 if self.alive == 0 {
@@ -295,9 +285,9 @@ impl Scan {
         }
         if next != IDLE {
             let task = self.tasks.entry(next);
-            let (before, started) = (task.state, task.since);
+            let (wait, started) = (task.activity.switch_in(time), task.since);
             let same = task.cpu == cpu;
-            (task.state, task.since, task.cpu) = (State::Runs, mark, cpu);
+            (task.seen, task.since, task.cpu) = (true, mark, cpu);
             let hidden = std::mem::take(&mut task.hidden);
             let Some(at) = at else { return };
             if to == OTHERS {
@@ -309,13 +299,15 @@ impl Scan {
             };
             // If the wait began before the run, its length is unknown.
             let known = self.start.is_some_and(|start| started.time >= start);
-            match before {
-                State::Woken if known => {
+            if let Some(wait) = wait.filter(|_| known) {
+                let step = match wait.woken {
+                    true => Step::Wakeup,
+                    false => Step::Preempted,
+                };
+                if wait.woken {
                     self.wakeup.add(length);
-                    self.add_length(to, Step::Wakeup, length, at);
                 }
-                State::Preempted if known => self.add_length(to, Step::Preempted, length, at),
-                _ => {}
+                self.add_length(to, step, length, at);
             }
             if !hidden {
                 let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
@@ -338,7 +330,10 @@ impl Scan {
             return;
         }
         self.overview.turns += 1;
-        let woken = self.tasks.get(next).filter(|task| task.state == State::Woken);
+        let woken = self
+            .tasks
+            .get(next)
+            .filter(|task| task.activity.state == RunState::Woken);
         let tick = match self.header.hz {
             0 => TICK_NS,
             hz => 1_000_000_000 / u64::from(hz),

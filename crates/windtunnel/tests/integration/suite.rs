@@ -110,6 +110,16 @@ fn a_failed_step_reports_what_it_found() {
 }
 
 #[test]
+fn a_case_can_choose_the_release() {
+    for (key, has_now) in [("", 1), ("kernel = '6.12'", 0)] {
+        // The comment sign hides the `]` that `case` appends.
+        let steps = format!("'load', 'loaded', 'expect has_now == {has_now}']\n{key}\n#");
+        let found = case_with("crates/kernel/tests/policies/release.bpf.c", "suite-release", &steps);
+        assert_eq!(found, (0, "ok   release: first come\n1 of 1 objects pass\n".to_owned()));
+    }
+}
+
+#[test]
 fn the_summary_names_weaker_and_omitted_tests() {
     // `case` appends a `]` that ends the list of steps, but the list has ended already. The comment
     // sign hides this `]`.

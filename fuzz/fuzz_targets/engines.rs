@@ -3,15 +3,16 @@
 //! result of each program must be the same in the JIT and in the interpreter.
 #![no_main]
 
-#[path = "../../crates/bpf/tests/engine/random.rs"]
+#[path = "../../crates/bpf/tests/engine/random_programs.rs"]
 #[allow(dead_code)]
-mod random;
+mod random_programs;
 #[path = "../../crates/bpf/tests/engine/world.rs"]
 #[allow(dead_code)]
 mod world;
 
 use std::cell::RefCell;
 
+use random::Random;
 use libfuzzer_sys::fuzz_target;
 
 thread_local! {
@@ -19,7 +20,7 @@ thread_local! {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let code = random::generate(&mut random::Source::new(0, bytes));
+    let code = random_programs::generate(&mut Random::with_bytes(0, bytes));
     WORLD.with_borrow_mut(|world| {
         // Addresses are never reused, and programs do not free all their memory. The world (the
         // state on which the programs work) is therefore replaced when it has grown too large.
@@ -30,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
         {
             *world = world::TestWorld::new();
         }
-        if let Err(difference) = random::check(world, &code) {
+        if let Err(difference) = random_programs::check(world, &code) {
             panic!("{difference}");
         }
     });

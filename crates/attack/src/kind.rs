@@ -3,7 +3,6 @@
 //! number, and how the input is run.
 
 use crate::execute::{self, MODES, Mode, Size};
-use crate::random::Random;
 use crate::seeds::Seeds;
 use crate::{corpus, mutate, policy, seeds, texts};
 use bpf::btf::Btf;
@@ -12,6 +11,7 @@ use bpf::object::Object;
 use kernel::Machine;
 use machine::MachineSpec;
 use profile::Properties;
+use random::Random;
 use runner::exports::Exports;
 use runner::traced::Traced;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -139,14 +139,14 @@ impl Kind {
 
     /// Returns the input number `index` of the campaign with the seed `seed`.
     pub fn make(self, seed: u64, index: u64) -> Vec<u8> {
-        let mut random = Random::new(seed ^ (self as u64) << 48, index);
+        let mut random = Random::of_series(seed ^ (self as u64) << 48, index);
         if matches!(self, Kind::Corpus | Kind::Text | Kind::Harm) {
             return index.to_le_bytes().to_vec();
         }
         let seeds = Seeds::get();
         match self {
             Kind::Object => {
-                let object = random.pick(&seeds.objects).clone();
+                let object = random.pick(&seeds.objects);
                 mutate::object(&mut random, object)
             }
             Kind::Btf => mutate::btf_pair(&mut random, &seeds.btf),
@@ -154,12 +154,12 @@ impl Kind {
             Kind::Workload => text(&mut random, &seeds.workloads, mutate::WORKLOAD),
             Kind::Machine => text(&mut random, &seeds.machines, mutate::MACHINE),
             Kind::Trace => {
-                let trace = random.pick(&seeds.traces).clone();
+                let trace = random.pick(&seeds.traces);
                 mutate::trace(&mut random, trace)
             }
             Kind::Recording => text(&mut random, &seeds.recordings, mutate::RECORDING),
             Kind::Binary => {
-                let recording = random.pick(&seeds.binary).clone();
+                let recording = random.pick(&seeds.binary);
                 mutate::recording(&mut random, recording)
             }
             Kind::Suite => text(&mut random, &seeds.suites, mutate::SUITE),
@@ -189,7 +189,7 @@ impl Kind {
 }
 
 fn text(random: &mut Random, seeds: &[String], tokens: &[&str]) -> Vec<u8> {
-    let text = random.pick(seeds).clone();
+    let text = random.pick(seeds);
     mutate::text(random, &text, tokens)
 }
 

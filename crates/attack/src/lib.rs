@@ -21,7 +21,6 @@ pub mod execute;
 pub mod kind;
 pub mod mutate;
 pub mod policy;
-pub mod random;
 pub mod seeds;
 pub mod texts;
 

@@ -12,13 +12,13 @@
 mod calls;
 
 use crate::execute::{self, MODES, Size};
-use crate::random::Random;
 use crate::seeds::Seeds;
 use bpf::image::Insn;
 use bpf::insn::{self, alu};
 use bpf::link::Image;
 use kernel::kfuncs;
 use machine::MachineSpec;
+use random::Random;
 
 const SIZE: Size = Size {
     cpus: 3,
@@ -46,9 +46,9 @@ pub fn run(input: &[u8]) -> String {
             .iter()
             .fold(0u64, |seed, &byte| seed.wrapping_mul(131).wrapping_add(byte.into()))
             >> 1;
-        calls::put(image, &table, &mut calls::Draw::new(seed, input));
+        calls::put(image, &table, &mut Random::with_bytes(seed, input));
         if first & 6 != 0 {
-            insert_instructions(image, &mut Random::new(seed, first.into()));
+            insert_instructions(image, &mut Random::of_series(seed, first.into()));
         }
     };
     let object = &Seeds::get().parsed;
@@ -86,19 +86,19 @@ fn insert_instructions(image: &mut Image, random: &mut Random) {
 /// Returns a valid instruction. It changes a free register, the stack frame, or memory to which a
 /// free register may point.
 fn instruction(random: &mut Random) -> Insn {
-    let (dst, src) = (*random.pick(&FREE), *random.pick(&[0, 6, 7, 8, 9]));
-    let size = *random.pick(&[insn::B, insn::H, insn::W, insn::DW]);
+    let (dst, src) = (random.pick(&FREE), random.pick(&[0, 6, 7, 8, 9]));
+    let size = random.pick(&[insn::B, insn::H, insn::W, insn::DW]);
     let make = |op, dst, src, off, imm| Insn { op, dst, src, off, imm };
     let imm = i64::from(random.edge() as i32);
     match random.below(8) {
         0 => make(insn::ALU64 | alu::MOV | insn::X, dst, src, 0, 0),
         1 => make(insn::ALU64 | alu::MOV, dst, 0, 0, imm),
         2 => {
-            let op = *random.pick(&[alu::ADD, alu::SUB, alu::MUL, alu::OR, alu::AND, alu::XOR]);
+            let op = random.pick(&[alu::ADD, alu::SUB, alu::MUL, alu::OR, alu::AND, alu::XOR]);
             make(insn::ALU64 | op | insn::X, dst, src, 0, 0)
         }
         3 => {
-            let op = *random.pick(&[alu::ADD, alu::SUB, alu::MUL, alu::OR, alu::AND, alu::XOR]);
+            let op = random.pick(&[alu::ADD, alu::SUB, alu::MUL, alu::OR, alu::AND, alu::XOR]);
             make(insn::ALU64 | op, dst, 0, 0, imm)
         }
         4 => make(

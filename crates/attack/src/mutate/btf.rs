@@ -2,7 +2,7 @@
 //! Damages BTF: type references become circular, sizes overflow, and kinds change.
 
 use super::{bytes, get, put};
-use crate::random::Random;
+use random::Random;
 
 /// A type: its offset in the section, its kind, and the number of its members.
 struct Type {
@@ -40,7 +40,7 @@ fn types(data: &[u8]) -> Vec<Type> {
 
 /// Returns a number that is extreme if it is used as a number of entries, bytes or bits.
 fn size(random: &mut Random) -> u64 {
-    *random.pick(&[
+    random.pick(&[
         0,
         1,
         3,
@@ -108,7 +108,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
         _ if kind == 3 => {
             // The three words of an array are the element type, the index type and the number of
             // elements. Map definitions encode numbers as the number of elements of an array.
-            let word = *random.pick(&[0, 1, 2, 2, 2]);
+            let word = random.pick(&[0, 1, 2, 2, 2]);
             let value = if word == 2 { size(random) } else { id };
             put(data, at + 12 + 4 * word, 4, value);
         }
@@ -155,8 +155,8 @@ pub fn damage_ext(random: &mut Random, data: &mut Vec<u8>) {
 /// Makes an input from two damaged .BTF sections: the types of an object and those of a kernel. The
 /// first two bytes of the input are the length of the first section.
 pub fn pair(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
-    let mut local = random.pick(seeds).clone();
-    let mut target = random.pick(seeds).clone();
+    let mut local = random.pick(seeds);
+    let mut target = random.pick(seeds);
     for _ in 0..random.below(4) {
         damage(random, &mut local);
     }

@@ -2,7 +2,7 @@
 //! Damages instructions. An instruction has eight bytes: operation, registers, offset and constant.
 
 use super::{get, put};
-use crate::random::Random;
+use random::Random;
 
 const INSN: usize = 8;
 
@@ -25,7 +25,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
     let at = INSN * random.below(count);
     match random.below(9) {
         0 => {
-            let op = *random.pick(&OPS);
+            let op = random.pick(&OPS);
             put(data, at, 1, op);
         }
         1 => {
@@ -52,7 +52,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
         }
         5 => {
             put(data, at, 2, 0x85);
-            let helper = *random.pick(&HELPERS);
+            let helper = random.pick(&HELPERS);
             put(data, at + 4, 4, helper);
         }
         6 => {
@@ -69,7 +69,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
         }
         _ => {
             for place in 0..random.below(8) {
-                let op = *random.pick(&OPS);
+                let op = random.pick(&OPS);
                 let registers = (random.below(11) | random.below(11) << 4) as u64;
                 let offset = random.below(24) as u64;
                 let constant = random.edge() & 0xffff_ffff;

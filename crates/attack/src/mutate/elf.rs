@@ -3,7 +3,7 @@
 //! way of its type. Then the sections are joined to a file again.
 
 use super::{btf, bytes, code, get, put};
-use crate::random::Random;
+use random::Random;
 
 const HEADER: usize = 64;
 const SECTION_HEADER: usize = 64;
@@ -155,7 +155,7 @@ fn damage(random: &mut Random, elf: &mut Elf) {
         }
         14 => {
             let index = random.below(elf.sections.len());
-            let field = *random.pick(&[
+            let field = random.pick(&[
                 (0, 4),
                 (4, 4),
                 (8, 8),
@@ -172,7 +172,7 @@ fn damage(random: &mut Random, elf: &mut Elf) {
         _ => {
             let at = 16 + random.below(HEADER - 16);
             let value = random.edge();
-            put(&mut elf.header, at, *random.pick(&[1, 2, 4, 8]), value);
+            put(&mut elf.header, at, random.pick(&[1, 2, 4, 8]), value);
         }
     }
 }
@@ -189,7 +189,7 @@ fn relocation(random: &mut Random, data: &mut [u8]) {
             put(data, at, 8, offset);
         }
         1 => {
-            let kind = *random.pick(&[0, 1, 2, 3, 4, 10, 77]);
+            let kind = random.pick(&[0, 1, 2, 3, 4, 10, 77]);
             put(data, at + 8, 4, kind);
         }
         _ => {
@@ -205,7 +205,7 @@ fn relocation(random: &mut Random, data: &mut [u8]) {
 
 fn symbol(random: &mut Random, data: &mut [u8]) {
     let at = SYMBOL * random.below(data.len() / SYMBOL);
-    let (offset, size) = *random.pick(&[(0, 4), (4, 1), (5, 1), (6, 2), (8, 8), (16, 8)]);
+    let (offset, size) = random.pick(&[(0, 4), (4, 1), (5, 1), (6, 2), (8, 8), (16, 8)]);
     let value = if random.chance(50) {
         random.edge()
     } else {

@@ -14,7 +14,7 @@ pub use elf::object;
 pub use text::{MACHINE, PROFILE, RECORDING, SUITE, WORKLOAD, text};
 pub use trace::trace;
 
-use crate::random::Random;
+use random::Random;
 
 /// Damages a recording in a binary format in one to three places.
 pub fn recording(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
@@ -52,7 +52,7 @@ fn bytes(random: &mut Random, data: &mut Vec<u8>) {
         1 => data[at] = random.next() as u8,
         2 => data.truncate(at),
         3 => {
-            let size = *random.pick(&[1, 2, 4, 8]);
+            let size = random.pick(&[1, 2, 4, 8]);
             let value = random.edge();
             put(data, at, size, value);
         }

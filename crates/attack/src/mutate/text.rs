@@ -2,7 +2,7 @@
 //! Damages texts: puts words of the format in wrong places, inserts huge numbers, deep nesting and
 //! control characters, and removes, repeats or moves bytes and lines.
 
-use crate::random::Random;
+use random::Random;
 
 /// Words of the format of profiles.
 pub const PROFILE: &[&str] = &[
@@ -172,7 +172,7 @@ fn damage(random: &mut Random, bytes: &mut Vec<u8>, tokens: &[&str]) {
         1 if at < bytes.len() => bytes[at] = random.next() as u8,
         2 => drop(bytes.drain(at..end)),
         3 | 4 => {
-            let token = *random.pick(tokens);
+            let token = random.pick(tokens);
             bytes.splice(at..at, token.bytes());
         }
         5..8 => number(random, bytes, at),
@@ -183,12 +183,12 @@ fn damage(random: &mut Random, bytes: &mut Vec<u8>, tokens: &[&str]) {
         }
         9 => lines(random, bytes),
         10 => {
-            let open = *random.pick(&["[", "{", "(", "-", "{\"a\":", "<a>", "!", "~", "a."]);
+            let open = random.pick(&["[", "{", "(", "-", "{\"a\":", "<a>", "!", "~", "a."]);
             let times = 1 + random.below(3000);
             bytes.splice(at..at, open.repeat(times).into_bytes());
         }
         _ => {
-            let odd = *random.pick(&["\0", "\x1b[2J", "\u{202e}", "\u{9b}", "\r", "\n", "\x7f", "\u{feff}"]);
+            let odd = random.pick(&["\0", "\x1b[2J", "\u{202e}", "\u{9b}", "\r", "\n", "\x7f", "\u{feff}"]);
             bytes.splice(at..at, odd.bytes());
         }
     }
@@ -202,7 +202,7 @@ fn number(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     let len = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let number = match random.below(3) {
         0 => random.below(100).to_string(),
-        _ => (*random.pick(&NUMBERS)).to_owned(),
+        _ => random.pick(&NUMBERS).to_owned(),
     };
     bytes.splice(start..start + len, number.into_bytes());
 }

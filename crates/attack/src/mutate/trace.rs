@@ -3,7 +3,7 @@
 //! before it reaches the damage.
 
 use super::{bytes, get, put};
-use crate::random::Random;
+use random::Random;
 use trace::Hash;
 use trace::encode::Decoder;
 
@@ -41,7 +41,7 @@ pub fn trace(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
             bytes(random, &mut file);
             continue;
         }
-        let (at, end) = *random.pick(&bodies);
+        let (at, end) = random.pick(&bodies);
         let mut body = file[at + HEAD..end].to_vec();
         for _ in 0..1 + random.below(3) {
             bytes(random, &mut body);

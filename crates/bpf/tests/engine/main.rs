@@ -9,6 +9,6 @@ mod findings;
 mod gaps;
 mod limits;
 mod nesting;
-mod random;
+mod random_programs;
 mod work;
 mod world;

@@ -9,12 +9,12 @@ use crate::policies;
 use crate::support::*;
 use bpf::engine::Engine;
 use bpf::object::Object;
-use calls::Draw;
 use kernel::Machine;
 use kernel::ext::ExitKind;
 use kernel::kfuncs;
 use kernel::load::{LoadError, attach, open_changed};
 use profile::Profile;
+use random::Random;
 use std::collections::BTreeMap;
 use trace::Record;
 use workload::Op;
@@ -42,7 +42,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let mut m = Machine::new(costly(2), tasks.workload, sanitizer(true)).expect("a machine");
     let table = kfuncs::table(&m.spec.costs);
     let profile = Profile::default();
-    let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(seed, &[]));
+    let put = |image: &mut _| calls::put(image, &table, &mut Random::new(seed));
     let (image, policy) = match open_changed(&m, object, &profile, engine, put) {
         Ok(opened) => opened,
         // Some programs are refused when they are loaded. The kernel's verifier would reject these

@@ -9,71 +9,37 @@ use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, FUNC_BASE, Insn, LD_IMM64};
 use bpf::insn::{self, alu, jmp};
 use bpf::link::Image;
 use kernel::Machine;
+use random::Random;
 
-/// Source of random choices. It first uses the bytes that it was made from, and then pseudo-random
-/// numbers.
-pub struct Draw<'a> {
-    bytes: &'a [u8],
-    state: u64,
-}
-
-impl<'a> Draw<'a> {
-    pub fn new(seed: u64, bytes: &'a [u8]) -> Draw<'a> {
-        let state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Draw { bytes, state }
-    }
-
-    /// Returns a random number less than `n`, which is at most 65536.
-    fn below(&mut self, n: u64) -> u64 {
-        let bytes = if n <= 256 { 1 } else { 2 };
-        if let Some((first, rest)) = self.bytes.split_at_checked(bytes) {
-            self.bytes = rest;
-            return first.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)) % n;
-        }
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 11) % n
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-
-    fn number(&mut self) -> i64 {
-        let bit = 1i64 << self.below(63);
-        let edges = [
-            0,
-            1,
-            2,
-            3,
-            4,
-            7,
-            8,
-            16,
-            24,
-            64,
-            100,
-            512,
-            4096,
-            -1,
-            -2,
-            -22,
-            i64::MAX,
-            i64::MIN,
-            0xffff_ffff,
-            0x8000_0000,
-            1 << 32,
-        ];
-        match self.below(8) {
-            0 => bit,
-            1 => -bit,
-            _ => self.pick(&edges),
-        }
+fn number(random: &mut Random) -> i64 {
+    let bit = 1i64 << random.below(63);
+    let edges = [
+        0,
+        1,
+        2,
+        3,
+        4,
+        7,
+        8,
+        16,
+        24,
+        64,
+        100,
+        512,
+        4096,
+        -1,
+        -2,
+        -22,
+        i64::MAX,
+        i64::MIN,
+        0xffff_ffff,
+        0x8000_0000,
+        1 << 32,
+    ];
+    match random.below(8) {
+        0 => bit,
+        1 => -bit,
+        _ => random.pick(&edges),
     }
 }
 
@@ -133,7 +99,7 @@ const PAIRS: [(&str, &str); 9] = [
 ];
 
 struct Generator<'a, 'b, 'c> {
-    draw: &'a mut Draw<'b>,
+    random: &'a mut Random<'b>,
     insns: Vec<Insn>,
     callees: &'c [Callee],
     image: &'c Image,
@@ -143,8 +109,8 @@ struct Generator<'a, 'b, 'c> {
 }
 
 /// Replaces the code of the callbacks in the image by random calls.
-pub fn put(image: &mut Image, table: &[Func<Machine>], draw: &mut Draw<'_>) {
-    let active: Vec<&str> = (0..1 + draw.below(3)).map(|_| draw.pick(&CALLBACKS).0).collect();
+pub fn put(image: &mut Image, table: &[Func<Machine>], random: &mut Random) {
+    let active: Vec<&str> = (0..1 + random.below(3)).map(|_| random.pick(&CALLBACKS).0).collect();
     let mut code = std::mem::take(&mut image.code);
     let insns = std::mem::take(&mut code.insns);
     code.kfuncs = kfuncs(&code.kfuncs, table);
@@ -158,7 +124,7 @@ pub fn put(image: &mut Image, table: &[Func<Machine>], draw: &mut Draw<'_>) {
             None => code.insns.extend_from_slice(&insns[function.start..function.end]),
             Some(&(name, args)) => {
                 let mut g = Generator {
-                    draw,
+                    random,
                     insns: Vec::new(),
                     callees: &callees,
                     image,
@@ -245,7 +211,7 @@ impl Generator<'_, '_, '_> {
         self.emit(insn::ALU64 | alu::MOV | insn::X, CONTEXT, 1, 0, 0);
         if active {
             self.prologue(name, args);
-            for _ in 0..1 + self.draw.below(8) {
+            for _ in 0..1 + self.random.below(8) {
                 self.step();
             }
             self.release();
@@ -302,25 +268,25 @@ impl Generator<'_, '_, '_> {
 
     /// Emits one random call or one random memory access.
     fn step(&mut self) {
-        if self.draw.chance(10) {
+        if self.random.chance(10) {
             return self.access();
         }
-        let callee = &self.callees[self.draw.below(self.callees.len() as u64) as usize];
+        let callee = &self.callees[self.random.below(self.callees.len() as u64) as usize];
         for reg in 1..=5u8 {
             let param = callee.params.get(usize::from(reg) - 1).copied().unwrap_or("");
             self.argument(reg, param, callee.op.src == CALL_HELPER);
         }
         self.insns.push(callee.op);
-        let slot = 4 + self.draw.below(SLOTS - 4);
+        let slot = 4 + self.random.below(SLOTS - 4);
         self.store_slot(slot, callee.name);
     }
 
     /// Emits a load or a store through the value in one of the words.
     fn access(&mut self) {
-        let (slot, off) = (self.draw.below(SLOTS), self.draw.pick(&[0, 8, 16, 64, 512, -8]));
-        let size = self.draw.pick(&[insn::B, insn::H, insn::W, insn::DW]);
+        let (slot, off) = (self.random.below(SLOTS), self.random.pick(&[0, 8, 16, 64, 512, -8]));
+        let size = self.random.pick(&[insn::B, insn::H, insn::W, insn::DW]);
         self.load_slot(7, slot);
-        match self.draw.below(2) {
+        match self.random.below(2) {
             0 => self.emit(insn::LDX | insn::MEM | size, 0, 7, off, 0),
             _ => self.emit(insn::ST | insn::MEM | size, 7, 0, off, -1),
         }
@@ -335,7 +301,7 @@ impl Generator<'_, '_, '_> {
     /// Emits code that sets a register to an argument for the parameter `param`. In most cases the
     /// argument is valid.
     fn argument(&mut self, reg: u8, param: &str, helper: bool) {
-        if !self.draw.chance(80) {
+        if !self.random.chance(80) {
             return self.anything(reg);
         }
         let section = |name: &str| self.image.sections.iter().find(|section| section.name == name);
@@ -356,7 +322,7 @@ impl Generator<'_, '_, '_> {
             _ if param.contains('(') => self.function(reg),
             _ if param.contains("struct bpf_iter_") => self.stack(reg, ITERATOR),
             _ if param.contains("struct bpf_dynptr") => {
-                let at = self.draw.pick(&DYNPTRS);
+                let at = self.random.pick(&DYNPTRS);
                 self.stack(reg, at);
             }
             _ if param.contains("irq_flag") => self.stack(reg, FLAGS),
@@ -369,24 +335,24 @@ impl Generator<'_, '_, '_> {
                     reg,
                     &["bpf_obj_new_impl", "bpf_obj_new", "bpf_list_front", "bpf_rbtree_first"],
                 );
-                let node = self.draw.pick(&[0, 0, 24, 8]);
+                let node = self.random.pick(&[0, 0, 24, 8]);
                 self.emit(insn::ALU64 | alu::ADD, reg, 0, 0, node);
             }
             _ if param.contains("local_type_id") => {
                 let types: Vec<u32> = self.image.types.keys().copied().collect();
-                let id = self.draw.pick(&types);
+                let id = self.random.pick(&types);
                 self.constant(reg, id.into());
             }
             _ if param.contains("__alloc") || param.contains("refcounted") => {
                 slot(self, reg, &["bpf_obj_new_impl", "bpf_obj_new", "bpf_percpu_obj_new"]);
             }
             _ if param.contains("__sz") => {
-                let size = self.draw.pick(&[8, 16, 24, 64, -8, 512, 1 << 33]);
+                let size = self.random.pick(&[8, 16, 24, 64, -8, 512, 1 << 33]);
                 self.constant(reg, size);
             }
             _ if param.contains('*') => self.memory(reg),
             // The locks of the list and of the tree are at the start of their sections.
-            "" if helper => match (reg, self.draw.below(8)) {
+            "" if helper => match (reg, self.random.below(8)) {
                 (1, 0..=3) => self.map(reg),
                 (1, 4) => self.constant(reg, field(".data.A", 0).unwrap_or(0)),
                 (_, 5) => self.function(reg),
@@ -394,12 +360,12 @@ impl Generator<'_, '_, '_> {
                 (_, 3) => slot(self, reg, &["task"]),
                 (_, 4) => self.stack(reg, DYNPTRS[0]),
                 _ => {
-                    let size = self.draw.pick(&[0, 1, 8, 16, 64, -1]);
+                    let size = self.random.pick(&[0, 1, 8, 16, 64, -1]);
                     self.constant(reg, size);
                 }
             },
             _ => {
-                let number = self.draw.number();
+                let number = number(self.random);
                 self.constant(reg, number);
             }
         }
@@ -407,28 +373,28 @@ impl Generator<'_, '_, '_> {
 
     fn map(&mut self, reg: u8) {
         let handles: Vec<u64> = self.image.maps.iter().map(|map| map.handle).collect();
-        let handle = self.draw.pick(&handles);
+        let handle = self.random.pick(&handles);
         self.constant(reg, handle as i64);
     }
 
     /// Emits code that sets the register to a function of the program, or to an invalid function.
     fn function(&mut self, reg: u8) {
-        let at = self.draw.below(self.functions + 1);
+        let at = self.random.below(self.functions + 1);
         self.constant(reg, (FUNC_BASE + at) as i64);
     }
 
     /// Emits code that sets the register to an address in the program's own memory.
     fn memory(&mut self, reg: u8) {
-        match self.draw.below(6) {
+        match self.random.below(6) {
             0 => {
-                let section = self.draw.below(self.image.sections.len() as u64) as usize;
-                let offset = 8 * self.draw.below(16);
+                let section = self.random.below(self.image.sections.len() as u64) as usize;
+                let offset = 8 * self.random.below(16);
                 let addr = self.image.sections[section].addr + offset;
                 self.constant(reg, addr as i64);
             }
             1 => self.load_slot(reg, 3),
             _ => {
-                let at = MEMORY + 8 * self.draw.below(5) as i64;
+                let at = MEMORY + 8 * self.random.below(5) as i64;
                 self.stack(reg, at);
             }
         }
@@ -437,14 +403,14 @@ impl Generator<'_, '_, '_> {
     /// Emits code that sets the register to an arbitrary value: a number, an address in the
     /// kernel's memory, or a pointer into the middle of an object.
     fn anything(&mut self, reg: u8) {
-        match self.draw.below(9) {
+        match self.random.below(9) {
             0 => self.constant(reg, 0),
             1 => {
-                let number = self.draw.number();
+                let number = number(self.random);
                 self.constant(reg, number);
             }
             2 => {
-                let at = -8 * self.draw.below(66) as i64 - self.draw.below(2) as i64;
+                let at = -8 * self.random.below(66) as i64 - self.random.below(2) as i64;
                 self.stack(reg, at);
             }
             3 => self.map(reg),
@@ -452,9 +418,9 @@ impl Generator<'_, '_, '_> {
             5 => self.emit(insn::ALU64 | alu::MOV | insn::X, reg, CONTEXT, 0, 0),
             6 => self.function(reg),
             drawn => {
-                let slot = self.draw.below(SLOTS);
+                let slot = self.random.below(SLOTS);
                 self.load_slot(reg, slot);
-                let delta = self.draw.pick(&[1, 4, 8, 16, 40, 64, 512, 4096, -8]);
+                let delta = self.random.pick(&[1, 4, 8, 16, 40, 64, 512, 4096, -8]);
                 if drawn == 7 {
                     self.emit(insn::ALU64 | alu::ADD, reg, 0, 0, delta);
                 }
@@ -469,7 +435,7 @@ impl Generator<'_, '_, '_> {
             let Some((_, release)) = PAIRS.iter().find(|(acquire, _)| *acquire == held) else {
                 continue;
             };
-            if !self.draw.chance(80) {
+            if !self.random.chance(80) {
                 continue;
             }
             self.load_slot(1, slot);

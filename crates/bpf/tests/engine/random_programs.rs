@@ -6,68 +6,34 @@
 use bpf::engine::{Engine, Vm, World};
 use bpf::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Function, Insn, LD_IMM64};
 use bpf::insn::{self, alu, atomic};
+use random::Random;
 
 use crate::world::TestWorld;
 
-/// Source of the generator's decisions. It first returns the bytes that it was made from, and then
-/// pseudo-random numbers.
-pub struct Source<'a> {
-    bytes: &'a [u8],
-    state: u64,
-}
-
-impl<'a> Source<'a> {
-    pub fn new(seed: u64, bytes: &'a [u8]) -> Source<'a> {
-        Source {
-            bytes,
-            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-        }
-    }
-
-    fn next(&mut self) -> u64 {
-        if let Some((first, rest)) = self.bytes.split_first() {
-            self.bytes = rest;
-            self.state ^= u64::from(*first) << 24;
-        }
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 11) % n
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-
-    /// Returns a number. Most numbers are at the edge of a range.
-    fn number(&mut self) -> u64 {
-        let wild = self.next();
-        let edges = [
-            0u64,
-            1,
-            2,
-            7,
-            31,
-            32,
-            63,
-            64,
-            0x7f,
-            0x80,
-            0xffff,
-            0x7fff_ffff,
-            0x8000_0000,
-            0xffff_ffff,
-        ];
-        match self.below(4) {
-            0 => wild,
-            1 => self.pick(&edges).wrapping_neg(),
-            2 => 1 << self.below(64),
-            _ => self.pick(&edges),
-        }
+/// Returns a number. Most numbers are at the edge of a range.
+fn number(random: &mut Random) -> u64 {
+    let wild = random.next();
+    let edges = [
+        0u64,
+        1,
+        2,
+        7,
+        31,
+        32,
+        63,
+        64,
+        0x7f,
+        0x80,
+        0xffff,
+        0x7fff_ffff,
+        0x8000_0000,
+        0xffff_ffff,
+    ];
+    match random.below(4) {
+        0 => wild,
+        1 => random.pick(&edges).wrapping_neg(),
+        2 => 1 << random.below(64u64),
+        _ => random.pick(&edges),
     }
 }
 
@@ -78,24 +44,24 @@ const MEMORY: u8 = 9;
 const COUNTER: u8 = 8;
 
 struct Generator<'a, 'b> {
-    source: &'a mut Source<'b>,
+    random: &'a mut Random<'b>,
     insns: Vec<Insn>,
     functions: usize,
     is_main: bool,
 }
 
 /// Generates a program of up to three functions.
-pub fn generate(source: &mut Source<'_>) -> Code {
+pub fn generate(random: &mut Random) -> Code {
     let mut code = Code {
         kfuncs: vec!["test_mix".into(), "test_s32".into()],
         ..Code::default()
     };
-    let functions = 1 + source.below(3) as usize;
+    let functions = 1 + random.below(3) as usize;
     for index in 0..functions {
         let start = code.insns.len();
         // A function calls only functions that follow it, so there is no recursion.
         let mut g = Generator {
-            source,
+            random,
             insns: Vec::new(),
             functions,
             is_main: index == 0,
@@ -122,16 +88,16 @@ impl Generator<'_, '_> {
     }
 
     fn register(&mut self) -> u8 {
-        self.source.below(8) as u8
+        self.random.below(8) as u8
     }
 
     fn function(&mut self, index: usize) {
         self.emit(insn::ALU64 | alu::MOV | insn::X, MEMORY, 1, 0, 0);
         for register in [0, 6, 7] {
-            let value = self.source.number();
+            let value = number(self.random);
             self.emit(LD_IMM64, register, 0, 0, value as i64);
         }
-        let nr = 2 + self.source.below(6);
+        let nr = 2 + self.random.below(6);
         for _ in 0..nr {
             self.statement(index, 2);
         }
@@ -139,12 +105,12 @@ impl Generator<'_, '_> {
     }
 
     fn statement(&mut self, index: usize, depth: u32) {
-        match self.source.below(if depth == 0 { 9 } else { 13 }) {
+        match self.random.below(if depth == 0 { 9 } else { 13 }) {
             0..=3 => self.alu(),
             4..=5 => self.access(),
             6 => self.atomic(),
             7 => {
-                let (dst, value) = (self.register(), self.source.number());
+                let (dst, value) = (self.register(), number(self.random));
                 self.emit(LD_IMM64, dst, 0, 0, value as i64);
             }
             8 => self.call(index),
@@ -155,7 +121,7 @@ impl Generator<'_, '_> {
     }
 
     fn alu(&mut self) {
-        let wide = self.source.below(2) == 0;
+        let wide = self.random.below(2) == 0;
         let class = if wide { insn::ALU64 } else { insn::ALU };
         let (dst, src) = (self.register(), self.register());
         let ops = [
@@ -174,49 +140,49 @@ impl Generator<'_, '_> {
             alu::ARSH,
             alu::END,
         ];
-        let op = self.source.pick(&ops);
-        let x = if self.source.below(2) == 0 { insn::X } else { 0 };
-        let imm = i64::from(self.source.number() as i32);
+        let op = self.random.pick(&ops);
+        let x = if self.random.below(2) == 0 { insn::X } else { 0 };
+        let imm = i64::from(number(self.random) as i32);
         match op {
             alu::NEG => self.emit(class | op, dst, 0, 0, 0),
             alu::END => {
-                let bits = self.source.pick(&[16, 32, 64]);
+                let bits = self.random.pick(&[16, 32, 64]);
                 self.emit(class | op | if wide { 0 } else { x }, dst, 0, 0, bits);
             }
             alu::DIV | alu::MOD => {
-                let signed = self.source.below(2) as i32;
+                let signed = self.random.below(2) as i32;
                 self.emit(class | op | x, dst, src, signed, imm);
             }
             alu::MOV if x != 0 => {
-                let off = self.source.pick(if wide { &[0, 8, 16, 32] } else { &[0, 8, 16] });
+                let off = self.random.pick(if wide { &[0, 8, 16, 32] } else { &[0, 8, 16] });
                 self.emit(class | op | x, dst, src, off, 0);
             }
             // This operation does not exist. The kernel would reject it.
-            alu::ADD if self.source.below(200) == 0 => self.emit(insn::ALU64 | 0xe0, dst, src, 0, imm),
+            alu::ADD if self.random.below(200) == 0 => self.emit(insn::ALU64 | 0xe0, dst, src, 0, imm),
             _ => self.emit(class | op | x, dst, src, 0, imm),
         }
     }
 
     /// Returns the base register and the offset of an access. Some accesses are invalid.
     fn operand(&mut self, size: u64) -> (u8, i32) {
-        match self.source.below(60) {
-            0 => (self.register(), self.source.below(64) as i32),
+        match self.random.below(60) {
+            0 => (self.register(), self.random.below(64) as i32),
             // The access reaches the inaccessible page after the memory.
-            15 => (MEMORY, 4090 + self.source.below(16) as i32),
-            1..=14 => (insn::FP, -(8 * (1 + self.source.below(64)) as i32)),
-            _ => (MEMORY, self.source.below(4097 - size) as i32),
+            15 => (MEMORY, 4090 + self.random.below(16) as i32),
+            1..=14 => (insn::FP, -(8 * (1 + self.random.below(64)) as i32)),
+            _ => (MEMORY, self.random.below(4097 - size) as i32),
         }
     }
 
     fn access(&mut self) {
-        let size = self.source.pick(&[insn::B, insn::H, insn::W, insn::DW]);
+        let size = self.random.pick(&[insn::B, insn::H, insn::W, insn::DW]);
         let (base, off) = self.operand(insn::size(size));
         let register = self.register();
-        match self.source.below(4) {
+        match self.random.below(4) {
             0 => self.emit(insn::LDX | insn::MEM | size, register, base, off, 0),
             1 if size != insn::DW => self.emit(insn::LDX | insn::MEMSX | size, register, base, off, 0),
             2 => {
-                let imm = i64::from(self.source.number() as i32);
+                let imm = i64::from(number(self.random) as i32);
                 self.emit(insn::ST | insn::MEM | size, base, 0, off, imm);
             }
             _ => self.emit(insn::STX | insn::MEM | size, base, register, off, 0),
@@ -224,10 +190,10 @@ impl Generator<'_, '_> {
     }
 
     fn atomic(&mut self) {
-        let size = self.source.pick(&[insn::W, insn::DW]);
+        let size = self.random.pick(&[insn::W, insn::DW]);
         let (base, off) = self.operand(insn::size(size));
         let register = self.register();
-        let op = self.source.pick(&[
+        let op = self.random.pick(&[
             atomic::ADD,
             atomic::OR,
             atomic::AND,
@@ -248,7 +214,7 @@ impl Generator<'_, '_> {
     }
 
     fn call(&mut self, index: usize) {
-        match self.source.below(4) {
+        match self.random.below(4) {
             0 if index + 1 < self.functions => {
                 self.emit(insn::ALU64 | alu::MOV | insn::X, 1, MEMORY, 0, 0);
                 self.emit(CALL, 0, CALL_FUNCTION, 0, index as i64 + 1);
@@ -260,19 +226,19 @@ impl Generator<'_, '_> {
     }
 
     fn branch(&mut self, index: usize, depth: u32) {
-        let class = self.source.pick(&[insn::JMP, insn::JMP32]);
+        let class = self.random.pick(&[insn::JMP, insn::JMP32]);
         let condition = self
-            .source
+            .random
             .pick(&[0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0xa0, 0xb0, 0xc0, 0xd0]);
-        let x = self.source.pick(&[0, insn::X]);
+        let x = self.random.pick(&[0, insn::X]);
         let (dst, src) = (self.register(), self.register());
-        let imm = i64::from(self.source.number() as i32);
+        let imm = i64::from(number(self.random) as i32);
         let mut at = self.insns.len();
         self.emit(class | condition | x, dst, src, 0, imm);
         self.body(index, depth);
-        if self.source.below(2) == 0 {
+        if self.random.below(2) == 0 {
             let over = self.insns.len();
-            let op = self.source.pick(&[insn::GOTO, insn::GOTOL]);
+            let op = self.random.pick(&[insn::GOTO, insn::GOTOL]);
             self.emit(op, 0, 0, 0, 0);
             self.insns[at].off = (self.insns.len() - at - 1) as i32;
             self.body(index, depth);
@@ -282,7 +248,7 @@ impl Generator<'_, '_> {
     }
 
     fn body(&mut self, index: usize, depth: u32) {
-        let nr = self.source.below(4);
+        let nr = self.random.below(4);
         for _ in 0..nr {
             self.statement(index, depth - 1);
         }
@@ -291,7 +257,7 @@ impl Generator<'_, '_> {
     /// Emits a loop. Nested loops share the counter, so some of them never end by themselves. Those
     /// loops end when the instruction budget is used up.
     fn counted_loop(&mut self, index: usize, depth: u32) {
-        let times = 1 + self.source.below(5) as i64;
+        let times = 1 + self.random.below(5) as i64;
         self.emit(insn::ALU64 | alu::MOV, COUNTER, 0, 0, times);
         let top = self.insns.len();
         self.body(index, depth);
@@ -302,7 +268,7 @@ impl Generator<'_, '_> {
 
     /// Emits a loop that runs until the instruction budget is used up, unless its body leaves it.
     fn may_goto_loop(&mut self, index: usize, depth: u32) {
-        if !self.is_main || self.source.below(8) != 0 {
+        if !self.is_main || self.random.below(8) != 0 {
             return self.counted_loop(index, depth);
         }
         let top = self.insns.len();
@@ -356,7 +322,7 @@ pub fn check(world: &mut TestWorld, code: &Code) -> Result<(), String> {
 fn engines_agree_on_random_programs_with_the_sanitizer() {
     let mut world = TestWorld::new();
     for seed in 0..1000 {
-        let code = generate(&mut Source::new(seed, &[]));
+        let code = generate(&mut Random::new(seed));
         world.sanitized = false;
         let (plain, memory) = run(&mut world, &code, Engine::Jit);
         world.sanitized = true;
@@ -379,7 +345,7 @@ fn engines_agree_on_random_programs_with_the_sanitizer() {
 fn engines_agree_on_random_programs() {
     let mut world = TestWorld::new();
     for seed in 0..2500 {
-        let code = generate(&mut Source::new(seed, &[]));
+        let code = generate(&mut Random::new(seed));
         check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
     }
 }
@@ -425,7 +391,7 @@ fn engines_agree_on_programs_found_by_fuzzing() {
     ];
     let mut world = TestWorld::new();
     for (description, decisions) in found {
-        let code = generate(&mut Source::new(0, decisions));
+        let code = generate(&mut Random::with_bytes(0, decisions));
         check(&mut world, &code).unwrap_or_else(|difference| panic!("{description}:\n{difference}"));
     }
 }

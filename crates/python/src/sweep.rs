@@ -71,9 +71,7 @@ pub fn sweep(
     }
     let done = py.detach(|| execute(&plan, &options))?;
     let rows: Vec<(&RunSpec, &RunResult)> = plan.runs.iter().zip(done.results.iter().flatten()).collect();
-    Ok(Table {
-        batch: rows::table(&plan, &rows),
-    })
+    Ok(rows::table(&plan, &rows).into())
 }
 
 /// Executes the runs on other threads, while this thread checks for signals.

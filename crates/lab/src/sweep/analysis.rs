@@ -14,13 +14,10 @@
 //!   in everything else, each value is divided by the geometric mean of the block. The effect of a
 //!   level is the geometric mean of these ratios, with a confidence interval over the blocks.
 
+use super::table::{self, Column, Table};
 use crate::compare::metric::{Metric, metrics};
 use crate::experiment::statistics::estimate;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt64Type};
-use arrow_array::{Array, RecordBatch};
 use input::error::Error;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use report::{Better, Unit};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -138,49 +135,34 @@ pub fn is_parquet(path: &Path) -> bool {
 /// # Errors
 /// The file cannot be read, or it is not the table of a sweep.
 pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
-    let damaged = |error: &dyn std::fmt::Display| Error::at(path.display().to_string(), error.to_string());
-    let file = File::open(path).map_err(|error| Error::io(path, &error))?;
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
-    let reader = reader.build().map_err(|error| damaged(&error))?;
-    let mut rows = Vec::new();
-    for batch in reader {
-        let batch = batch.map_err(|error| damaged(&error))?;
-        if rows.len() + batch.num_rows() > MAX_ROWS {
-            return Err(damaged(&format!("the table has more than {MAX_ROWS} rows")));
-        }
-        read_batch(&batch, &mut rows).map_err(|column| {
-            damaged(&format!("there is no column '{column}' of the expected type"))
-                .hint("`windtunnel sweep` writes tables with this column")
-        })?;
-    }
+    let damaged = |message: String| Error::at(path.display().to_string(), message);
+    let table = table::read(path, MAX_ROWS)?;
+    let rows = rows(&table).map_err(|column| {
+        damaged(format!("there is no column '{column}' of the expected type"))
+            .hint("`windtunnel sweep` writes tables with this column")
+    })?;
     match rows.is_empty() {
-        true => Err(damaged(&"the table has no rows")),
+        true => Err(damaged("the table has no rows".to_owned())),
         false => Ok(rows),
     }
 }
 
-/// Adds the rows of a batch.
+/// Returns the rows of a table.
 ///
 /// # Errors
 /// The name of a column that is missing.
-fn read_batch(batch: &RecordBatch, rows: &mut Vec<Row>) -> Result<(), String> {
-    let texts = |name: &str| -> Result<Vec<Option<String>>, String> {
-        let column = batch
-            .column_by_name(name)
-            .and_then(|column| column.as_string_opt::<i32>());
-        let column = column.ok_or_else(|| name.to_owned())?;
-        Ok(column.iter().map(|text| text.map(str::to_owned)).collect())
+fn rows(table: &Table) -> Result<Vec<Row>, String> {
+    let texts = |name: &str| match table.column(name) {
+        Some(Column::Texts(values)) => Ok(values.as_slice()),
+        _ => Err(name.to_owned()),
     };
-    let numbers = |name: &str| -> Result<Vec<Option<f64>>, String> {
-        let column = batch
-            .column_by_name(name)
-            .and_then(|column| column.as_primitive_opt::<Float64Type>());
-        Ok(column.ok_or_else(|| name.to_owned())?.iter().collect())
+    let numbers = |name: &str| match table.column(name) {
+        Some(Column::Floats(values)) => Ok(values.as_slice()),
+        _ => Err(name.to_owned()),
     };
-    let seeds = batch
-        .column_by_name("seed")
-        .and_then(|column| column.as_primitive_opt::<UInt64Type>());
-    let seeds = seeds.ok_or_else(|| "seed".to_owned())?;
+    let Some(Column::Numbers(seeds)) = table.column("seed") else {
+        return Err("seed".to_owned());
+    };
     let [policy, machine, workload, kernel, failure, unit, command] = [
         "policy",
         "machine",
@@ -195,40 +177,37 @@ fn read_batch(batch: &RecordBatch, rows: &mut Vec<Row>) -> Result<(), String> {
     // Only sweeps with an axis of background work have this column.
     let noise = texts("noise").unwrap_or_default();
     let (failure, unit, command, status) = (failure?, unit?, command?, texts("status")?);
-    let schema = batch.schema();
-    let names = schema
-        .fields()
-        .iter()
-        .filter_map(|field| field.name().strip_prefix("set."));
+    let names = table.columns.iter();
+    let names = names.filter_map(|(name, _)| name.strip_prefix("set."));
     let set = names
         .map(|name| Ok((name, texts(&format!("set.{name}"))?)))
         .collect::<Result<Vec<_>, String>>()?;
     let values = metrics()
         .map(|metric| numbers(metric.name))
         .collect::<Result<Vec<_>, String>>()?;
-    for row in 0..batch.num_rows() {
+    let row = |row: usize| {
         let text = |column: &[Option<String>]| column[row].clone().unwrap_or_default();
         let failed = status[row].as_deref() != Some("ran");
-        rows.push(Row {
-            policy: text(&policy),
+        Row {
+            policy: text(policy),
             machine: match noise.get(row) {
-                Some(Some(level)) => format!("{} (noise {level})", text(&machine)),
-                _ => text(&machine),
+                Some(Some(level)) => format!("{} (noise {level})", text(machine)),
+                _ => text(machine),
             },
-            workload: text(&workload),
-            kernel: text(&kernel),
-            seed: if seeds.is_null(row) { 0 } else { seeds.value(row) },
+            workload: text(workload),
+            kernel: text(kernel),
+            seed: seeds[row],
             set: set
                 .iter()
                 .filter_map(|(name, column)| Some(((*name).to_owned(), column[row].clone()?)))
                 .collect(),
-            failure: failed.then(|| failure[row].clone().unwrap_or_else(|| text(&status))),
-            score_unit: text(&unit),
+            failure: failed.then(|| failure[row].clone().unwrap_or_else(|| text(status))),
+            score_unit: text(unit),
             values: values.iter().map(|column| column[row]).collect(),
-            command: text(&command),
-        });
-    }
-    Ok(())
+            command: text(command),
+        }
+    };
+    Ok((0..table.rows()).map(row).collect())
 }
 
 /// Returns the position of a value in a list, to which the value is added if it is not there.

@@ -3,7 +3,7 @@
 //!
 //! A sweep file ([`definition`]) contains the values of each axis. [`plan`] turns them into a list
 //! of runs. [`run`] executes the runs on all CPUs of the host. It writes one row for each run to a
-//! Parquet file ([`rows`]), in the order of the list.
+//! Parquet file ([`rows`], [`table`]), in the order of the list.
 //!
 //! A [`store`](runner::store) keeps the result of each run under a digest of everything that it depends on, and runs
 //! whose results are there are not executed again. An interrupted sweep can therefore be continued,
@@ -17,6 +17,7 @@ mod page;
 pub mod plan;
 pub mod rows;
 mod run;
+pub mod table;
 
 pub use definition::Sweep;
 pub use page::page;

@@ -2,7 +2,8 @@
 //! Executes the runs of a sweep.
 
 use super::plan::Plan;
-use super::rows::{self, File, GROUP};
+use super::rows;
+use super::table::File;
 use input::error::Error;
 use report::RunResult;
 use runner::parallel::{self, Progress};
@@ -13,6 +14,10 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// Number of rows that are written to the file as one group. A different number would change the
+/// bytes of the file.
+const GROUP: usize = 1000;
 
 /// How a sweep is executed.
 #[derive(Clone, Debug)]
@@ -50,7 +55,11 @@ impl Plan {
     /// A run cannot be started, for example because a profile does not match its policy, or a file
     /// cannot be written.
     pub fn run(&self, options: &Options, progress: &Progress) -> Result<Done, Error> {
-        let file = options.output.as_ref().map(|path| File::open(path, self)).transpose()?;
+        let file = options
+            .output
+            .as_ref()
+            .map(|path| File::open(path, &rows::table(self, &[])))
+            .transpose()?;
         let writer = Mutex::new(Writer {
             plan: self,
             file,

@@ -3,12 +3,7 @@
 //! interrupted and continued.
 
 use crate::support::{object, root};
-use arrow_array::Array;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt64Type};
-use arrow_schema::DataType;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use std::fs::File;
+use lab::sweep::table::{self, Column};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -57,23 +52,15 @@ fn complete(folder: &Path, args: &[&str]) -> String {
 
 /// Returns a column of a Parquet file as texts.
 fn column(file: &Path, name: &str) -> Vec<String> {
-    let file = File::open(file).expect("the file exists");
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
-        .expect("the file is Parquet")
-        .build();
-    let mut values = Vec::new();
-    for batch in reader.expect("the file can be read") {
-        let batch = batch.expect("the rows can be read");
-        let column = batch.column_by_name(name).expect("the column exists");
-        let text = |row| match (column.is_null(row), column.data_type()) {
-            (true, _) => String::new(),
-            (_, DataType::Utf8) => column.as_string::<i32>().value(row).to_owned(),
-            (_, DataType::UInt64) => column.as_primitive::<UInt64Type>().value(row).to_string(),
-            _ => column.as_primitive::<Float64Type>().value(row).to_string(),
-        };
-        values.extend((0..batch.num_rows()).map(text));
+    let table = table::read(file, 1000).expect("the file is a table");
+    match table.column(name).expect("the column exists") {
+        Column::Texts(values) => values.iter().map(|text| text.clone().unwrap_or_default()).collect(),
+        Column::Numbers(values) => values.iter().map(u64::to_string).collect(),
+        Column::Floats(values) => values
+            .iter()
+            .map(|value| value.map_or(String::new(), |value| value.to_string()))
+            .collect(),
     }
-    values
 }
 
 #[test]

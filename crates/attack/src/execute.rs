@@ -141,7 +141,7 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     }
     m.run(size.run_ns, &mut sink);
     let end = end
-        .or_else(|| m.ext.exit.as_ref().map(|exit| End::Ejected(formatted(exit))))
+        .or_else(|| m.ext().exit.as_ref().map(|exit| End::Ejected(formatted(exit))))
         .unwrap_or(End::Runs);
     // If the policy is still loaded, it is unloaded, as at the end of a command.
     ext::unload(&mut m);

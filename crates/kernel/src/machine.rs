@@ -13,6 +13,7 @@ use crate::programs::state::noise::Noise;
 use crate::programs::state::resource::Sync;
 use crate::sched::cgroup::state::Cgroups;
 use crate::sched::ext::state::core::Core;
+use crate::sched::ext::state::exit_info::Exit;
 use crate::sched::ext::state::idle_masks::Idle;
 use crate::sched::fair::state::domains::Domains;
 use crate::sched::fair::state::numa::Numa;
@@ -48,9 +49,9 @@ pub(crate) const BATCH: usize = 128;
 
 /// A simulated machine with the workload that it executes and the policy that schedules it.
 pub struct Machine {
-    pub spec: MachineSpec,
+    pub(crate) spec: MachineSpec,
     pub(crate) options: Options,
-    pub workload: Workload,
+    pub(crate) workload: Workload,
     /// Programs of the workload's tasks. Several tasks can share one program.
     pub(crate) programs: Vec<Rc<[Op]>>,
     /// Whether the workload replays a recording. Its computing times then contain the kernel's
@@ -81,24 +82,24 @@ pub struct Machine {
     /// loop.
     pub ended_tasks: Vec<String>,
     /// CPU that executes the current event handler (smp_processor_id()).
-    pub this_cpu: CpuId,
+    pub(crate) this_cpu: CpuId,
     /// How `this_cpu` entered the kernel for the current handler.
     pub(crate) entry: Entry,
-    pub online_cpus: CpuSet,
-    pub idle_cpus: CpuSet,
-    pub rng: Rng,
+    pub(crate) online_cpus: CpuSet,
+    pub(crate) idle_cpus: CpuSet,
+    pub(crate) rng: Rng,
     /// Memory that BPF programs can access, called the region. It contains all BPF memory, such as
     /// maps, and the simulated kernel objects that a policy can access.
-    pub region: Rc<Region>,
+    pub(crate) region: Rc<Region>,
     /// Addresses of the kernel objects in the region.
-    pub layout: Layout,
+    pub(crate) layout: Layout,
     pub(crate) idle: Idle,
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) noise: Noise,
     pub(crate) caches: Caches,
     pub(crate) memory: Memory,
-    pub numa: Numa,
+    pub(crate) numa: Numa,
     pub(crate) sched_cache: SchedCache,
     pub(crate) smt: Smt,
     pub(crate) cpufreq: Cpufreq,
@@ -109,8 +110,8 @@ pub struct Machine {
     pub(crate) domains: Domains,
     pub(crate) task_groups: TaskGroups,
     pub(crate) root_domain: RootDomain,
-    pub ext: Core,
-    pub cgroups: Cgroups,
+    pub(crate) ext: Core,
+    pub(crate) cgroups: Cgroups,
     pub checks: Checks,
     /// Invariants that are checked during the run, or `None`.
     pub invariants: Option<Box<Invariants>>,
@@ -385,6 +386,41 @@ impl Machine {
             });
             self.records.set_len(nr + 1);
         }
+    }
+
+    /// Returns the description of the machine.
+    pub fn spec(&self) -> &MachineSpec {
+        &self.spec
+    }
+
+    /// Returns the memory that BPF programs can access.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Returns the kernel objects in the region.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Returns the state of sched_ext.
+    pub fn ext(&self) -> &Core {
+        &self.ext
+    }
+
+    /// Returns the state of NUMA balancing.
+    pub fn numa(&self) -> &Numa {
+        &self.numa
+    }
+
+    /// Returns the state of the cgroups.
+    pub fn cgroups(&self) -> &Cgroups {
+        &self.cgroups
+    }
+
+    /// Sets the exit record that results show for the policy that ended last.
+    pub fn set_exit(&mut self, exit: Exit) {
+        self.ext.exit = Some(exit);
     }
 
     /// Returns all locks with their statistics, in the order of the lock indexes in `LockWait`

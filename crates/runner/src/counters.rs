@@ -45,7 +45,7 @@ impl Counters {
     /// known.
     pub fn new(machine: &Machine, image: &Image, at: u64, until: Option<u64>) -> Counters {
         let read = |number: Number| {
-            let before = number.read(&machine.region).ok()?;
+            let before = number.read(machine.region()).ok()?;
             Some(Watched {
                 number,
                 last: before.clone(),
@@ -94,7 +94,7 @@ impl Counters {
     /// Reads the numbers. If the memory of a number was released, its last value is kept.
     fn read(&mut self, machine: &Machine) {
         for watched in &mut self.watched {
-            if let Ok(values) = watched.number.read(&machine.region) {
+            if let Ok(values) = watched.number.read(machine.region()) {
                 watched.changed |= values != watched.before;
                 watched.last = values;
             }
@@ -164,7 +164,7 @@ impl Watched {
 
 /// Returns the numbers of the loaded policy.
 fn found(machine: &Machine, image: &Image) -> Vec<Number> {
-    let vm = machine.ext.last_vm();
+    let vm = machine.ext().last_vm();
     numbers(image, vm.map(|vm| vm.maps()).unwrap_or_default())
 }
 

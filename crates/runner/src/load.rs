@@ -298,7 +298,7 @@ pub fn check_with(
     };
     let machine = Machine::new(spec, workload::Workload::default(), options).map_err(Error::new)?;
     let profile = profile.map_or_else(|| Ok(Profile::default()), Located::read)?;
-    let facts = Properties::new(&machine.spec, &release);
+    let facts = Properties::new(machine.spec(), &release);
     let Prepared { object, profile, .. } = prepare_with_profile(profile, Fit::Strict, name, path, settings, facts)?;
     match kernel::load::check(&machine, &object, &profile, Engine::default()) {
         Ok(checked) => Ok(Checked {

@@ -196,7 +196,7 @@ impl Running<'_> {
 
     /// Returns the exit record of a policy that was refused or has ended.
     pub fn exit(&self) -> Option<&Exit> {
-        self.refused().or(self.machine.ext.exit.as_ref())
+        self.refused().or(self.machine.ext().exit.as_ref())
     }
 
     /// Returns the linked object of the policy. After a reload, it is the reloaded one.
@@ -250,7 +250,7 @@ impl Running<'_> {
                     // The results up to this time are valid. The run ends with the exit record of
                     // the failed reload.
                     Loaded::Refused(exit) => {
-                        self.machine.ext.exit = Some(*exit);
+                        self.machine.set_exit(*exit);
                         if !self.scenario.spec.after_failure {
                             self.ended = Some(Ended::Policy);
                         }
@@ -281,7 +281,7 @@ impl Running<'_> {
     }
 
     fn status(&self) -> Status {
-        match (&self.refused, &self.machine.ext.exit, &self.ended) {
+        match (&self.refused, &self.machine.ext().exit, &self.ended) {
             (Some(_), _, _) => Status::Refused,
             (None, Some(_), _) => Status::Ejected,
             (None, None, Some(Ended::Deadlock { .. })) => Status::Deadlock,
@@ -305,7 +305,7 @@ impl Running<'_> {
 
     /// Returns a warning if the policy was loaded but never scheduled a task.
     fn without_tasks(&self) -> Option<String> {
-        let core = &self.machine.ext;
+        let core = self.machine.ext();
         if self.image.is_none() || core.nr_enabled > 0 || self.machine.tasks().is_empty() {
             return None;
         }
@@ -360,9 +360,9 @@ impl Running<'_> {
             reload_ns: machine.reload_ns(),
             line_transfers: machine.line_transfers().count,
             line_transfer_ns: machine.line_transfers().ns,
-            numa_faults: machine.numa.faults,
-            numa_faults_local: machine.numa.local_faults,
-            numa_pages_migrated: machine.numa.migrated,
+            numa_faults: machine.numa().faults,
+            numa_faults_local: machine.numa().local_faults,
+            numa_pages_migrated: machine.numa().migrated,
             idle_states: machine
                 .idle_times()
                 .into_iter()
@@ -382,14 +382,14 @@ impl Running<'_> {
         self.warnings.extend(without_tasks);
         self.warnings.extend(failed_forks(&machine.failed_forks));
         self.warnings.extend(machine.ended_tasks.iter().cloned());
-        self.warnings.extend(machine.cgroups.refused.iter().cloned());
+        self.warnings.extend(machine.cgroups().refused.iter().cloned());
         if self.reloads > 0 {
             self.warnings.push(format!(
                 "CPU hotplug ended the policy, which does not handle it; the policy was reloaded {} times",
                 self.reloads
             ));
         }
-        let checked = machine.ext.last_vm().and_then(|vm| vm.check_counts());
+        let checked = machine.ext().last_vm().and_then(|vm| vm.check_counts());
         let arena_faults = arena_faults(machine);
         self.warnings.extend(arena_faults.iter().map(ArenaFault::sentence));
         let uncalled = uncalled(machine);
@@ -406,7 +406,7 @@ impl Running<'_> {
 }
 
 fn arena_faults(machine: &Machine) -> Vec<ArenaFault> {
-    let Some(vm) = machine.ext.last_vm() else {
+    let Some(vm) = machine.ext().last_vm() else {
         return Vec::new();
     };
     let fault = |(pc, gap): (usize, Gap)| ArenaFault {
@@ -432,8 +432,8 @@ fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
 /// Returns whether the policy has ended with an exit code that asks for a reload.
 fn wants_restart(machine: &Machine) -> bool {
     let restart = SCX_ECODE_ACT_RESTART.cast_signed();
-    let exit = machine.ext.exit.as_ref();
-    machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
+    let exit = machine.ext().exit.as_ref();
+    machine.ext().state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
 }
 
 /// Error number of a fork that failed because of the memory limit.
@@ -458,7 +458,7 @@ fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
 fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
     let called = NAMES
         .iter()
-        .zip(&machine.ext.called)
+        .zip(&machine.ext().called)
         .filter(|(_, called)| called.count > 0);
     called
         .map(|(name, called)| CallbackResult::new(name, called.count, called.insns, called.insns_max))
@@ -467,10 +467,10 @@ fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
 
 /// Returns the names of the policy's callbacks that were not called.
 fn uncalled(machine: &Machine) -> Vec<&'static str> {
-    let ops = machine.ext.ops();
+    let ops = machine.ext().ops();
     let defined = NAMES
         .into_iter()
-        .zip(&machine.ext.called)
+        .zip(&machine.ext().called)
         .filter(|(name, _)| Op::by_name(name).is_some_and(|op| ops.defines(op)));
     let uncalled = defined.filter(|(_, called)| called.count == 0);
     uncalled.map(|(name, _)| name).collect()
@@ -481,7 +481,7 @@ const OTHER_PROGRAMS: &str = "timers and other programs";
 
 /// Returns the kicks of the policy, or `None` if it kicked no CPU.
 fn kicks(machine: &Machine) -> Option<KicksResult> {
-    let counts = &machine.ext.kicks;
+    let counts = &machine.ext().kicks;
     let kicking = |(callback, kicks): (Option<&str>, KicksBy)| KickingResult {
         callback: callback.unwrap_or(OTHER_PROGRAMS).to_owned(),
         calls: kicks.calls,
@@ -490,7 +490,7 @@ fn kicks(machine: &Machine) -> Option<KicksResult> {
     };
     let callbacks: Vec<KickingResult> = counts.by_callback().map(kicking).collect();
     let calls: u64 = callbacks.iter().map(|kicking| kicking.calls).sum();
-    let call_ns = u64::from(machine.spec.costs.function_ns("scx_bpf_kick_cpu", CALL));
+    let call_ns = u64::from(machine.spec().costs.function_ns("scx_bpf_kick_cpu", CALL));
     (calls > 0).then(|| KicksResult {
         ipis: counts.ipis,
         ns: counts.ns + calls * call_ns,

@@ -99,7 +99,7 @@ impl Observer<'_> {
 
     fn read_globals(&mut self, at_ns: Option<u64>, machine: &Machine, image: &Image) -> Result<(), Error> {
         for read in self.reads.iter_mut().filter(|read| read.at_ns == at_ns) {
-            let value = image.get(&machine.region, &read.global);
+            let value = image.get(machine.region(), &read.global);
             read.value = Some(value.map_err(|error| Error::new(format!("global {}: {error}", read.global)))?);
         }
         Ok(())

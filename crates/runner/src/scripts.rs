@@ -33,7 +33,7 @@ fn load_policy(place: &str, machine: &mut Machine, policy: &script::Policy) -> R
         return Ok(());
     };
     let release = Release::default();
-    let facts = Properties::new(&machine.spec, &release);
+    let facts = Properties::new(machine.spec(), &release);
     let (object, profile) = load::prepare(&name, &path, &policy.parameters, facts).map_err(here)?;
     match load::enable(machine, &object, &profile, Engine::default()).map_err(here)? {
         Loaded::Enabled(_) => Ok(()),

@@ -88,7 +88,7 @@ fn a_policy_sees_every_cgroup_event() {
     ];
     let mut run = Run::new(machine(2, threads(), &actions), "cgroups", &[]);
     run.run(20 * MS).assert_alive();
-    assert_eq!(run.machine.cgroups.refused, [""; 0]);
+    assert_eq!(run.machine.cgroups().refused, [""; 0]);
     assert_eq!(
         printed_lines(&run.records),
         [
@@ -187,7 +187,7 @@ fn a_rejected_move_is_cancelled_for_the_whole_process() {
         ]
     );
     assert_eq!(
-        run.machine.cgroups.refused,
+        run.machine.cgroups().refused,
         ["cgroup /a: attaching 'lead' at 5000 us failed (-22)"]
     );
     assert!(run.machine.tasks().iter().all(|task| task.cgroup() == 0));
@@ -208,7 +208,7 @@ fn failed_cgroup_operations_change_nothing_and_are_reported() {
     let refused = |defines: &[&str]| {
         let mut run = Run::new(machine(2, threads(), &actions), "cgroups", defines);
         run.run(20 * MS).assert_alive();
-        run.machine.cgroups.refused
+        run.machine.cgroups().refused.clone()
     };
     assert_eq!(
         refused(&[]),

@@ -154,8 +154,8 @@ fn shared_cache_lines_come_from_the_kernels_node() {
     let reads = |spec: &MachineSpec| {
         let machine = Machine::new(spec.clone(), Default::default(), 1).expect("a machine");
         let (lines, addr) = (
-            machine.region.lines(),
-            machine.region.alloc(64).expect("the region has free memory"),
+            machine.region().lines(),
+            machine.region().alloc(64).expect("the region has free memory"),
         );
         lines.store(3, addr);
         [2, 0, 1].map(|cpu| lines.load(cpu, addr))

@@ -104,7 +104,7 @@ fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
         assert_eq!(starts(&run.records, 2), [2, 6, 10], "{kind}");
         let counts = run
             .image
-            .get(&run.machine.region, "nr_released")
+            .get(run.machine.region(), "nr_released")
             .expect("the policy has this array");
         counts.replace(' ', "")
     };

@@ -81,7 +81,7 @@ fn callbacks_come_in_pairs() {
     assert_eq!((get("exit_kind"), get("exit_code")), (ExitKind::Unreg as u64, 0));
     assert!(run.machine.tasks().iter().all(|task| task.class == Class::Fair));
     run.run(400 * MS);
-    assert_eq!(run.machine.ext.state, EnableState::Disabled);
+    assert_eq!(run.machine.ext().state, EnableState::Disabled);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn every_callback_can_end_the_policy() {
                     records: Vec::new(),
                 };
                 run.run(200 * MS);
-                assert_eq!(run.machine.ext.state, EnableState::Disabled, "callback {at}");
+                assert_eq!(run.machine.ext().state, EnableState::Disabled, "callback {at}");
                 assert_eq!((run.var("nr_exit"), run.var("exit_code")), (1, at));
                 assert!(run.machine.tasks().iter().all(|task| task.class == Class::Fair));
                 run.exit().clone()
@@ -198,7 +198,7 @@ fn the_only_task_continues_or_is_enqueued_with_enq_last() {
         run.run(500 * MS).assert_alive();
         (
             run.var("nr_enq_last"),
-            run.machine.ext.stats.dispatch_keep_last,
+            run.machine.ext().stats.dispatch_keep_last,
             run.var("nr_enqueue"),
         )
     };
@@ -294,7 +294,7 @@ fn hotplug_calls_the_policy_or_ends_it() {
     let exit = run.exit();
     assert_eq!((exit.kind, exit.code), (ExitKind::UnregKern, 1 << 48 | 1 << 32));
     assert_eq!(exit.message, "cpu 2 going offline, exiting scheduler");
-    assert_eq!(run.machine.ext.hotplug_seq, 2);
+    assert_eq!(run.machine.ext().hotplug_seq, 2);
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn policies_are_loaded_one_at_a_time() {
         let now = run.machine.now;
         run.run(now + 20 * MS).assert_alive();
     }
-    assert_eq!(run.machine.ext.enable_seq, 6);
+    assert_eq!(run.machine.ext().enable_seq, 6);
 }
 
 #[test]

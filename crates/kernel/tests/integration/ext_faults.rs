@@ -20,7 +20,7 @@ fn fails(machine: Machine, name: &str, defines: &[&str]) -> Exit {
     let mut run = Run::new(machine, name, defines);
     run.run(3000 * MS);
     assert_eq!(
-        run.machine.ext.state,
+        run.machine.ext().state,
         EnableState::Disabled,
         "{name} {defines:?} did not end"
     );
@@ -185,7 +185,7 @@ fn faults_end_the_policy_with_a_named_error() {
 fn a_policy_that_fails_to_load_leaves_the_machine_usable() {
     let refused = |machine: &mut Machine, name: &str, defines: &[&str]| {
         let exit = Run::load(machine, name, defines).expect_err("the policy must not load");
-        assert_eq!(machine.ext.state, EnableState::Disabled);
+        assert_eq!(machine.ext().state, EnableState::Disabled);
         exit.message
     };
     let mut fresh = machine(2, 3);

@@ -44,7 +44,7 @@ fn an_immed_task_that_cannot_run_is_enqueued_again() {
     let tasks = (0..6).fold(Tasks::default(), |tasks, i| tasks.add(&format!("t{i}"), waker()));
     let run = start(2, tasks.add("hog", hog()).add("hog", hog()), &["IMMED"]);
     run.assert_alive();
-    let stats = run.machine.ext.stats;
+    let stats = run.machine.ext().stats;
     assert!(run.var("nr_came_back") > 50 && stats.reenq_immed > 50, "{stats:?}");
     assert!(
         run.var("max_waiting") <= 1,
@@ -86,13 +86,13 @@ fn an_ending_policy_is_bypassed() {
     ext::sysrq_reset(&mut run.machine);
     let now = run.machine.now;
     run.run(now + MS);
-    assert_eq!(run.machine.ext.state, EnableState::Disabling);
+    assert_eq!(run.machine.ext().state, EnableState::Disabling);
     assert!(
-        run.machine.ext.stats.bypass_dispatch >= 2,
+        run.machine.ext().stats.bypass_dispatch >= 2,
         "the waiting tasks were queued again"
     );
     run.run(now + 20 * MS);
-    assert_eq!(run.machine.ext.state, EnableState::Disabled);
+    assert_eq!(run.machine.ext().state, EnableState::Disabled);
     assert_eq!(run.exit().reason, "disabled by sysrq-S");
-    assert!(run.machine.ext.stats.bypass_duration >= 4 * MS as i64);
+    assert!(run.machine.ext().stats.bypass_duration >= 4 * MS as i64);
 }

@@ -40,7 +40,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
         tasks.add(&format!("t{i}"), vec![run_ms(1), sleep_ms(1), run_ms(1)])
     });
     let mut m = Machine::new(costly(2), tasks.workload, sanitizer(true)).expect("a machine");
-    let table = kfuncs::table(&m.spec.costs);
+    let table = kfuncs::table(&m.spec().costs);
     let profile = Profile::default();
     let put = |image: &mut _| calls::put(image, &table, &mut Random::new(seed));
     let (image, policy) = match open_changed(&m, object, &profile, engine, put) {
@@ -56,7 +56,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
         .expect("the object has constants");
     let constants = (constants.addr, constants.size);
     let before = m
-        .region
+        .region()
         .bytes(constants.0, constants.1)
         .expect("the constants are in the region")
         .to_vec();
@@ -69,13 +69,13 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     m.run(10 * MS, &mut records);
     m.verify();
     assert_eq!(
-        m.region
+        m.region()
             .bytes(constants.0, constants.1)
             .expect("the constants are in the region")
             .to_vec(),
         before
     );
-    let exit = refused.as_deref().or(m.ext.exit.as_ref());
+    let exit = refused.as_deref().or(m.ext().exit.as_ref());
     let message = exit.map_or("the run continues".to_string(), |exit| {
         let by_itself = matches!(exit.kind, ExitKind::None | ExitKind::Unreg | ExitKind::UnregBpf);
         assert!(by_itself || !exit.message.is_empty(), "{exit}");
@@ -121,7 +121,7 @@ fn tamper(statement: &str, engine: Engine) -> String {
     kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
     m.run(30 * MS, &mut Vec::<Record>::new());
     m.verify();
-    m.ext
+    m.ext()
         .exit
         .as_ref()
         .map_or("the run continues".to_string(), |exit| exit.message.clone())
@@ -189,7 +189,7 @@ fn hog(kind: &str, engine: Engine) -> String {
     let object = Object::parse(&bytes, "hog.bpf.o").expect("a BPF object");
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.region.memory().set_limit(8 << 20);
+    m.region().memory().set_limit(8 << 20);
     match kernel::load::load(&mut m, &object, &Profile::default(), engine) {
         Ok(_) => "the run continues".to_string(),
         Err(LoadError::Refused(exit)) => {
@@ -246,15 +246,15 @@ fn a_policy_sees_the_same_addresses_in_every_machine() {
         kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
         let mut records: Vec<Record> = Vec::new();
         m.run(200 * MS, &mut records);
-        assert!(m.ext.exit.is_none());
+        assert!(m.ext().exit.is_none());
         (records, m)
     };
     let (first, machine) = run(Engine::Jit);
     let others = [run(Engine::Jit), run(Engine::Interpreter)];
-    let mut addresses = vec![machine.region.delta()];
+    let mut addresses = vec![machine.region().delta()];
     for (records, other) in &others {
         assert!(*records == first);
-        addresses.push(other.region.delta());
+        addresses.push(other.region().delta());
     }
     addresses.sort_unstable();
     addresses.dedup();
@@ -275,7 +275,7 @@ fn tasks_beyond_the_memory_limit_are_not_created() {
         .add("child", vec![sleep_ms(100_000)])
         .with(|task| task.spawn = false);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
-    m.region.memory().set_limit(m.region.memory().used() + 100_000);
+    m.region().memory().set_limit(m.region().memory().used() + 100_000);
     m.run(200 * MS, &mut Vec::<Record>::new());
     assert!((20..150).contains(&m.tasks().len()), "{}", m.tasks().len());
     assert!(m.failed_forks.len() > 50 && m.failed_forks.iter().all(|fork| *fork == ("child".to_owned(), -11)));
@@ -304,8 +304,8 @@ fn search(function: &str, cpus: u32, engine: Engine) -> (String, u64) {
     let image = kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("the policy loads");
     m.run(MS, &mut Vec::<Record>::new());
     m.verify();
-    let calls = image.get(&m.region, "nr_calls").expect("the policy has this counter");
-    let exit = m.ext.exit.as_ref().expect("the policy has ended");
+    let calls = image.get(m.region(), "nr_calls").expect("the policy has this counter");
+    let exit = m.ext().exit.as_ref().expect("the policy has ended");
     (exit.message.clone(), calls.parse().expect("the counter is a number"))
 }
 

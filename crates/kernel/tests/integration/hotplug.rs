@@ -101,5 +101,5 @@ fn a_fork_that_the_policy_rejects_does_not_affect_the_parent() {
         "no task was created for the fork that failed"
     );
     assert_eq!(run.machine.nr_alive, 0, "all tasks have exited");
-    assert!(run.machine.ext.exit.is_none() && run.machine.ext.state == EnableState::Enabled);
+    assert!(run.machine.ext().exit.is_none() && run.machine.ext().state == EnableState::Enabled);
 }

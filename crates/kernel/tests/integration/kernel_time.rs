@@ -221,7 +221,7 @@ fn a_kick_costs_an_interrupt_on_both_cpus() {
         let mut run = Run::new(machine(spec, tasks), "kick", &["PREEMPT"]);
         run.run(SECOND);
         run.assert_alive();
-        let kicks = run.machine.ext.kicks.clone();
+        let kicks = run.machine.ext().kicks.clone();
         (
             time(&run.machine, 0).overhead_ns,
             starts(&run.records, 2).len() as u64,

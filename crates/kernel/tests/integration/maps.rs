@@ -95,14 +95,14 @@ fn calls_that_a_verifier_rejects_are_faults() {
 #[test]
 fn user_ring_buffer_drains_do_not_nest() {
     let mut run = loaded("maps");
-    let vm = run.machine.ext.vm();
+    let vm = run.machine.ext().vm();
     let ring = vm
         .map_by_name("user_ring")
         .expect("the policy has this map")
         .ringbuf()
         .expect("the map is a ring buffer");
     for sample in [1u64, 2] {
-        assert!(ring.borrow_mut().produce(&run.machine.region, &sample.to_le_bytes()));
+        assert!(ring.borrow_mut().produce(run.machine.region(), &sample.to_le_bytes()));
     }
     assert_eq!(call(&mut run, "drain_within_drain"), Ok(0));
 }

@@ -52,7 +52,7 @@ fn line(run: &Run, pc: usize) -> String {
 fn an_update_without_a_lock_is_lost() {
     let run = run(&[], holds(1, 200, 50));
     let overlap = run.machine.overlap().expect("callbacks overlap");
-    assert!(run.machine.ext.exit.is_none());
+    assert!(run.machine.ext().exit.is_none());
     assert!(
         overlap.nr_held > 50 && overlap.nr_suspended > 1000,
         "{}",
@@ -71,11 +71,11 @@ fn an_update_without_a_lock_is_lost() {
 fn locks_and_atomic_instructions_leave_no_race() {
     for seed in 1..=5 {
         let run = run(&["LOCKED", "ATOMIC"], holds(seed, 200, 50));
-        assert!(run.machine.ext.exit.is_none());
+        assert!(run.machine.ext().exit.is_none());
         assert_eq!(races(&run), []);
         let nr = |name| {
             run.image
-                .get(&run.machine.region, name)
+                .get(run.machine.region(), name)
                 .expect("a global")
                 .parse::<u64>()
                 .expect("a number")
@@ -87,7 +87,7 @@ fn locks_and_atomic_instructions_leave_no_race() {
 #[test]
 fn locks_in_opposite_orders_are_a_deadlock() {
     let run = run(&["CROSSED"], holds(1, 400, 20));
-    let exit = run.machine.ext.exit.as_ref().expect("the policy ends");
+    let exit = run.machine.ext().exit.as_ref().expect("the policy ends");
     assert!(
         exit.message.contains("deadlock: CPUs wait for each other"),
         "{}",
@@ -99,7 +99,7 @@ fn locks_in_opposite_orders_are_a_deadlock() {
 fn a_task_can_be_inserted_while_its_enqueue_callback_runs() {
     for seed in 1..=5 {
         let run = run(&["STORED"], holds(seed, 300, 30));
-        assert!(run.machine.ext.exit.is_none(), "{:?}", run.machine.ext.exit);
+        assert!(run.machine.ext().exit.is_none(), "{:?}", run.machine.ext().exit);
         let left = run.machine.waiting_at_end.len();
         assert!(left < 12, "{left} tasks wait");
     }

@@ -24,7 +24,7 @@ fn references_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, 
     let mut run = Run::new(machine, "kptrs", &defines);
     run.run(300 * MS).assert_alive();
     let (kept, dropped) = (run.var("nr_kept"), run.var("nr_dropped"));
-    let layout = &run.machine.layout;
+    let layout = run.machine.layout();
     let held = match cgroup {
         true => layout.cgroup_refs(layout.cgroup_addr(0)) as usize,
         false => run
@@ -120,8 +120,8 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
         workload.check().expect("a valid workload");
         let machine = Machine::new(costly(1), workload, sanitizer(checked)).expect("a machine");
         let mut run = Run::new(machine, "held_cgroup", &["RELEASE_AT=15000000"]);
-        let first = run.machine.layout.cgroup_addr(1);
-        assert_eq!(run.machine.layout.cgroup_refs(first), 1);
+        let first = run.machine.layout().cgroup_addr(1);
+        assert_eq!(run.machine.layout().cgroup_refs(first), 1);
         let recorded =
             |run: &Run| ["held_id", "held_number", "held_root", "has_task", "same_place"].map(|name| run.var(name));
 
@@ -132,17 +132,17 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
         );
 
         run.run(14 * MS).assert_alive();
-        assert_eq!(run.machine.cgroups.refused, [""; 0]);
-        let second = run.machine.layout.cgroup_addr(1);
+        assert_eq!(run.machine.cgroups().refused, [""; 0]);
+        let second = run.machine.layout().cgroup_addr(1);
         assert_ne!(first, second, "the new cgroup has another address");
         assert_eq!(recorded(&run), [2, 102, 1, 0, 0]);
         let walks = ["pre", "post", "below", "own"].map(|name| run.var(name));
         assert_eq!(walks, [122, 221, 22, 2], "iterators visit both cgroups");
-        assert_eq!(run.machine.layout.cgroup_refs(first), 1);
+        assert_eq!(run.machine.layout().cgroup_refs(first), 1);
 
         run.run(30 * MS).assert_alive();
-        assert_eq!(run.machine.cgroups.refused, [""; 0]);
-        assert!(!run.machine.layout.is_cgroup_referenced(first));
+        assert_eq!(run.machine.cgroups().refused, [""; 0]);
+        assert!(!run.machine.layout().is_cgroup_referenced(first));
         assert_eq!(run.var("nr_exits"), 3, "a cgroup can be referenced while it is removed");
         assert_eq!(
             (run.var("dying_number"), run.var("dying_other")),
@@ -150,12 +150,12 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
             "existing storage is accessible, but no new storage can be created"
         );
         assert_eq!(
-            run.machine.layout.cgroup_addr(1),
+            run.machine.layout().cgroup_addr(1),
             second,
             "memory without references is reused"
         );
-        let chain = |cgroup| run.machine.layout.cgroup_addr(cgroup);
-        assert_eq!(run.machine.layout.cgroup_chain(chain(2)), [0, 1, 2].map(chain));
+        let chain = |cgroup| run.machine.layout().cgroup_addr(cgroup);
+        assert_eq!(run.machine.layout().cgroup_chain(chain(2)), [0, 1, 2].map(chain));
     }
 }
 
@@ -173,7 +173,7 @@ fn task_storage_lives_as_long_as_references_to_the_task() {
     assert!(run.var("nr_held") > 5, "other tasks run while the reference is held");
     assert_eq!((run.var("held_number"), run.var("held_other")), (77, 1));
     let address = run.var("address");
-    assert!(run.machine.layout.is_referenced(address));
+    assert!(run.machine.layout().is_referenced(address));
 
     run.run(38 * MS).assert_alive();
     assert!(
@@ -182,7 +182,7 @@ fn task_storage_lives_as_long_as_references_to_the_task() {
     );
     let gone = ["gone_number", "gone_other", "gone_acquired"].map(|name| run.var(name));
     assert_eq!(gone, [0, 0, 0], "a freed task has no storage and cannot be acquired");
-    assert!(!run.machine.layout.is_referenced(address));
+    assert!(!run.machine.layout().is_referenced(address));
 
     run.run(60 * MS).assert_alive();
     assert!(

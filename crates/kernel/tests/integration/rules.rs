@@ -30,7 +30,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
         let program = image.programs.iter().find(|program| program.name == name);
         program.unwrap_or_else(|| panic!("no program {name}"))
     };
-    let task = m.layout.first_task_addr();
+    let task = m.layout().first_task_addr();
     let faults = Vm::call_args(&mut m, program("faults").function, &[task, task, task]);
     assert!(faults.is_err_and(|fault| fault.message.starts_with("null-dereference")));
     recreate_element(&m);
@@ -42,21 +42,21 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
         let prefix = format!("program {name}: ");
         return message.strip_prefix(&prefix).unwrap_or(&message).to_string();
     }
-    let vm = m.ext.vm();
+    let vm = m.ext().vm();
     vm.set_contexts(u32::MAX);
     if let Some(ring) = vm.map_by_name("samples") {
         let mut ring = ring.ringbuf().expect("the map is a ring buffer").borrow_mut();
-        assert!(ring.produce(&m.region, &7u64.to_le_bytes()));
+        assert!(ring.produce(m.region(), &7u64.to_le_bytes()));
     }
     let memory = image.sections.iter().find(|section| section.name == ".data.given");
     let memory = memory.expect("the object has the section .data.given").addr;
-    m.region.store(memory, task).expect("the address is in the region");
-    let stride = m.layout.task_stride();
-    m.region
+    m.region().store(memory, task).expect("the address is in the region");
+    let stride = m.layout().task_stride();
+    m.region()
         .store(memory + 8, stride)
         .expect("the address is in the region");
-    let kernel_memory = m.region.alloc(8).expect("the region has free memory");
-    m.region
+    let kernel_memory = m.region().alloc(8).expect("the region has free memory");
+    m.region()
         .store(kernel_memory, task)
         .expect("the address is in the region");
     match Vm::call_args(&mut m, program.function, &[task, memory, kernel_memory]) {
@@ -71,10 +71,10 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
 /// Deletes the element of the map `hash` and creates it again, as user space does. The new element
 /// has the same memory.
 fn recreate_element(m: &Machine) {
-    let hash = m.ext.vm().map_by_name("hash").expect("the policy has this map");
+    let hash = m.ext().vm().map_by_name("hash").expect("the policy has this map");
     let (key, value) = (1u32.to_le_bytes(), vec![0; hash.def().value_size as usize]);
-    assert_eq!(hash.delete(&m.region, &key), Ok(0));
-    assert_eq!(hash.update(&m.region, &key, &value, 0, 0), Ok(0));
+    assert_eq!(hash.delete(m.region(), &key), Ok(0));
+    assert_eq!(hash.update(m.region(), &key, &value, 0, 0), Ok(0));
 }
 
 /// Returns one message for each program of a source file that does not end as its source declares.
@@ -168,8 +168,8 @@ fn end_within(define: &str, engine: Engine) -> String {
     let (image, policy) = open(&m, &object, &profile, engine).expect("the policy loads");
     attach(&mut m, &image, policy, &profile).expect("the policy is enabled");
     m.run(10 * MS, &mut Vec::new());
-    if image.get(&m.region, "nr_within").is_ok_and(|within| within == "0") {
-        return format!("no program ran within another; {:?}", m.ext.exit);
+    if image.get(m.region(), "nr_within").is_ok_and(|within| within == "0") {
+        return format!("no program ran within another; {:?}", m.ext().exit);
     }
-    m.ext.exit.as_ref().map_or(String::new(), |exit| exit.to_string())
+    m.ext().exit.as_ref().map_or(String::new(), |exit| exit.to_string())
 }

@@ -311,7 +311,7 @@ fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     profile
         .apply(
             &mut object,
-            profile::Properties::new(&machine.spec, &kernel::release::Release::MODELLED),
+            profile::Properties::new(machine.spec(), &kernel::release::Release::MODELLED),
         )
         .unwrap();
     let image = load(&mut machine, &object, profile, Engine::default()).unwrap_or_else(|error| panic!("{error}"));
@@ -361,7 +361,10 @@ fn tracepoints_and_functions_are_hit_in_the_kernels_order() {
         "from 1",
     ];
     assert_eq!(log(&run), order);
-    assert_eq!(run.image.get(&run.machine.region, "renamed_to").unwrap(), "\"another\"");
+    assert_eq!(
+        run.image.get(run.machine.region(), "renamed_to").unwrap(),
+        "\"another\""
+    );
     assert_eq!((run.var("slept"), run.var("preempted")), (1, 0));
 }
 
@@ -416,7 +419,7 @@ fn a_profile_replaces_the_user_space_part() {
         (run.var("siblings[1]"), run.var("capacities[1]")),
         (u64::from(u32::MAX) << 32 | u64::from(u32::MAX), 1024)
     );
-    assert_eq!(run.machine.ext.ops().flags, 4);
+    assert_eq!(run.machine.ext().ops().flags, 4);
     run.run(5 * MS);
     assert!(log(&run).contains(&"on_demand 1".to_string()));
     // If a program returns an error, the policy is not loaded.

@@ -33,7 +33,7 @@ fn load_with(profile: &Profile) -> Result<Run, String> {
     let mut object = Object::parse(&bytes, "userspace.bpf.o").expect("a BPF object");
     profile.apply(
         &mut object,
-        Properties::new(&machine.spec, &kernel::release::Release::MODELLED),
+        Properties::new(machine.spec(), &kernel::release::Release::MODELLED),
     )?;
     match load(&mut machine, &object, profile, Engine::default()) {
         Ok(image) => Ok(Run {
@@ -134,7 +134,7 @@ fn programs_pass_on_results_and_run_before_and_after_enabling() {
     );
     assert_eq!((run.var("started_on"), run.var("started_when")), (3, 2));
     assert_eq!(run.var("order"), 13);
-    assert_eq!(run.machine.ext.ops().flags, 16 | 4);
+    assert_eq!(run.machine.ext().ops().flags, 16 | 4);
     // The profile removed ops.tick().
     run.run(10 * MS);
     assert_eq!(run.var("order"), 13);

@@ -135,7 +135,7 @@ impl Target {
                 cpu: first.cpu.unwrap_or(0),
             });
         }
-        let hotplug = machine.ext.ops().defines(kernel::ext::Op::CpuOnline);
+        let hotplug = machine.ext().ops().defines(kernel::ext::Op::CpuOnline);
         let simulated_ns = machine.now;
         let code = running.image().map(|image| image.code.clone()).unwrap_or_default();
         let Some(overlap) = running.machine.overlap() else {

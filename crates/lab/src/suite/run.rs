@@ -113,7 +113,7 @@ impl Running<'_> {
                 ext::unload(&mut self.machine);
                 Ok(())
             }
-            Step::Loaded => match self.machine.ext.state {
+            Step::Loaded => match self.machine.ext().state {
                 EnableState::Enabled => Ok(()),
                 state => Err(format!("the policy is {state:?}{}", self.exit_text())),
             },
@@ -130,16 +130,16 @@ impl Running<'_> {
         self.since.clear();
         self.profile.apply(
             &mut self.object,
-            Properties::new(&self.machine.spec, &self.case.spec.kernel),
+            Properties::new(self.machine.spec(), &self.case.spec.kernel),
         )
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let value = Properties::new(&self.machine.spec, &self.case.spec.kernel)
+        let value = Properties::new(self.machine.spec(), &self.case.spec.kernel)
             .value(value)?
             .to_string();
         let result = match &self.image {
-            Some(image) => image.set(&self.machine.region, name, &value),
+            Some(image) => image.set(self.machine.region(), name, &value),
             None => self.object.set(name, &value),
         };
         result.map_err(|error| error.to_string())
@@ -149,7 +149,7 @@ impl Running<'_> {
         let left = self.image.take().map(|image| live_bytes(&self.machine, &image));
         let (image, policy) = load::open(&self.machine, &self.object, &self.profile, self.engine)?;
         for (addr, bytes) in live_addresses(&image).into_iter().zip(left.into_iter().flatten()) {
-            let written = self.machine.region.write(addr, &bytes);
+            let written = self.machine.region().write(addr, &bytes);
             written.map_err(|fault| fault.to_string())?;
         }
         self.image = Some(image);
@@ -180,7 +180,7 @@ impl Running<'_> {
             Ok(()) => Ok(()),
             // The policy ended itself while it was being enabled. In the kernel, loading succeeds
             // in this case, and the exit is reported afterwards.
-            Err(LoadError::Refused(_)) if self.machine.ext.exit.is_some() => Ok(()),
+            Err(LoadError::Refused(_)) if self.machine.ext().exit.is_some() => Ok(()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -246,7 +246,7 @@ impl Running<'_> {
     /// Returns the exit record of the policy in parentheses, to be appended to an error message. If
     /// no policy has ended, the text is empty.
     fn exit_text(&self) -> String {
-        match &self.machine.ext.exit {
+        match &self.machine.ext().exit {
             Some(exit) => format!(
                 " ({}: {} {})",
                 exit.kind.name(),
@@ -258,10 +258,10 @@ impl Running<'_> {
     }
 
     fn exit(&self, kind: &str, code: Option<&str>, message: Option<&str>) -> Result<(), String> {
-        if self.machine.ext.state != EnableState::Disabled {
-            return Err(format!("the policy is {:?}", self.machine.ext.state));
+        if self.machine.ext().state != EnableState::Disabled {
+            return Err(format!("the policy is {:?}", self.machine.ext().state));
         }
-        let exit = self.machine.ext.exit.as_ref().ok_or("no policy has ended")?;
+        let exit = self.machine.ext().exit.as_ref().ok_or("no policy has ended")?;
         if exit.kind.name() != kind {
             return Err(format!("the policy ended in another way{}", self.exit_text()));
         }
@@ -297,7 +297,7 @@ impl Running<'_> {
 
     fn global(&self, path: &str) -> Result<i128, String> {
         let text = match &self.image {
-            Some(image) => image.get(&self.machine.region, path),
+            Some(image) => image.get(self.machine.region(), path),
             None => self.object.get(path),
         };
         let text = text.map_err(|error| error.to_string())?;
@@ -339,7 +339,7 @@ impl Running<'_> {
             let used = |(pid, ns): (u32, u64)| i128::from(ns - self.cpu_since.get(&pid).copied().unwrap_or(0));
             return Ok(self.tasks(comm).map(used).sum());
         }
-        match Properties::new(&self.machine.spec, &self.case.spec.kernel).value(text) {
+        match Properties::new(self.machine.spec(), &self.case.spec.kernel).value(text) {
             Ok(value) => Ok(value.into()),
             Err(_) => self.global(text),
         }
@@ -379,7 +379,7 @@ fn live_addresses(image: &Image) -> Vec<u64> {
 fn live_bytes(machine: &Machine, image: &Image) -> Vec<Vec<u8>> {
     let live = image.sections.iter().filter(|section| section.live);
     live.map(|section| {
-        let bytes = machine.region.bytes(section.addr, section.size);
+        let bytes = machine.region().bytes(section.addr, section.size);
         let mut bytes = bytes.map_or(Vec::new(), bpf::memory::Bytes::into_vec);
         for field in &section.fields {
             let (start, end) = (field.offset as usize, (field.offset + field.size) as usize);

@@ -592,7 +592,7 @@ fn decisions_do_not_depend_on_the_number_of_tasks() {
             Callback::Tick,
         ]
         .map(|callback| {
-            let called = &ran.machine.ext.called[callback as usize];
+            let called = &ran.machine.ext().called[callback as usize];
             (called.insns / called.count.max(1), called.insns_max)
         })
     };

@@ -50,7 +50,7 @@ fn expired_tasks_wait_for_the_arrays_to_swap() {
 
 /// Returns the mean and the maximum number of instructions of a callback.
 fn insns(ran: &Observed, callback: Callback) -> (u64, u64) {
-    let called = &ran.machine.ext.called[callback as usize];
+    let called = &ran.machine.ext().called[callback as usize];
     (called.insns / called.count.max(1), called.insns_max)
 }
 
@@ -76,7 +76,7 @@ fn decisions_do_not_depend_on_the_number_of_tasks() {
         Callback::Tick,
     ] {
         let ((few_mean, few_max), (many_mean, many_max)) = (insns(&few, callback), insns(&many, callback));
-        assert!(few.machine.ext.called[callback as usize].count > 20 || callback == Callback::SelectCpu);
+        assert!(few.machine.ext().called[callback as usize].count > 20 || callback == Callback::SelectCpu);
         assert!(
             many_mean <= few_mean * 5 / 4 + 20 && many_max <= few_max * 2 + 20,
             "{callback:?}: instructions with few and with many tasks: mean {few_mean}, {many_mean}; maximum {few_max}, {many_max}"

@@ -105,7 +105,7 @@ fn with_many_levels_pls_executes_fewer_instructions_than_dss() {
         });
         let ran = Run::new(policy).machine(free(4)).tasks(tasks).for_ms(1000);
         let dispatch = kernel::ext::ops::NAMES.iter().position(|name| *name == "dispatch");
-        let called = &ran.machine.ext.called[dispatch.expect("the kernel calls ops.dispatch")];
+        let called = &ran.machine.ext().called[dispatch.expect("the kernel calls ops.dispatch")];
         called.insns / called.count
     };
     let (dss, pls) = (insns("dss", true), insns("pls", true));

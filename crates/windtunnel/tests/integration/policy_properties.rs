@@ -246,7 +246,8 @@ fn no_task_is_sent_to_an_offline_cpu() {
             );
         }
         assert_eq!(
-            ran.machine.ext.stats.dispatch_local_dsq_offline, 0,
+            ran.machine.ext().stats.dispatch_local_dsq_offline,
+            0,
             "{policy}: tasks were sent to the offline CPU"
         );
     }

@@ -85,7 +85,7 @@ fn ops_lack(name: &str, object: &Object) -> Option<String> {
     let profile = profiles::find(name, &support::object(&source(name))).expect("the profile can be read");
     let applied = profile.apply(
         &mut object,
-        profile::Properties::new(&machine.spec, &machine.options().release),
+        profile::Properties::new(machine.spec(), &machine.options().release),
     );
     applied.expect("the profile matches the object");
     let (image, _) =

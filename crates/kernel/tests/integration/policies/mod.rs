@@ -85,21 +85,21 @@ impl Run {
     /// Returns the value of a global variable of the policy as a number. Panics if the variable is
     /// not an integer, for example an array.
     pub fn var(&self, name: &str) -> u64 {
-        let text = self.image.get(&self.machine.region, name).expect("a variable");
+        let text = self.image.get(self.machine.region(), name).expect("a variable");
         let number = text.parse::<i128>();
         number.unwrap_or_else(|_| panic!("{name} is not an integer, its value is {text}")) as u64
     }
 
     pub fn exit(&self) -> &Exit {
-        self.machine.ext.exit.as_ref().expect("the policy has ended")
+        self.machine.ext().exit.as_ref().expect("the policy has ended")
     }
 
     /// Checks that the policy is still enabled.
     pub fn assert_alive(&self) {
-        if let Some(exit) = &self.machine.ext.exit {
+        if let Some(exit) = &self.machine.ext().exit {
             panic!("{exit}");
         }
-        assert_eq!(self.machine.ext.state, ext::EnableState::Enabled);
+        assert_eq!(self.machine.ext().state, ext::EnableState::Enabled);
     }
 
     pub fn unload(&mut self) -> &Exit {

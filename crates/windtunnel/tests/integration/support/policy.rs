@@ -233,11 +233,11 @@ impl Run {
                 .as_ref()
                 .expect("the run has a policy, because the fair class has no parameters");
             image
-                .set(&machine.region, name, value)
+                .set(machine.region(), name, value)
                 .expect("the parameter can be changed during a run");
         }
         machine.run(until, &mut records);
-        if let Some(exit) = &machine.ext.exit {
+        if let Some(exit) = &machine.ext().exit {
             panic!("{exit}");
         }
         Observed {
@@ -275,7 +275,7 @@ impl Observed {
     pub fn counter(&self, name: &str) -> u64 {
         let image = self.image.as_ref().expect("the run has a policy");
         let text = image
-            .get(&self.machine.region, name)
+            .get(self.machine.region(), name)
             .expect("the policy has this variable");
         text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
     }

@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help conform run build check read test wheel docs fast deb image bench compat compat-long perfetto zoo live-test soak attack fuzz setup
+.PHONY: help conform run build check read test wheel deny docs fast deb image bench compat compat-long perfetto zoo live-test soak attack fuzz setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -39,6 +39,10 @@ read:
 test:
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+## Check the licences, sources and versions of third-party crates (needs cargo-deny)
+deny:
+	@scripts/deny.sh
 
 ## Build the Python package and test it: target/wheels (BUILD=fast: with PGO)
 wheel: setup

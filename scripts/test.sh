@@ -30,6 +30,7 @@ done
 part "format" cargo fmt --all --check
 part "policies" scripts/policies.sh
 part "features" scripts/features.sh
+part "third-party crates" scripts/deny.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "kernel rules" scripts/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast

@@ -36,6 +36,10 @@ def test_a_search_finds_better_settings_and_measures_them_elsewhere():
     held_out = tuned.held_out["switches:min"]
     assert tuned.optimism["switches:min"] == pytest.approx(gain.percent - held_out.percent)
     assert "optimism of the search" in str(tuned) and "other machines and seeds" in str(tuned)
+    error = tuned.model_errors["switches:min"]
+    assert 0 < error.low <= error.high and error.undecided == (held_out.percent <= error.high)
+    assert f"error of the model       {error}" in str(tuned)
+    assert tuned.to_json()["model_errors"]["switches:min"] == vars(error)
     [confirmed] = [one for one in tuned.finalists if one["confirmed"]]
     assert confirmed["settings"] == tuned.settings and confirmed["validation_seeds"] == 8 * 2
     assert confirmed["validated"]["switches:min"].low > 0 and ", confirmed" in str(tuned)
@@ -60,7 +64,7 @@ def test_the_defaults_are_kept_if_fresh_seeds_do_not_confirm_a_gain():
     lucky = package.tune("fifo", **{**LUCK, "validation_seeds": 0})
     assert lucky.settings and lucky.gains["p99_wakeup"].percent > 0 and lucky.finalists == []
     tuned = package.tune("fifo", **{**LUCK, "validation_seeds": 4})
-    assert tuned.settings == {} and tuned.set_options == ""
+    assert tuned.settings == {} and tuned.set_options == "" and tuned.model_errors == {}
     assert tuned.finalists[0]["settings"] == lucky.settings
     assert tuned.finalists[0]["search"]["p99_wakeup"] == pytest.approx(lucky.gains["p99_wakeup"].percent)
     assert not any(one["confirmed"] for one in tuned.finalists)
@@ -97,6 +101,17 @@ def test_intervals_follow_students_distribution():
     assert once.percent == chosen.percent and chosen.low < once.low < once.high < chosen.high
     assert Gain.of([0.1]).low is None and not Gain.of([0.1]).confident
     assert Gain.of([0.1, 0.1]).confident and not Gain.of([-0.1, 0.3]).confident
+
+
+def test_a_gain_below_the_models_error_is_undecided():
+    from windtunnel._gain import Gain
+    from windtunnel._model import ModelError
+
+    places = [(1, "hackbench:groups=2"), (64, "hackbench")]
+    small, halved = (ModelError.of("score", Gain(percent, None, None), places) for percent in (1.0, -50.0))
+    assert small.low < small.high and small.undecided and not halved.undecided
+    assert str(small).endswith(" % for such a change: the gain is undecided by the model")
+    assert ModelError.of("lock_wait", Gain(1.0, None, None), places) is None
 
 
 def test_an_interrupted_search_goes_on(tmp_path):

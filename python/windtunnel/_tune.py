@@ -26,6 +26,7 @@ from typing import Any
 from windtunnel._aims import Aims, Constraint, Objective, aggregate, by_seed, excess, over_seeds
 from windtunnel._commands import Argument, parameters
 from windtunnel._gain import Gain, percent
+from windtunnel._model import ModelError
 from windtunnel._result import Result
 from windtunnel._run import execute
 from windtunnel._sweep import definition
@@ -76,6 +77,9 @@ class Tuned:
     pruned: int
     failed: int
     defaults: Settings = field(default_factory=dict)
+    model_errors: dict[str, ModelError] = field(default_factory=dict)
+    """Usual errors of the model for each objective, and whether the gain on held-out machines (or seeds) is
+    larger. Lacks the objectives that were not compared with a kernel, and all if the defaults are kept."""
 
     @property
     def set_options(self) -> str:
@@ -104,6 +108,7 @@ class Tuned:
             "defaults": self.defaults,
             **{name: {key: vars(gain) for key, gain in one.items()} for name, one in gains.items()},
             "optimism": self.optimism,
+            "model_errors": {name: vars(error) for name, error in self.model_errors.items()},
             "finalists": [
                 {**one, "validated": {name: vars(gain) for name, gain in one["validated"].items()}}
                 for one in self.finalists
@@ -135,6 +140,8 @@ class Tuned:
                 lines.append(f"  other machines and seeds {self.held_out[name]}")
             if name in self.optimism:
                 lines.append(f"  optimism of the search   {self.optimism[name]:+.1f} points")
+            if name in self.model_errors:
+                lines.append(f"  error of the model       {self.model_errors[name]}")
             for parameter, share in self.importances.get(name, {}).items():
                 lines.append(f"  importance of {parameter}: {share:.2f}")
         if len(self.front) > 1:
@@ -161,6 +168,8 @@ class _Bench:
         self.for_ns = for_ns
         self.threads = threads or len(os.sched_getaffinity(0))
         self._defaults: dict[str, Result] = {}
+        # Number of CPUs and workload of all pairs of runs.
+        self.places: dict[tuple[int, str], None] = {}
 
     def gains(
         self, settings: Settings, machines: Sequence[Argument], seeds: Sequence[int], share: float,
@@ -189,6 +198,7 @@ class _Bench:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+        self.places.update(((default.cpus, spec["workload"]), None) for spec, default, _ in pairs)
         gains: dict[str, dict[tuple[str, int], float]] = {}
         for metric, higher in metrics:
             for spec, default, tuned in pairs:
@@ -369,14 +379,22 @@ def tune(
         return {text: over_seeds(found[goal.metric], which, robust) for text, goal in zip(objectives, goals, strict=True)}
 
     others = range(seeds + 1, seeds + 1 + held_out_seeds)
+    found = measured(machines, range(1, seeds + 1))
+    same_machines = measured(machines, others) if held_out_seeds else {}
+    other_machines = measured(held_out_machines, others) if held_out_machines and held_out_seeds else {}
+    last = other_machines or same_machines or found
+    errors = {
+        text: ModelError.of(goal.metric, last[text], bench.places) for text, goal in zip(objectives, goals, strict=True)
+    }
     return Tuned(
         policy=os.fspath(policy),
         settings=chosen,
         defaults=defaults,
         objectives=list(objectives),
-        gains=measured(machines, range(1, seeds + 1)),
-        held_out_seeds=measured(machines, others) if held_out_seeds else {},
-        held_out=measured(held_out_machines, others) if held_out_machines and held_out_seeds else {},
+        gains=found,
+        held_out_seeds=same_machines,
+        held_out=other_machines,
+        model_errors={text: error for text, error in errors.items() if error is not None and chosen},
         finalists=finalists if validation_seeds else [],
         front=_distinct(
             {"settings": _settings(one, space),

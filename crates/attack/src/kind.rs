@@ -449,7 +449,7 @@ fn read_trace(path: &Path) -> String {
             safe(&report::details(&result, false));
             safe(&report::table(std::slice::from_ref(&result), false));
             let page = lab::page::finish_run(&header, scan, result, None);
-            let page = report::html::page(&[page]);
+            let page = report::html::page(&[page], &[]);
             assert!(!page.contains(SCRIPT), "a script of the trace is in the page");
             "read".to_owned()
         }

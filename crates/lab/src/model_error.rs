@@ -87,6 +87,25 @@ fn find<'a>(rows: &'a [ModelError], figure: &str, nr_cpus: u64, workload: &str) 
     on(kind(workload)).or_else(|| on(ALL))
 }
 
+/// Figures whose errors [`usual`] names.
+const USUAL: [&str; 5] = ["score", "switches", "p50_wakeup", "p99_wakeup", "p99_response"];
+
+/// Returns a sentence with the usual errors of the main figures of a run on a machine with `nr_cpus`
+/// CPUs: `The model's usual errors: score 12 %, switches 41 % (hackbench on 4 CPUs).`
+pub fn usual(nr_cpus: u64, workload: &str) -> Option<String> {
+    let score = of("score", nr_cpus, workload)?;
+    let errors = USUAL.iter().filter_map(|name| {
+        let error = of(name, nr_cpus, workload).filter(|error| error.workload == score.workload)?;
+        Some(format!("{name} {}", percent(error.median)))
+    });
+    let errors: Vec<String> = errors.collect();
+    Some(format!(
+        "The model's usual errors: {} ({}).",
+        errors.join(", "),
+        score.place(nr_cpus)
+    ))
+}
+
 impl ModelError {
     /// Judges the change of a figure from one policy to another, whose ratio is given: 0.5 is as large
     /// a change as 2.

@@ -262,6 +262,22 @@ impl Validation {
         row.error_percent().map(f64::abs)
     }
 
+    /// Returns one sentence with the errors of all figures.
+    pub fn sentence(&self) -> String {
+        let errors = self.rows.iter().filter_map(|row| {
+            let error = row.error_percent()?;
+            Some(format!("{} {error:+.1} %", row.name))
+        });
+        format!(
+            "This is a replay of {}. When the recorded scheduler ({}) is simulated on {}, its figures differ from the \
+             recorded ones by: {}.",
+            self.recording,
+            self.policy,
+            self.machine,
+            errors.collect::<Vec<_>>().join(", ")
+        )
+    }
+
     /// Formats the comparison.
     pub fn text(&self, surface: impl Into<Surface>) -> String {
         let surface = surface.into();
@@ -397,5 +413,10 @@ mod tests {
             "{text}"
         );
         assert_eq!(validation.json()["figures"][2]["name"], "switches");
+        assert_eq!(
+            validation.sentence(),
+            "This is a replay of r.txt. When the recorded scheduler (eevdf) is simulated on smp2, its figures differ from \
+             the recorded ones by: length +10.0 %, switches -12.0 %, p50_wakeup +150.0 %."
+        );
     }
 }

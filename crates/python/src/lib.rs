@@ -21,6 +21,8 @@ mod _windtunnel {
     #[pymodule_export]
     use super::folder;
     #[pymodule_export]
+    use super::model_error;
+    #[pymodule_export]
     use super::options;
     #[pymodule_export]
     use super::run::run;
@@ -60,4 +62,12 @@ fn options(py: Python<'_>, arguments: Vec<OsString>) -> (Option<String>, u8) {
 #[pyfunction]
 fn folder() -> PyResult<&'static Path> {
     shipped::folder().map_err(|error| PyOSError::new_err(error.to_string()))
+}
+
+/// Returns the errors of the model for a figure of `compare` on a machine with this number of CPUs, as
+/// JSON with the keys of the command `score`. `None` if the figure was not compared with a kernel.
+#[pyfunction]
+fn model_error(figure: &str, cpus: u64, workload: &str) -> Option<String> {
+    let known = lab::model_error::of(figure, cpus, workload)?;
+    Some(known.json().to_string())
 }

@@ -18,7 +18,7 @@ mod timeline;
 mod verdict;
 
 pub use data::json;
-pub use page::{Scripted, page, plain, scripted};
+pub use page::{Scripted, labels, page, plain, scripted};
 pub use scan::Scan;
 
 use crate::figures::RunResult;

@@ -30,8 +30,8 @@ struct Section {
 }
 
 /// Returns the page that shows these runs. There must be at least one run. The first run determines
-/// the title.
-pub fn page(runs: &[Run]) -> String {
+/// the title. `model_errors` are sentences about the errors of the model, which follow the verdict.
+pub fn page(runs: &[Run], model_errors: &[String]) -> String {
     let labels = labels(runs);
     let verdict = verdict(runs, &labels);
     let data = Data {
@@ -51,7 +51,7 @@ pub fn page(runs: &[Run]) -> String {
                         h1 { (title) }
                         p.facts { (common_properties(runs)) }
                     }
-                    (verdict_card(&verdict))
+                    (verdict_card(&verdict, model_errors))
                     section #summary aria-labelledby="summary-h" {
                         h2 #summary-h { "Summary" }
                         (tables::summary(runs, &labels, &verdict))
@@ -137,7 +137,7 @@ fn document(title: &str, body: &Markup) -> String {
 
 /// Returns a label for each run: the policy's name. If several runs have the same name, settings or
 /// a number are added.
-fn labels(runs: &[Run]) -> Vec<String> {
+pub fn labels(runs: &[Run]) -> Vec<String> {
     let names: Vec<&str> = runs.iter().map(|run| run.result.policy.as_str()).collect();
     let alone = |i: usize| names.iter().filter(|name| **name == names[i]).count() == 1;
     let shared = |i: usize, setting: &String| {
@@ -244,7 +244,7 @@ fn mark() -> Markup {
     }
 }
 
-fn verdict_card(verdict: &Verdict) -> Markup {
+fn verdict_card(verdict: &Verdict, model_errors: &[String]) -> Markup {
     html! {
         section.verdict #verdict aria-label="Verdict" {
             p.headline { (micro(verdict.headline.trim_end_matches('.'))) "." }
@@ -252,6 +252,7 @@ fn verdict_card(verdict: &Verdict) -> Markup {
                 ul { @for point in &verdict.points { li { (micro(point)) } } }
             }
             @if !verdict.caveat.is_empty() { p.caveat { (verdict.caveat) } }
+            @for sentence in model_errors { p.caveat { (sentence) } }
         }
     }
 }

@@ -116,7 +116,7 @@ impl Args {
             print_summary(&done.results);
         }
         if let Some(path) = self.output.as_ref().filter(|_| !done.pages.is_empty()) {
-            match page::write(path, &done.pages) {
+            match page::write(path, &done.pages, None) {
                 Ok(()) if !self.has_stdout() => outln!("report: {}", path.display()),
                 written => done.errors.extend(written.err()),
             }

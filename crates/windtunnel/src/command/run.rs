@@ -97,11 +97,13 @@ impl Args {
         }
         let left_out = names.get(done.outcomes.len()..).unwrap_or_default();
         let validation = match scenarios.first() {
-            Some(first) if interrupt::signal().is_none() && !self.has_stdout() => self.validate(&first.spec),
+            Some(first) if interrupt::signal().is_none() && (!self.has_stdout() || self.html.is_some()) => {
+                self.validate(&first.spec)
+            }
             _ => None,
         };
-        self.print(&mut done, &spec, &scenarios, left_out);
-        if let Some(validation) = validation {
+        self.print(&mut done, &spec, &scenarios, left_out, validation.as_ref());
+        if let Some(validation) = validation.filter(|_| !self.has_stdout()) {
             console::styled(&validation.text(console::surface()));
         }
         done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
@@ -214,7 +216,14 @@ impl Args {
 
     /// Prints and writes the results. If a file cannot be written, the error is added to
     /// `done.errors`.
-    fn print(&self, done: &mut Collected, spec: &RunSpec, scenarios: &[Scenario], left_out: &[String]) {
+    fn print(
+        &self,
+        done: &mut Collected,
+        spec: &RunSpec,
+        scenarios: &[Scenario],
+        left_out: &[String],
+        validation: Option<&Validation>,
+    ) {
         let outcomes = &done.outcomes;
         let mut results: Vec<RunResult> = outcomes.iter().map(|outcome| outcome.result.clone()).collect();
         if !self.dump {
@@ -291,7 +300,7 @@ impl Args {
             }
         }
         if let Some(path) = &self.html {
-            match page::write(path, &done.pages) {
+            match page::write(path, &done.pages, validation) {
                 Ok(()) if !quiet => outln!("report: {}", path.display()),
                 written => done.errors.extend(written.err()),
             }

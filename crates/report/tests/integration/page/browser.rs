@@ -105,5 +105,5 @@ fn a_long_run_on_few_cpus_works() {
         switches: 300_000,
         ..Shape::default()
     };
-    all_true(&page(&[run(&shape, 250_000)]), "long", &[]);
+    all_true(&page(&[run(&shape, 250_000)], &[]), "long", &[]);
 }

@@ -15,7 +15,10 @@ fn two() -> String {
         switches: 4_000,
         ..Shape::default()
     };
-    page(&[run(&Shape::default(), 1 << 20), run(&slow, 1 << 20)])
+    page(
+        &[run(&Shape::default(), 1 << 20), run(&slow, 1 << 20)],
+        &["the usual error: <11 %>".to_owned()],
+    )
 }
 
 /// Returns the text of a page without tags, scripts and styles.
@@ -45,6 +48,7 @@ fn verdict_and_tables_need_no_scripts() {
         "nice 0",
         "Dashed lines are predictions: 250 ms 4 tasks share a CPU",
         "No CPU waited for a lock.",
+        "the usual error: &lt;11 %&gt;",
     ] {
         assert!(text.contains(expected), "no '{expected}' in:\n{text}");
     }
@@ -72,7 +76,7 @@ fn the_page_loads_nothing_and_is_deterministic() {
 fn a_failure_is_in_the_verdict_and_names_are_escaped() {
     let mut odd = failed(run(&Shape::default(), 1 << 20));
     odd.result.policy = "</script><b>&\"x".to_owned();
-    let html = page(&[odd]);
+    let html = page(&[odd], &[]);
     let verdict = text(&html);
     assert!(verdict.contains("then failed."), "{verdict}");
     assert!(verdict.contains("runnable task stall: client2[2] failed to run for 30.001s, in steal.bpf.c:120."));
@@ -92,11 +96,10 @@ fn runs_of_one_policy_have_different_labels() {
         run.result.settings = vec!["poolsize=4".to_owned(), setting.to_owned()];
         run
     };
-    let html = text(&page(&[
-        with("slice_ns=1000"),
-        with("slice_ns=2000"),
-        with("slice_ns=2000"),
-    ]));
+    let html = text(&page(
+        &[with("slice_ns=1000"), with("slice_ns=2000"), with("slice_ns=2000")],
+        &[],
+    ));
     for label in [
         "steal slice_ns=1000",
         "steal slice_ns=2000 #1",
@@ -116,7 +119,7 @@ fn the_size_of_the_page_is_bounded() {
             switches,
             ..Shape::default()
         };
-        page(&[run(&shape, 20_000)]).len()
+        page(&[run(&shape, 20_000)], &[]).len()
     };
     let (half, whole) = (long(250_000), long(500_000));
     assert!(whole < 400_000 && whole < half * 3 / 2, "{half} {whole}");
@@ -131,11 +134,14 @@ fn a_run_without_records_has_a_page() {
         policy: "none".to_owned(),
         ..report::RunResult::default()
     };
-    let html = page(&[report::html::Run {
-        result,
-        scan,
-        predicted: Vec::new(),
-    }]);
+    let html = page(
+        &[report::html::Run {
+            result,
+            scan,
+            predicted: Vec::new(),
+        }],
+        &[],
+    );
     assert!(text(&html).contains("none ran"));
     browser::opens(&html, "empty");
 }

@@ -107,8 +107,8 @@ mod tests {
     #[test]
     fn a_kind_of_scheduler_leads_to_its_policies() {
         for (wanted, suggested) in [
-            ("mlfq", "did you mean p9 (Plan 9's scheduler, "),
-            ("Multi-Level_Feedback-Queue", "did you mean p9 ("),
+            ("Multi-Level_Feedback-Queue", "did you mean mlfq ("),
+            ("FreeBSD", "did you mean ule (FreeBSD's ULE, "),
             ("round-robin", "did you mean rr ("),
             (
                 "cfs",

@@ -127,6 +127,9 @@ impl Machine {
         for cpu in self.cpus() {
             self.update_curr(cpu);
             self.record_overhead(cpu);
+            if self.details {
+                self.record_slowdown(cpu, self.rqs[cpu].curr);
+            }
         }
         self.finish_idle();
         self.finish_frequencies();

@@ -276,7 +276,11 @@ impl Summary {
             }
             Event::Phase { phase, .. } if phase == workload::MEASURED => self.measured_from = time,
             Event::Printk { .. } => self.printed_lines += 1,
-            Event::Phase { .. } | Event::Policy { .. } | Event::LockName { .. } | Event::DsqLength { .. } => {}
+            Event::Phase { .. }
+            | Event::Policy { .. }
+            | Event::LockName { .. }
+            | Event::DsqLength { .. }
+            | Event::Slowed { .. } => {}
         }
     }
 

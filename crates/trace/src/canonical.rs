@@ -6,7 +6,7 @@
 //! on the same contents of an event. A tag never changes its meaning. If an event gets a new
 //! meaning, it also gets a new tag.
 
-use crate::event::{Event, MigrateReason, TaskState};
+use crate::event::{Event, MigrateReason, Slowdown, TaskState};
 
 /// The canonical form of an event. Words that the tag does not use ([`LAYOUT`]) are 0. Words 0 and
 /// 1 fit into 64 bits together: either both have at most 32 bits, or word 1 is unused. The same
@@ -112,6 +112,7 @@ forms! {
     rare 17 Policy { flag: loaded, }
     rare 18 LockName { words: [lock 0], text: name, }
     rare 19 DsqLength { words: [dsq 0, nr 2], }
+    rare 20 Slowed { flag: by, words: [pid 0, ns 2], }
 }
 
 /// A field of an event that is a word of its form.
@@ -210,6 +211,10 @@ flags!(
     MigrateReason { 0 = Wakeup, 1 = Fork, 2 = Exec, 3 = Balance, 4 = Affinity },
     "an unknown reason for a migration"
 );
+flags!(
+    Slowdown { 0 = Capacity, 1 = Frequency, 2 = Siblings, 3 = Memory, 4 = Reload, 5 = Kernel },
+    "an unknown kind of slowdown"
+);
 
 /// Returns at least one event of every kind, with extreme values, for tests of the hash and of the
 /// encodings.
@@ -304,6 +309,11 @@ pub(crate) fn sample_events() -> Vec<Event> {
             nr: u32::MAX,
         },
     ]);
+    events.extend(Slowdown::ALL.map(|by| Event::Slowed {
+        pid: 5,
+        by,
+        ns: u64::MAX,
+    }));
     events
 }
 
@@ -368,7 +378,8 @@ mod tests {
             .event()
             .unwrap_err()
         };
-        assert_eq!(bad(20, 0, [0; 4]), "an unknown kind of event");
+        assert_eq!(bad(21, 0, [0; 4]), "an unknown kind of event");
+        assert_eq!(bad(20, 6, [0; 4]), "an unknown kind of slowdown");
         assert_eq!(bad(3, 4, [0; 4]), "an unknown task state");
         assert_eq!(bad(6, 5, [0; 4]), "an unknown reason for a migration");
         assert_eq!(bad(17, 2, [0; 4]), "a flag is neither 0 nor 1");

@@ -33,6 +33,35 @@ pub enum MigrateReason {
     Affinity,
 }
 
+/// Reason why a task needs a CPU for longer than it would need the fastest CPU of the machine, alone
+/// on its core, with its data in the cache and without the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Slowdown {
+    /// The CPU is slower than the fastest one, for example an E core.
+    Capacity,
+    /// The CPU does not run at its highest frequency.
+    Frequency,
+    /// Other hardware threads of the core are busy.
+    Siblings,
+    /// The task's memory is remote, or it shares a cache or the memory's bandwidth with others.
+    Memory,
+    /// After a switch, the task's data is loaded into the caches again.
+    Reload,
+    /// The kernel and the policy use the CPU, including their waits for locks.
+    Kernel,
+}
+
+impl Slowdown {
+    pub const ALL: [Slowdown; 6] = [
+        Slowdown::Capacity,
+        Slowdown::Frequency,
+        Slowdown::Siblings,
+        Slowdown::Memory,
+        Slowdown::Reload,
+        Slowdown::Kernel,
+    ];
+}
+
 /// Value of `parent` for kernel threads of the background work (noise). No task has this pid.
 pub const KTHREADD: u32 = u32::MAX;
 
@@ -96,6 +125,9 @@ pub enum Event {
     /// A dispatch queue (DSQ) now contains `nr` tasks. `dsq` is the id of a policy's DSQ, or the
     /// number that [`built_in_dsq`] returns for a built-in DSQ.
     DsqLength { dsq: u64, nr: u32 },
+    /// Since task `pid` got `Record::cpu`, `ns` nanoseconds of its time there were lost to one kind
+    /// of slowdown. The record precedes the switch away from the task.
+    Slowed { pid: u32, by: Slowdown, ns: u64 },
     /// Load balancing ran and moved this many tasks.
     Balance { moved: u32 },
     /// The program of a task completed `count` operations (`Op::Done`). `response_ns` is the time
@@ -117,7 +149,11 @@ impl Event {
     pub fn is_detail(&self) -> bool {
         matches!(
             self,
-            Event::Callback { .. } | Event::LockWait { .. } | Event::LockName { .. } | Event::DsqLength { .. }
+            Event::Callback { .. }
+                | Event::LockWait { .. }
+                | Event::LockName { .. }
+                | Event::DsqLength { .. }
+                | Event::Slowed { .. }
         )
     }
 }

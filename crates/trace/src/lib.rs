@@ -38,7 +38,7 @@ pub mod tee;
 
 pub use by_number::ByNumber;
 pub use draw::{Draw, DrawError, DrawOptions};
-pub use event::{Event, KTHREADD, MigrateReason, Record, Sink, TaskState, built_in_dsq, dsq_name};
+pub use event::{Event, KTHREADD, MigrateReason, Record, Sink, Slowdown, TaskState, built_in_dsq, dsq_name};
 pub use file::{ReadError, Reader, Trailer, Writer};
 pub use follow::{Activity, Ended, Follow, RunState, Wait};
 pub use hash::Hash;

@@ -14,9 +14,10 @@
 
 use crate::machine::Machine;
 use crate::simulation::event::Event as Arrival;
-use crate::simulation::id::{CpuId, IDLE};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use machine::Distance;
-use trace::Event;
+use machine::smt::FULL_SPEED;
+use trace::{Event, Slowdown};
 
 impl Machine {
     /// Accounts the time of `cpu` since the last call. The time first reduces the debt. The rest
@@ -53,8 +54,7 @@ impl Machine {
         } else {
             if rest > 0 {
                 rq.time.tasks_ns += rest;
-                let speed = rq.speed;
-                self.tasks[curr].program.consume(rest.saturating_sub(progressed), speed);
+                self.consume(cpu, curr, rest.saturating_sub(progressed));
             }
             if self.replays {
                 self.tasks[curr].program.credit(kernel.saturating_sub(uncharged));
@@ -130,8 +130,57 @@ impl Machine {
         let task_time = now.saturating_sub(rq.free_at);
         let ns = task_time.saturating_sub(rq.progressed);
         rq.progressed += ns;
-        let (curr, speed) = (rq.curr, rq.speed);
+        let curr = rq.curr;
+        self.consume(cpu, curr, ns);
+    }
+
+    /// Subtracts `ns` of CPU time from the work of the task that runs on `cpu`.
+    #[inline]
+    fn consume(&mut self, cpu: CpuId, curr: TaskId, ns: u64) {
+        if self.details {
+            self.count_slowdown(cpu, curr, ns);
+        }
+        let speed = self.rqs[cpu].speed;
         self.tasks[curr].program.consume(ns, speed);
+    }
+
+    /// Counts how much of the next `ns` of CPU time of a task each kind of slowdown takes.
+    #[cold]
+    fn count_slowdown(&mut self, cpu: CpuId, curr: TaskId, ns: u64) {
+        let speed = self.rqs[cpu].speed;
+        let (reload, work) = self.tasks[curr].program.split(ns, speed);
+        // The work per ns, from the fastest CPU of the machine down to the actual speed.
+        let nominal = u64::from(self.spec.speed(cpu.nr()));
+        let speeds = [
+            u64::from(FULL_SPEED),
+            nominal,
+            self.rqs[cpu].capacity,
+            self.base_speed(cpu),
+            speed,
+        ];
+        let lost = &mut self.rqs[cpu].slowed;
+        for (lost, pair) in lost.iter_mut().zip(speeds.windows(2)) {
+            *lost += work * pair[0].saturating_sub(pair[1]);
+        }
+        lost[Slowdown::Reload as usize] += reload * u64::from(FULL_SPEED);
+    }
+
+    /// Emits trace records with the time that `task`, which leaves `cpu`, has lost there.
+    pub(crate) fn record_slowdown(&mut self, cpu: CpuId, task: TaskId) {
+        let rq = &mut self.rqs[cpu];
+        let lost = std::mem::take(&mut rq.slowed);
+        let overhead = rq.time.overhead_ns - rq.switch_overhead_ns;
+        rq.switch_overhead_ns = rq.time.overhead_ns;
+        if task == IDLE {
+            return;
+        }
+        let pid = self.pid_of(task);
+        let slowed = lost.map(|lost| lost / u64::from(FULL_SPEED)).into_iter();
+        for (by, ns) in Slowdown::ALL.into_iter().zip(slowed.chain([overhead])) {
+            if ns > 0 {
+                self.trace(cpu, Event::Slowed { pid, by, ns });
+            }
+        }
     }
 
     /// Emits a trace record with the overhead of `cpu` since the previous record of this kind.

@@ -81,6 +81,9 @@ impl Machine {
             self.tasks[prev].idle_before_wait = self.checks.idle_while_waiting_ns;
         }
         self.watch_switch(cpu, prev, next);
+        if self.details {
+            self.record_slowdown(cpu, prev);
+        }
         let (prev, next_pid) = (self.pid_of(prev), self.pid_of(next));
         self.trace(
             cpu,

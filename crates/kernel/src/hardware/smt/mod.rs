@@ -125,7 +125,7 @@ impl Machine {
     }
 
     /// Returns the work that a task of `cpu` does per ns if caches and memory do not slow it.
-    pub(super) fn base_speed(&self, cpu: CpuId) -> u64 {
+    pub(crate) fn base_speed(&self, cpu: CpuId) -> u64 {
         let capacity = self.rqs[cpu].capacity;
         let part = self.smt.part_of[cpu.index()];
         match self.smt.speeds.get(self.smt.busy[part].saturating_sub(1)) {

@@ -178,6 +178,17 @@ impl Cursor {
         self.work = self.work.saturating_sub(done);
     }
 
+    /// Returns how the next `ns` of CPU time at `speed` will be used: the part that the reload of
+    /// caches takes, and the part in which work is done that depends on the speed of the CPU.
+    pub(crate) fn split(&self, ns: u64, speed: u64) -> (u64, u64) {
+        let reload = match self.reload {
+            0 => 0,
+            _ => self.reload_in(ns),
+        };
+        let work = (ns - reload).saturating_sub(self.time);
+        (reload, work.min(self.work.div_ceil(speed.max(1))))
+    }
+
     /// Adds the work of a step, in the unit of `work`, minus the part that is already done.
     #[inline]
     fn add_work(&mut self, work: u64) {

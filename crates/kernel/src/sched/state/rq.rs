@@ -12,6 +12,7 @@ use crate::sched::fair::state::entity::FairRq;
 use crate::sched::rt::state::queue::RtRq;
 use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use trace::Slowdown;
 
 /// A CPU's runqueue. The fields that every simulated event uses come first, so that an event
 /// accesses few cache lines of the host.
@@ -81,6 +82,11 @@ pub struct Rq {
     pub idle_since: u64,
     /// Overhead that has already been reported in `Overhead` trace records, ns.
     pub recorded_overhead_ns: u64,
+    /// Time that the running task has lost to each [`trace::Slowdown`] since it got the CPU, in
+    /// ns/1024. Counted only if detail records are wanted.
+    pub slowed: [u64; Slowdown::Kernel as usize],
+    /// Value of `time.overhead_ns` at the last switch, if detail records are wanted.
+    pub switch_overhead_ns: u64,
     /// Time of the pending event for a deferred reschedule, ns, or [`NEVER`].
     pub resched_event_at: u64,
     pub ext: ScxRq,
@@ -166,6 +172,8 @@ impl Rq {
             idle_since: 1,
             time: CpuTime::default(),
             recorded_overhead_ns: 0,
+            slowed: [0; Slowdown::Kernel as usize],
+            switch_overhead_ns: 0,
             nr_switches: 0,
         }
     }

@@ -55,7 +55,7 @@ pub struct Decisions {
     /// Snapshot of the state at the start of the handler that made the decision `wanted`.
     pub seen: Option<Snapshot>,
     /// Number of decisions so far.
-    pub(crate) nr: u64,
+    pub nr: u64,
     /// Most recent snapshot for each kind of [`Handler`].
     pub(crate) latest: [Option<Snapshot>; 3],
 }

@@ -356,6 +356,7 @@ impl<W: Write> Perfetto<W> {
             Event::Prio { .. }
             | Event::Overhead { .. }
             | Event::Ipi { .. }
+            | Event::Slowed { .. }
             | Event::Done { .. }
             | Event::Phase { .. } => {}
         }

@@ -426,7 +426,7 @@ fn read_trace(path: &Path) -> String {
     let mut latency = report::Latency::new(traced.header.cpus.len());
     let mut timehist = report::Timehist::new(Vec::new(), traced.header.cpus.len());
     let mut schedstat = report::Schedstat::new(&traced.header.cpus);
-    let mut scan = lab::page::scan(&traced.header, 1);
+    let mut scan = lab::page::scan(&traced.header, None, 1);
     let header = traced.header.clone();
     let mut tee = Tee::new()
         .with(&mut exporting)

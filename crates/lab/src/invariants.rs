@@ -11,6 +11,7 @@ use input::duration;
 use input::error::Error;
 use kernel::decision::Snapshot;
 use kernel::violation::{Tally, Violation};
+use report::html::written::{Body, Section, Written, written};
 use report::layout::{Grid, Mark, Surface, Text};
 use report::{RunResult, Status};
 use runner::interrupt;
@@ -283,6 +284,35 @@ fn describe_situation(v: &Violation, seen: &Snapshot) -> String {
         numbers(true),
         numbers(false)
     )
+}
+
+/// Returns the HTML page of the reports.
+pub fn page(reports: &[(&Report, String)]) -> String {
+    let verdicts = reports.iter().map(|(report, _)| {
+        let broken = report.checked.iter().filter(|checked| checked.tally.count > 0);
+        let broken: Vec<&str> = broken.map(|checked| checked.name).collect();
+        let policy = &report.result.policy;
+        match (broken.is_empty(), report.result.failure()) {
+            (true, None) => format!("{policy} violates no invariant"),
+            (true, Some(failure)) => format!("{policy} {failure}"),
+            (false, _) => format!("{policy} violates: {}", broken.join(", ")),
+        }
+    });
+    let sections = reports.iter().map(|(report, text)| Section {
+        head: report.result.policy.clone(),
+        about: String::new(),
+        body: Body::Text(text.clone()),
+    });
+    let first = reports.first().map(|(report, _)| &report.result);
+    written(&Written {
+        title: "Invariants".to_owned(),
+        facts: first.map_or_else(String::new, |result| {
+            format!("{} on {} · seed {}", result.workload, result.machine, result.seed)
+        }),
+        verdict: verdicts.collect(),
+        sections: sections.collect(),
+        repeat: String::new(),
+    })
 }
 
 /// Returns the report as JSON, with times in ns.

@@ -5,6 +5,7 @@ use crate::model_error::{self, Trust};
 use crate::predict;
 use crate::validate::Validation;
 use input::error::Error;
+use machine::MachineSpec;
 use report::html::{self, Scan};
 use report::{Better, RunResult};
 use runner::destination;
@@ -19,9 +20,19 @@ const SEGMENTS: usize = 1 << 20;
 const SEGMENTS_LEAST: usize = 1 << 16;
 
 /// Returns a collector for one of the `runs` runs on a page. It collects data from the records of
-/// the run.
-pub fn scan(header: &Header, runs: usize) -> Scan {
-    Scan::new(header, (SEGMENTS / runs.max(1)).max(SEGMENTS_LEAST))
+/// the run. `machine` is the machine of the run, if it is known.
+pub fn scan(header: &Header, machine: Option<&MachineSpec>, runs: usize) -> Scan {
+    let capacities = machine.map(|machine| machine.topology.cpus.iter().map(|cpu| cpu.capacity).collect());
+    let scan = Scan::new(header, (SEGMENTS / runs.max(1)).max(SEGMENTS_LEAST));
+    scan.with_capacities(capacities.unwrap_or_default())
+}
+
+/// Returns the machine of a trace file, which names it, if it is still the same machine.
+pub fn machine_of(header: &Header) -> Option<MachineSpec> {
+    // A name in a trace file must not make the command read other files.
+    let name = Some(&header.machine).filter(|name| !name.contains(['/', '.']))?;
+    let machine = runner::search::definition(name).ok()?.spec;
+    (runner::traced::places(&machine) == header.cpus).then_some(machine)
 }
 
 /// Returns a finished run for the page. If `timeslice_ns` is given, the page shows the response
@@ -38,6 +49,9 @@ pub fn finish_run(header: &Header, mut scan: Scan, result: RunResult, timeslice_
         result,
         scan,
         predicted,
+        lacks: Vec::new(),
+        explained: Vec::new(),
+        why: String::new(),
     }
 }
 

@@ -10,7 +10,8 @@ use input::error::Error;
 use kernel::decision::{Decision, DecisionKind, Snapshot};
 use kernel::layout::enums::SCX_KICK_IDLE;
 use machine::MachineSpec;
-use report::wait::{Cause, Find, Notes, Story, Wait, Wanted, json, named, text};
+use report::html::Explained;
+use report::wait::{Cause, Find, Notes, Story, Wait, Wanted, headline, json, named, parts, text};
 use runner::running::Running;
 use runner::scenario::Scenario;
 use runner::traced::Traced;
@@ -37,6 +38,16 @@ impl Told {
 
     pub fn json(&self) -> Value {
         json(&self.story, &self.notes)
+    }
+
+    /// Returns the explanation for a page.
+    pub fn for_page(&self) -> Explained {
+        Explained {
+            pid: self.story.wait.pid,
+            begin: self.story.wait.begin,
+            headline: headline(&self.story),
+            parts: parts(&self.story, &self.notes),
+        }
     }
 }
 
@@ -65,9 +76,7 @@ pub fn traced(traced: &Traced, wanted: Wanted, progress: &mut dyn FnMut(u64)) ->
     let mut find = Find::new(wanted, nr_cpus);
     traced.replay(&mut find, &mut |done| progress(done / 2))?;
     let waits = find.finish().map_err(Error::new)?;
-    let mut stories = Stories::new(&waits, nr_cpus);
-    traced.replay(&mut stories, &mut |done| progress(500 + done / 2))?;
-    Ok(stories.finish())
+    explain_traced(traced, &waits, &mut |done| progress(500 + done / 2))
 }
 
 /// Explains waits in a run.
@@ -86,7 +95,7 @@ pub fn run(scenario: &Scenario, wanted: Wanted, progress: &mut dyn FnMut(u64)) -
         Some(failure) => Error::new(format!("{why}: {} {failure}", scenario.policy.name())),
         None => Error::new(why),
     })?;
-    waits.into_iter().map(|wait| explain(scenario, wait)).collect()
+    explain(scenario, &waits, progress)
 }
 
 /// Advances a run up to a time or its end.
@@ -112,6 +121,10 @@ impl Stories {
         }
     }
 
+    fn are_over(&self) -> bool {
+        self.stories.iter().all(Story::is_over)
+    }
+
     fn finish(self) -> Vec<Told> {
         let told = |mut story: Story| {
             story.finish();
@@ -130,38 +143,60 @@ impl Sink for Stories {
     }
 }
 
-/// Executes the run again up to the end of the wait.
-fn explain(scenario: &Scenario, wait: Wait) -> Result<Told, Error> {
-    let nr_cpus = scenario.machine.topology.cpus.len();
-    let begin = wait.begin;
-    let mut story = Story::new(wait, nr_cpus);
+/// Explains waits that [`Find`] has found in a trace file or a recording. `progress` is called with
+/// the progress, from 0 to 1000.
+///
+/// # Errors
+/// The file is damaged.
+pub fn explain_traced(traced: &Traced, waits: &[Wait], progress: &mut dyn FnMut(u64)) -> Result<Vec<Told>, Error> {
+    let mut stories = Stories::new(waits, traced.header.cpus.len());
+    traced.replay(&mut stories, progress)?;
+    Ok(stories.finish())
+}
+
+/// Explains waits that [`Find`] has found in a run. Executes the run twice more, up to the end of
+/// the last wait. `progress` is called with the progress, from 0 to 1000.
+///
+/// # Errors
+/// The errors of the run.
+pub fn explain(scenario: &Scenario, waits: &[Wait], progress: &mut dyn FnMut(u64)) -> Result<Vec<Told>, Error> {
+    let last = waits.iter().map(|wait| wait.end.unwrap_or(u64::MAX)).max().unwrap_or(0);
+    let mut stories = Stories::new(waits, scenario.machine.topology.cpus.len());
+    let mut decisions: Vec<Vec<Decision>> = vec![Vec::new(); waits.len()];
     let mut running = scenario.start()?;
     running.machine.decisions.on = true;
-    let mut decisions: Vec<Decision> = Vec::new();
-    while !running.ended() && !story.is_over() && runner::interrupt::signal().is_none() {
+    while !running.ended() && !stories.are_over() && runner::interrupt::signal().is_none() {
         let next = running.at().saturating_add(PIECE_NS);
-        running.advance(next, &mut story)?;
+        running.advance(next, &mut stories)?;
+        progress(running.at().saturating_mul(500) / running.until().min(last).max(1));
         let recorded = std::mem::take(&mut running.machine.decisions.recorded);
-        let until = story.end.as_ref().map_or(u64::MAX, |end| end.time);
-        let during = recorded
-            .into_iter()
-            .filter(|decision| (begin..=until).contains(&decision.time));
-        decisions.extend(during);
+        for (story, decisions) in stories.stories.iter().zip(&mut decisions) {
+            let until = story.end.as_ref().map_or(u64::MAX, |end| end.time);
+            let during = story.wait.begin..=until;
+            decisions.extend(recorded.iter().filter(|decision| during.contains(&decision.time)));
+        }
     }
-    running.end(&mut story);
-    story.finish();
-    let related = related(&story, &decisions);
-    let located = related.iter().map(|decision| LocatedDecision {
-        decision: *decision,
-        source_line: running.machine.place(decision),
-    });
-    let located: Vec<LocatedDecision> = located.collect();
+    running.end(&mut stories);
+    let related: Vec<Vec<LocatedDecision>> = stories
+        .stories
+        .iter_mut()
+        .zip(&decisions)
+        .map(|(story, decisions)| {
+            story.finish();
+            let related = related(story, decisions).into_iter();
+            let located = related.map(|decision| LocatedDecision {
+                decision,
+                source_line: running.machine.place(&decision),
+            });
+            located.collect()
+        })
+        .collect();
     drop(running);
-    let first = related
-        .first()
-        .filter(|_| matches!(story.wait.cause, Cause::Woken { .. } | Cause::New));
-    let notes = observe(scenario, &story, first.map(|decision| decision.number), &located)?;
-    Ok(Told { story, notes })
+    let notes = observe(scenario, &stories.stories, &related, &mut |done| {
+        progress(500 + done / 2)
+    })?;
+    let told = stories.stories.into_iter().zip(notes);
+    Ok(told.map(|(story, notes)| Told { story, notes }).collect())
 }
 
 /// Returns the decisions about the task of a wait, and the kicks of the CPUs in whose queues it was.
@@ -189,56 +224,110 @@ fn related(story: &Story, decisions: &[Decision]) -> Vec<Decision> {
     related
 }
 
+/// A time at which the run is stopped to look at the machine.
+struct Stop {
+    time: u64,
+    /// Index of the story.
+    story: usize,
+    /// Number of the decision that begins the story, if the stop is for its begin.
+    begins: Option<Option<u64>>,
+}
+
+/// Returns the times at which a story needs snapshots: its begin, and the ends of turns in its
+/// task's queue.
+fn stops(index: usize, story: &Story, decisions: &[LocatedDecision]) -> Vec<Stop> {
+    let chosen = decisions
+        .first()
+        .filter(|_| matches!(story.wait.cause, Cause::Woken { .. } | Cause::New));
+    let number = chosen.map(|located| located.decision.number);
+    let begin = story.wait.begin;
+    let last = story.end.as_ref().map_or(u64::MAX, |end| end.time);
+    let times = std::iter::once(begin).chain(story.turns.iter().map(|turn| turn.to));
+    let times = times.filter(|&time| time < last).collect::<Vec<u64>>();
+    let first = Stop {
+        time: begin,
+        story: index,
+        begins: Some(number),
+    };
+    let places = times.into_iter().step_by(1 + story.turns.len() / PLACES);
+    let places = places.map(|time| Stop {
+        time,
+        story: index,
+        begins: None,
+    });
+    std::iter::once(first).chain(places).collect()
+}
+
 /// Executes the run once more, and takes snapshots of the machine.
 fn observe(
     scenario: &Scenario,
-    story: &Story,
-    wanted: Option<u64>,
-    decisions: &[LocatedDecision],
-) -> Result<Notes, Error> {
-    let wait = &story.wait;
+    stories: &[Story],
+    decisions: &[Vec<LocatedDecision>],
+    progress: &mut dyn FnMut(u64),
+) -> Result<Vec<Notes>, Error> {
+    let all = stories.iter().zip(decisions).enumerate();
+    let mut stops: Vec<Stop> = all
+        .flat_map(|(index, (story, decisions))| stops(index, story, decisions))
+        .collect();
+    stops.sort_by_key(|stop| (stop.time, stop.story));
+    // Numbers of the decisions that are still to come, the next one last.
+    let mut wanted: Vec<u64> = stops.iter().rev().filter_map(|stop| stop.begins.flatten()).collect();
     let mut running = scenario.start()?;
-    running.machine.decisions.on = wanted.is_some();
-    running.machine.decisions.wanted = wanted;
-    let silent = &mut |_| {};
-    advance(&mut running, wait.begin, &mut Tee::new(), silent)?;
-    let seen = running.machine.decisions.seen.take();
-    let seen = seen.unwrap_or_else(|| running.machine.snapshot(Some(wait.pid)));
-    running.machine.decisions.on = false;
-    let mut notes = Notes {
-        decisions: decisions
-            .iter()
-            .map(|located| {
-                let text = format!("{}, by {}", describe_decision(located, &seen), describe_origin(located));
-                (located.decision.time, text)
-            })
-            .collect(),
-        allowed: allowed(&seen, wait.pid),
-        capacities: capacities(&scenario.machine),
-        places: Vec::new(),
-        running: describe_running(story, &seen),
-    };
-    let last = story.end.as_ref().map_or(u64::MAX, |end| end.time);
-    let times = std::iter::once(wait.begin).chain(story.turns.iter().map(|turn| turn.to));
-    let times: Vec<u64> = times.filter(|&time| time < last).collect();
-    for time in times.into_iter().step_by(1 + story.turns.len() / PLACES) {
-        advance(&mut running, time, &mut Tee::new(), silent)?;
-        let state = running.machine.snapshot(Some(wait.pid));
-        let place = state.queues.iter().find_map(|queue| {
-            let place = queue.tasks.iter().position(|&pid| pid == wait.pid)?;
-            Some((queue.name.clone(), place + 1, queue.tasks.len()))
-        });
-        if let Some((queue, place, length)) = place {
-            let changed = notes
-                .places
-                .last()
-                .is_none_or(|(_, before, at, of)| (before, *at, *of) != (&queue, place, length));
-            if changed {
-                notes.places.push((time, queue, place, length));
+    running.machine.decisions.on = !wanted.is_empty();
+    running.machine.decisions.wanted = wanted.last().copied();
+    let mut notes = vec![Notes::default(); stories.len()];
+    let number = stops.len() as u64;
+    for (done, stop) in (0..).zip(stops) {
+        progress(done * 1000 / number);
+        let (story, decisions) = (&stories[stop.story], &decisions[stop.story]);
+        advance(&mut running, stop.time, &mut Tee::new(), &mut |_| {})?;
+        let state = &mut running.machine.decisions;
+        state.recorded.clear();
+        let notes = &mut notes[stop.story];
+        if let Some(number) = stop.begins {
+            let seen = state.seen.take().filter(|_| state.wanted == number);
+            if number.is_some() {
+                wanted.pop();
+                // A decision that has been made meanwhile gets no snapshot of its own.
+                state.wanted = wanted.iter().rev().copied().find(|&next| next >= state.nr);
+                state.on = state.wanted.is_some();
             }
+            let seen = seen.unwrap_or_else(|| running.machine.snapshot(Some(story.wait.pid)));
+            *notes = begin_notes(scenario, story, decisions, &seen);
+        } else {
+            let state = running.machine.snapshot(Some(story.wait.pid));
+            note_place(notes, stop.time, story.wait.pid, &state);
         }
     }
     Ok(notes)
+}
+
+/// Returns the notes about the begin of a wait.
+fn begin_notes(scenario: &Scenario, story: &Story, decisions: &[LocatedDecision], seen: &Snapshot) -> Notes {
+    let decided = decisions.iter().map(|located| {
+        let text = format!("{}, by {}", describe_decision(located, seen), describe_origin(located));
+        (located.decision.time, text)
+    });
+    Notes {
+        decisions: decided.collect(),
+        allowed: allowed(seen, story.wait.pid),
+        capacities: capacities(&scenario.machine),
+        places: Vec::new(),
+        running: describe_running(story, seen),
+    }
+}
+
+/// Notes the place of a task in its queue, if it has changed.
+fn note_place(notes: &mut Notes, time: u64, pid: u32, state: &Snapshot) {
+    let place = state.queues.iter().find_map(|queue| {
+        let place = queue.tasks.iter().position(|&queued| queued == pid)?;
+        Some((queue.name.clone(), place + 1, queue.tasks.len()))
+    });
+    let Some((queue, place, length)) = place else { return };
+    let last = notes.places.last();
+    if last.is_none_or(|(_, before, at, of)| (before, *at, *of) != (&queue, place, length)) {
+        notes.places.push((time, queue, place, length));
+    }
 }
 
 /// Returns for each CPU whether a task may use it. Empty if it may use all of them.

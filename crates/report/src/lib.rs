@@ -18,6 +18,7 @@
     deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
 )]
 
+pub mod attribution;
 mod counters;
 mod details;
 mod figure;
@@ -37,6 +38,7 @@ mod summary;
 mod table;
 mod task;
 mod timehist;
+mod turns;
 mod units;
 pub mod wait;
 pub mod why;

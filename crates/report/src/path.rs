@@ -1,62 +1,128 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Divides the completion time of a workload into parts that add up, to say where the difference
-//! between two runs comes from.
+//! Divides the time of a workload into parts that add up, to say where the difference between two
+//! runs comes from.
 //!
-//! The critical path leads from the exit of the task that exits last back to the start of the run.
-//! Where a task slept until another task woke it, the path continues in the waker; where a task is
-//! new, in its parent. At each time, the path is thus in exactly one task, which computes, waits for
-//! a CPU, or sleeps until an interrupt wakes it. The lengths of these parts add up to the completion
-//! time, so the differences of the parts add up to the difference of the completion times.
+//! If all tasks of the workload exit, the time is that of the critical path, which leads from the
+//! exit of the task that exits last back to the start of the run. Where a task slept until another
+//! task woke it, the path continues in the waker; where a task is new, in its parent. At each time,
+//! the path is thus in exactly one task, which computes, waits for a CPU, or sleeps until an
+//! interrupt wakes it. The lengths of these parts add up to the completion time, so the differences
+//! of the parts add up to the difference of the completion times.
+//!
+//! A workload that does not end has no such path. Its time is that of all tasks together: at each
+//! time of its life, a task computes, waits or sleeps. Divided by the number of operations, this is
+//! the time that one operation takes, as the sum of its parts.
+//!
+//! Detail records ([`Event::is_detail`]) divide the time of a task on a CPU further. Without them, a
+//! task computes during all of this time.
 
+use crate::turns::{Lost, Turns};
 use std::collections::BTreeMap;
 use trace::label::stem;
 use trace::{ByNumber, Event, Follow, KTHREADD, Record, Sink, TaskState};
 
-/// Maximum number of changes of tasks that are kept. A run with more has no path.
+/// Maximum number of changes of tasks that are kept. A run with more has no parts.
 const MAX_STEPS: usize = 50_000_000;
-/// Capacity of the fastest CPU.
-const FULL: u64 = 1024;
 
-/// What the path does.
+/// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A task computes. This is the time that the fastest CPU would need.
+    /// It computes. This is the time that the fastest CPU would need.
     Computing,
     /// Additional time, because the CPU is slower than the fastest one.
     SlowerCpu,
-    /// The kernel and the policy use the task's CPU.
-    Overhead,
-    /// A task is runnable, but has no CPU.
+    /// Additional time, because the CPU does not run at its highest frequency.
+    Frequency,
+    /// Additional time, because other hardware threads of the core are busy.
+    Siblings,
+    /// Additional time, because memory is remote, or shared with other tasks.
+    Memory,
+    /// The task's data is loaded into the caches again after a switch.
+    Reload,
+    /// The kernel uses the task's CPU.
+    Kernel,
+    /// Callbacks of the policy use the task's CPU.
+    Policy,
+    /// The kernel or the policy waits for a lock on the task's CPU.
+    Locks,
+    /// The task is runnable, but has no CPU, while all CPUs are busy.
     Waiting,
-    /// A task sleeps until an interrupt, such as a timer's, wakes it.
+    /// The task is runnable, but has no CPU, while a CPU is idle.
+    WaitingWhileIdle,
+    /// The task sleeps. On the critical path: until an interrupt, such as a timer's, wakes it.
     Sleeping,
     /// The workload has not started the task yet.
     NotStarted,
 }
 
 impl Kind {
+    pub const ALL: [Kind; 13] = [
+        Kind::Computing,
+        Kind::SlowerCpu,
+        Kind::Frequency,
+        Kind::Siblings,
+        Kind::Memory,
+        Kind::Reload,
+        Kind::Kernel,
+        Kind::Policy,
+        Kind::Locks,
+        Kind::Waiting,
+        Kind::WaitingWhileIdle,
+        Kind::Sleeping,
+        Kind::NotStarted,
+    ];
+
     /// Describes the part of a task.
     pub fn text(self) -> &'static str {
         match self {
             Kind::Computing => "computes",
-            Kind::SlowerCpu => "computes on slower CPUs",
-            Kind::Overhead => "has its CPU used by the kernel and the policy",
-            Kind::Waiting => "waits for a CPU",
-            Kind::Sleeping => "sleeps until an interrupt",
+            Kind::SlowerCpu => "loses time on slower CPUs",
+            Kind::Frequency => "loses time to low frequencies",
+            Kind::Siblings => "loses time to busy SMT siblings",
+            Kind::Memory => "loses time to remote or shared memory",
+            Kind::Reload => "reloads caches",
+            Kind::Kernel => "has its CPU used by the kernel",
+            Kind::Policy => "has its CPU used by the policy",
+            Kind::Locks => "has its CPU wait for locks",
+            Kind::Waiting => "waits for a CPU, all being busy",
+            Kind::WaitingWhileIdle => "waits for a CPU while one is idle",
+            Kind::Sleeping => "sleeps",
             Kind::NotStarted => "is not started yet",
         }
     }
 }
 
-/// Lengths of the parts of a path in ns, by name of the tasks and kind. The names have no numbers at
-/// their ends.
-pub type Parts = BTreeMap<(String, Kind), u64>;
+/// A part: which tasks do what, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    /// Name of the tasks, without a number at its end.
+    pub tasks: String,
+    pub kind: Kind,
+    /// Capacity of the CPUs, if the part is time on a CPU and the machine's CPUs differ.
+    pub capacity: Option<u32>,
+}
+
+/// Lengths of parts in ns.
+pub type Parts = BTreeMap<Part, u64>;
+
+/// The time of a run, divided into parts.
+#[derive(Clone, Debug, Default)]
+pub struct Divided {
+    /// Parts of the critical path. `None` if not all tasks have exited.
+    pub path: Option<Parts>,
+    /// Parts of the time of all tasks. Background work is not included.
+    pub tasks: Parts,
+    /// Number of operations that the tasks completed.
+    pub operations: u64,
+}
 
 /// A change of what a task does.
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    /// `turn` is its number in [`Turns`].
     On {
         cpu: u32,
+        turn: usize,
     },
     Off {
         runnable: bool,
@@ -68,122 +134,209 @@ enum Step {
     New {
         parent: u32,
     },
+    Exited,
 }
 
 /// Reads the records of a run.
 pub struct Path {
+    /// Capacities of the CPUs. Empty if all are equal.
     capacities: Vec<u32>,
     follow: Follow,
     steps: ByNumber<Vec<(u64, Step)>>,
     number: usize,
-    /// For each CPU, times at which overhead was reported, with its sum so far.
-    overhead: Vec<Vec<(u64, u64)>>,
+    most: usize,
+    turns: Turns,
+    /// Times at which the first CPU became idle or the last idle CPU became busy, with the time
+    /// until then during which a CPU was idle.
+    idle: Vec<(u64, u64)>,
+    nr_idle: usize,
     /// Time and task of the last exit, and the number of living tasks of the workload.
     last: Option<(u64, u32)>,
     alive: i64,
+    noise: Vec<u32>,
+    operations: u64,
 }
 
 impl Path {
-    /// Returns an empty path. `capacities` are those of the CPUs.
-    pub fn new(capacities: Vec<u32>) -> Path {
-        let nr_cpus = capacities.len();
+    /// Returns an empty path for a machine with `nr_cpus` CPUs. `capacities` are those of the CPUs,
+    /// or empty if they are unknown.
+    pub fn new(nr_cpus: usize, capacities: &[u32]) -> Path {
+        let differ = capacities.windows(2).any(|two| two[0] != two[1]);
         Path {
-            capacities,
+            capacities: if differ { capacities.to_vec() } else { Vec::new() },
             follow: Follow::new(nr_cpus),
             steps: ByNumber::new(),
             number: 0,
-            overhead: vec![Vec::new(); nr_cpus],
+            most: MAX_STEPS,
+            turns: Turns::new(nr_cpus),
+            idle: vec![(0, 0)],
+            nr_idle: nr_cpus,
             last: None,
             alive: 0,
+            noise: Vec::new(),
+            operations: 0,
         }
     }
 
-    /// Returns the parts of the critical path.
+    /// Sets the maximum number of changes of tasks that are kept, each of which takes about 40
+    /// bytes.
+    #[must_use]
+    pub fn with_limit(mut self, steps: usize) -> Path {
+        self.most = steps;
+        self
+    }
+
+    /// Returns the parts of a run that ended at `end`.
     ///
     /// # Errors
-    /// Not all tasks of the workload have exited, or the run has too many switches.
-    pub fn finish(mut self) -> Result<Parts, String> {
-        if self.number > MAX_STEPS {
-            return Err(format!("a run has more than {MAX_STEPS} switches and wake-ups"));
+    /// The run has too many switches.
+    pub fn finish(mut self, end: u64) -> Result<Divided, String> {
+        if self.number > self.most {
+            let most = self.most;
+            return Err(format!("the run has more than {most} switches and wake-ups"));
         }
-        let Some((end, pid)) = self.last.filter(|_| self.alive == 0) else {
-            return Err("a difference is divided into parts only if all tasks of the workload exit".into());
+        self.turns.finish(end);
+        let path = match self.last.filter(|_| self.alive == 0) {
+            Some((time, pid)) => Some(self.critical(time, pid)),
+            None => None,
         };
+        Ok(Divided {
+            path,
+            tasks: self.all_tasks(end),
+            operations: self.operations,
+        })
+    }
+
+    /// Returns the parts of the critical path, which ends in the task `pid`.
+    fn critical(&mut self, end: u64, mut pid: u32) -> Parts {
         let mut parts = Parts::new();
-        let (mut pid, mut time) = (pid, end);
+        let mut time = end;
         // For each task, the number of its steps that are before the current place of the path.
         let mut left: BTreeMap<u32, usize> = BTreeMap::new();
         loop {
             let steps = self.steps.get(pid).map_or(&[][..], Vec::as_slice);
             let mut at = left.get(&pid).copied().unwrap_or(steps.len());
-            while at > 0 && steps[at - 1].0 > time {
+            while at > 0 && (steps[at - 1].0 > time || matches!(steps[at - 1].1, Step::Exited)) {
                 at -= 1;
             }
             left.insert(pid, at.saturating_sub(1));
             let Some(&(begin, step)) = at.checked_sub(1).map(|at| &steps[at]) else {
-                self.add(&mut parts, pid, Kind::NotStarted, time);
-                return Ok(parts);
+                self.add(&mut parts, pid, Kind::NotStarted, None, time);
+                return parts;
             };
-            let length = time - begin;
+            self.add_step(&mut parts, pid, step, begin, time);
             match step {
-                Step::On { cpu } => self.add_computing(&mut parts, pid, cpu, begin, time),
-                Step::Off { runnable: true } => self.add(&mut parts, pid, Kind::Waiting, length),
-                Step::Off { runnable: false } => self.add(&mut parts, pid, Kind::Sleeping, length),
-                Step::Woken { waker } => {
-                    self.add(&mut parts, pid, Kind::Waiting, length);
-                    if waker != 0 {
-                        pid = waker;
-                    }
+                Step::Woken { waker: 0 } => {}
+                Step::Woken { waker } => pid = waker,
+                Step::New { parent } if parent == 0 || parent == KTHREADD => {
+                    self.add(&mut parts, pid, Kind::NotStarted, None, begin);
+                    return parts;
                 }
-                Step::New { parent } => {
-                    self.add(&mut parts, pid, Kind::Waiting, length);
-                    if parent == 0 || parent == KTHREADD {
-                        self.add(&mut parts, pid, Kind::NotStarted, begin);
-                        return Ok(parts);
-                    }
-                    pid = parent;
-                }
+                Step::New { parent } => pid = parent,
+                Step::On { .. } | Step::Off { .. } | Step::Exited => {}
             }
             time = begin;
         }
     }
 
-    fn add(&mut self, parts: &mut Parts, pid: u32, kind: Kind, ns: u64) {
-        if ns > 0 {
-            let name = stem(&self.follow.task(pid).comm).to_owned();
-            *parts.entry((name, kind)).or_default() += ns;
+    /// Returns the parts of the time of all tasks.
+    fn all_tasks(&mut self, end: u64) -> Parts {
+        let mut parts = Parts::new();
+        for (pid, steps) in std::mem::replace(&mut self.steps, ByNumber::new()).into_sorted() {
+            if self.noise.contains(&pid) {
+                continue;
+            }
+            let ends = steps.iter().skip(1).map(|&(time, _)| time).chain([end]);
+            for (&(begin, step), until) in steps.iter().zip(ends) {
+                self.add_step(&mut parts, pid, step, begin, until.max(begin));
+            }
+        }
+        parts
+    }
+
+    /// Adds what a task does from `begin`, where it makes a step, until `end`.
+    fn add_step(&mut self, parts: &mut Parts, pid: u32, step: Step, begin: u64, end: u64) {
+        let length = end - begin;
+        match step {
+            Step::On { cpu, turn } => self.add_turn(parts, pid, cpu, turn, length),
+            Step::Off { runnable: true } | Step::Woken { .. } | Step::New { .. } => {
+                let idle = self.idle_until(end).saturating_sub(self.idle_until(begin)).min(length);
+                self.add(parts, pid, Kind::WaitingWhileIdle, None, idle);
+                self.add(parts, pid, Kind::Waiting, None, length - idle);
+            }
+            Step::Off { runnable: false } => self.add(parts, pid, Kind::Sleeping, None, length),
+            Step::Exited => {}
         }
     }
 
-    /// Adds the time of a task on a CPU.
-    fn add_computing(&mut self, parts: &mut Parts, pid: u32, cpu: u32, begin: u64, end: u64) {
-        let sums = &self.overhead[cpu as usize];
-        let sum = |time: u64| {
-            let before = sums.partition_point(|&(at, _)| at <= time);
-            before.checked_sub(1).map_or(0, |last| sums[last].1)
+    /// Adds the last `length` ns of a turn.
+    fn add_turn(&mut self, parts: &mut Parts, pid: u32, cpu: u32, turn: usize, length: u64) {
+        let capacity = self.capacities.get(cpu as usize).copied();
+        let Lost { ns, whole } = self.turns.get(turn);
+        let mut rest = length;
+        for (kind, lost) in Turns::KINDS.into_iter().zip(ns) {
+            // The path may contain only a part of the turn.
+            let share = u128::from(lost) * u128::from(length) / u128::from(whole.max(length).max(1));
+            let share = u64::try_from(share).unwrap_or(rest).min(rest);
+            self.add(parts, pid, kind, capacity, share);
+            rest -= share;
+        }
+        self.add(parts, pid, Kind::Computing, capacity, rest);
+    }
+
+    /// Returns the time until `time` during which at least one CPU was idle.
+    fn idle_until(&self, time: u64) -> u64 {
+        let at = self.idle.partition_point(|&(since, _)| since <= time);
+        let Some(&(since, sum)) = at.checked_sub(1).map(|at| &self.idle[at]) else {
+            return 0;
         };
-        let length = end - begin;
-        let overhead = (sum(end) - sum(begin)).min(length);
-        let computing = length - overhead;
-        let capacity = u64::from(self.capacities[cpu as usize]).min(FULL);
-        let fast = u64::try_from(u128::from(computing) * u128::from(capacity) / u128::from(FULL)).unwrap_or(computing);
-        self.add(parts, pid, Kind::Overhead, overhead);
-        self.add(parts, pid, Kind::Computing, fast);
-        self.add(parts, pid, Kind::SlowerCpu, computing - fast);
+        // The entries with even indices begin a time with an idle CPU.
+        if at % 2 == 1 { sum + (time - since) } else { sum }
+    }
+
+    fn add(&mut self, parts: &mut Parts, pid: u32, kind: Kind, capacity: Option<u32>, ns: u64) {
+        if ns > 0 {
+            let tasks = stem(&self.follow.task(pid).comm).to_owned();
+            *parts.entry(Part { tasks, kind, capacity }).or_default() += ns;
+        }
     }
 
     fn step(&mut self, pid: u32, time: u64, step: Step) {
         self.number += 1;
-        if pid != 0 && self.number <= MAX_STEPS {
-            self.steps.entry(pid).push((time, step));
+        if pid != 0 && self.number <= self.most {
+            let steps = self.steps.entry(pid);
+            // Local times of different CPUs are not ordered.
+            let time = steps.last().map_or(time, |&(last, _)| time.max(last));
+            steps.push((time, step));
+        }
+    }
+
+    /// Counts the CPUs that are idle after a switch or a hotplug event.
+    fn set_idle(&mut self, time: u64, before: bool, after: bool) {
+        let had = self.nr_idle > 0;
+        self.nr_idle = self.nr_idle + usize::from(after) - usize::from(before);
+        let has = self.nr_idle > 0;
+        if had != has {
+            let sum = self.idle_until(time);
+            self.idle.push((time, sum));
         }
     }
 
     fn add_record(&mut self, record: &Record) {
-        let (time, cpu) = (record.time, record.cpu);
+        if self.number > self.most {
+            // The run has no parts, so nothing more is kept.
+            self.steps = ByNumber::new();
+            self.turns = Turns::new(0);
+            return;
+        }
+        let (time, cpu) = (record.local_time(), record.cpu);
         match record.event {
             Event::TaskNew { pid, parent, .. } => {
-                self.alive += i64::from(parent != KTHREADD);
+                if parent == KTHREADD {
+                    self.noise.push(pid);
+                } else {
+                    self.alive += 1;
+                }
                 // A pid may have belonged to another task.
                 self.steps.entry(pid).clear();
                 self.step(pid, time, Step::New { parent });
@@ -191,19 +344,23 @@ impl Path {
             Event::TaskExit { pid } => {
                 self.alive -= 1;
                 self.last = Some((time, pid));
+                self.step(pid, time, Step::Exited);
             }
             Event::Waking { pid, waker } => self.step(pid, time, Step::Woken { waker }),
             Event::Switch { prev, prev_state, next } if prev != next => {
-                let runnable = prev_state == TaskState::Running;
-                self.step(prev, time, Step::Off { runnable });
-                self.step(next, time, Step::On { cpu });
+                self.set_idle(record.time, prev == 0, next == 0);
+                let turn = self.turns.switch(cpu, time);
+                if prev_state != TaskState::Dead {
+                    let runnable = prev_state == TaskState::Running;
+                    self.step(prev, time, Step::Off { runnable });
+                }
+                self.step(next, time, Step::On { cpu, turn });
             }
-            Event::Overhead { ns } => {
-                let sums = &mut self.overhead[cpu as usize];
-                let sum = sums.last().map_or(0, |&(_, sum)| sum);
-                sums.push((time, sum.saturating_add(ns)));
+            Event::Hotplug { online } if self.follow.current(cpu) == 0 => {
+                self.set_idle(record.time, !online, online);
             }
-            _ => {}
+            Event::Done { count, .. } => self.operations = self.operations.saturating_add(count.into()),
+            _ => self.turns.add(record),
         }
         self.follow.add(record);
     }
@@ -218,6 +375,7 @@ impl Sink for Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace::Slowdown;
     use trace::TaskState::{Dead, Interruptible, Running};
 
     /// CPU 1 has half the speed of CPU 0. `cc1` computes on CPU 0 and wakes `ld1`, which waits and
@@ -231,20 +389,53 @@ mod tests {
             comm: comm.into(),
         };
         let switch = |prev, prev_state, next| Event::Switch { prev, prev_state, next };
+        let slowed = |pid, by, ns| Event::Slowed { pid, by, ns };
         let events = [
             (100, 0, new(1, "cc1")),
             (100, 0, new(2, "ld1")),
             (100, 1, switch(0, Running, 2)),
             (110, 1, switch(2, Interruptible, 0)),
             (120, 0, switch(0, Running, 1)),
-            (500, 0, Event::Overhead { ns: 30 }),
             (520, 0, Event::Waking { pid: 2, waker: 1 }),
-            (540, 0, switch(1, Dead, 0)),
             (540, 0, Event::TaskExit { pid: 1 }),
+            (540, 0, slowed(1, Slowdown::Kernel, 42)),
+            (540, 0, switch(1, Dead, 0)),
             (600, 1, switch(0, Running, 2)),
+            (700, 1, slowed(2, Slowdown::Capacity, 50)),
             (700, 1, switch(2, Interruptible, 0)),
             (800, 1, Event::Waking { pid: 2, waker: 0 }),
             (800, 1, switch(0, Running, 2)),
+            (
+                900,
+                1,
+                Event::LockWait {
+                    lock: 1,
+                    after: 20,
+                    ns: 5,
+                },
+            ),
+            (
+                900,
+                1,
+                Event::Callback {
+                    op: 1,
+                    insns: 9,
+                    after: 0,
+                    ns: 15,
+                },
+            ),
+            (
+                900,
+                1,
+                Event::Callback {
+                    op: 0,
+                    insns: 9,
+                    after: 0,
+                    ns: 35,
+                },
+            ),
+            (1000, 1, slowed(2, Slowdown::Capacity, 80)),
+            (1000, 1, slowed(2, Slowdown::Kernel, 40)),
             (1000, 1, Event::TaskExit { pid: 2 }),
         ];
         let record = |(time, cpu, event)| Record {
@@ -256,32 +447,88 @@ mod tests {
         events.map(record).to_vec()
     }
 
+    fn divided(records: &[Record]) -> Divided {
+        let mut path = Path::new(2, &[1024, 512]);
+        path.take(records);
+        path.finish(1000).expect("the run is short")
+    }
+
+    fn part(tasks: &str, kind: Kind, capacity: impl Into<Option<u32>>) -> Part {
+        Part {
+            tasks: tasks.to_owned(),
+            kind,
+            capacity: capacity.into(),
+        }
+    }
+
     #[test]
     fn the_parts_of_the_critical_path_add_up() {
-        let mut path = Path::new(vec![1024, 512]);
-        path.take(&records());
-        let parts = path.finish().expect("all tasks exit");
-        let part = |name: &str, kind, ns| ((name.to_owned(), kind), ns);
+        let parts = divided(&records()).path.expect("all tasks exit");
         let want = [
-            part("cc", Kind::Computing, 370),
-            part("cc", Kind::Overhead, 30),
-            part("cc", Kind::Waiting, 20),
-            part("cc", Kind::NotStarted, 100),
-            part("ld", Kind::Computing, 150),
-            part("ld", Kind::SlowerCpu, 150),
-            part("ld", Kind::Waiting, 80),
-            part("ld", Kind::Sleeping, 100),
+            // Of the turn of 420 ns, 400 ns are on the path, and thus 40 of its 42 ns of overhead.
+            (part("cc", Kind::Computing, 1024), 360),
+            (part("cc", Kind::Kernel, 1024), 40),
+            (part("cc", Kind::WaitingWhileIdle, None), 20),
+            (part("cc", Kind::NotStarted, None), 100),
+            (part("ld", Kind::Computing, 512), 50 + 80),
+            (part("ld", Kind::SlowerCpu, 512), 50 + 80),
+            // The outer callback contains the inner one and the wait for the lock.
+            (part("ld", Kind::Locks, 512), 5),
+            (part("ld", Kind::Policy, 512), 30),
+            (part("ld", Kind::Kernel, 512), 5),
+            (part("ld", Kind::WaitingWhileIdle, None), 80),
+            (part("ld", Kind::Sleeping, None), 100),
         ];
         assert_eq!(parts, Parts::from(want));
         assert_eq!(parts.values().sum::<u64>(), 1000);
     }
 
     #[test]
+    fn the_parts_of_all_tasks_add_up_to_their_lifetimes() {
+        let divided = divided(&records());
+        assert_eq!(divided.tasks.values().sum::<u64>(), (540 - 100) + (1000 - 100));
+        assert_eq!(divided.tasks[&part("ld", Kind::Sleeping, None)], 520 - 110 + 100);
+        assert_eq!(divided.tasks[&part("cc", Kind::Kernel, 1024)], 42);
+    }
+
+    #[test]
+    fn a_wait_is_divided_by_whether_a_cpu_is_idle() {
+        let switch = |cpu, prev, next| {
+            let prev_state = Interruptible;
+            (cpu, Event::Switch { prev, prev_state, next })
+        };
+        let events = [
+            (10, switch(0, 0, 1)),
+            (20, switch(1, 0, 2)),
+            (30, (0, Event::Waking { pid: 3, waker: 1 })),
+            (40, switch(1, 2, 0)),
+            (45, switch(1, 0, 3)),
+        ];
+        let record = |(time, (cpu, event))| Record {
+            time,
+            cpu,
+            after: 0,
+            event,
+        };
+        let mut path = Path::new(2, &[]);
+        path.take(&events.map(record));
+        let tasks = path.finish(45).expect("the run is short").tasks;
+        assert_eq!(tasks[&part("", Kind::Waiting, None)], 10);
+        assert_eq!(tasks[&part("", Kind::WaitingWhileIdle, None)], 5);
+    }
+
+    #[test]
     fn a_workload_that_does_not_end_has_no_path() {
-        let mut path = Path::new(vec![1024; 2]);
-        path.take(&records()[..12]);
-        let error = path.finish().expect_err("task 2 has not exited");
-        assert!(error.contains("only if all tasks of the workload exit"), "{error}");
+        let records = records();
+        assert!(divided(&records[..records.len() - 1]).path.is_none());
+    }
+
+    #[test]
+    fn a_run_with_too_many_switches_has_no_parts() {
+        let mut path = Path::new(2, &[]).with_limit(5);
+        path.take(&records());
+        let error = path.finish(1000).expect_err("the run is too long");
+        assert!(error.contains("more than 5 switches"), "{error}");
     }
 
     #[test]
@@ -294,9 +541,7 @@ mod tests {
             event: Event::Waking { pid, waker },
         };
         records.splice(11..11, [waking(2, 1), waking(1, 2), waking(2, 1), waking(1, 2)]);
-        let mut path = Path::new(vec![1024; 2]);
-        path.take(&records);
-        let parts = path.finish().expect("all tasks exit");
+        let parts = divided(&records).path.expect("all tasks exit");
         assert_eq!(parts.values().sum::<u64>(), 1000);
     }
 }

@@ -72,6 +72,15 @@ impl Traced {
     /// The file cannot be read, is neither a trace nor a recording, or uses more CPUs than
     /// `machine` has.
     pub fn open(path: &Path, machine: Option<&MachineSpec>) -> Result<Traced, Error> {
+        Traced::open_watched(path, machine, &|_| {})
+    }
+
+    /// Opens a file like [`Traced::open`]. `progress` is called with the progress, from 0 to 1000,
+    /// while a recording is read.
+    ///
+    /// # Errors
+    /// As [`Traced::open`] does.
+    pub fn open_watched(path: &Path, machine: Option<&MachineSpec>, progress: &dyn Fn(u64)) -> Result<Traced, Error> {
         let at = |error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", path.display()));
         if !path.is_dir() {
             let mut file = File::open(path).map_err(|error| at(&error))?;
@@ -97,7 +106,7 @@ impl Traced {
             counts,
             nr_cpus,
             ..
-        } = recording::open(path).map_err(|error| match error.line {
+        } = recording::open_watched(path, progress).map_err(|error| match error.line {
             0 => at(&error.message).hint(error.hint),
             _ => at(&error),
         })?;

@@ -9,11 +9,12 @@ pub mod attribution;
 pub mod condition;
 pub mod effect;
 pub mod metric;
+pub mod page;
+pub mod places;
 mod present;
 pub mod robust;
 mod verdict;
 
-pub use attribution::{Attribution, attribute};
 pub use condition::{Condition, Judgement};
 pub use present::{json, table};
 pub use verdict::verdict;

@@ -24,11 +24,7 @@ pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
     grid.right("change", 1);
     grid.right("95 % CI", 3);
     grid.left("B is", 2);
-    for known in &c.metrics {
-        if let Some(effect) = &known.effect {
-            grid.row(row(c, &known.metric, effect));
-        }
-    }
+    rows(c).into_iter().for_each(|row| grid.row(row));
     let seeds = match c.seeds.as_slice() {
         [one] => format!("seed {one}"),
         [first, .., last] if last - first == c.seeds.len() as u64 - 1 => format!("seeds {first}-{last}"),
@@ -40,6 +36,14 @@ pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
     let names = [&c.machine, &c.workload].map(|name| escape::line(name).into_owned());
     let inputs = format!("machine {}, workload {}, {seeds}", names[0], names[1]);
     surface.line(&inputs, " ") + &grid.render(surface)
+}
+
+/// Returns a row for each metric that the runs have.
+pub(super) fn rows(c: &Comparison) -> Vec<[String; 6]> {
+    let known = c.metrics.iter();
+    known
+        .filter_map(|known| Some(row(c, &known.metric, known.effect.as_ref()?)))
+        .collect()
 }
 
 fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
@@ -68,7 +72,7 @@ fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
 }
 
 /// Returns the conclusion in one word, or `None` if the change is not significant.
-fn conclusion_word(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&'static str> {
+pub(super) fn conclusion_word(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&'static str> {
     let more = match effect.conclusion() {
         Conclusion::More => true,
         Conclusion::Less => false,

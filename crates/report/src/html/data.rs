@@ -30,17 +30,21 @@ pub struct RunData<'a> {
     end: u64,
     /// Core, LLC and node of each CPU.
     places: Vec<[u32; 3]>,
+    /// Capacities of the CPUs. Empty if all are equal, or unknown.
+    capacities: &'a [u32],
     /// For each task, its pid, name and CPU time in ns, as packed JSON. Task 0 is the idle task.
     /// Task 1 stands for an offline CPU.
     tasks: String,
     timeline: Timeline,
     queues: Queues,
+    waits: Waits,
+    /// Explained waits: index of the wait, headline, and headings with their lines.
+    explained: Vec<(usize, &'a str, &'a [(&'static str, Vec<String>)])>,
+    /// Command that explains a wait if `TASK@TIME` is appended.
+    why: &'a str,
     migrations: Vec<Cell>,
     /// Histogram of wake-up latencies: the middle and the count of each bucket.
     wakeup: Vec<(u64, u64)>,
-    /// The slowest wake-ups, slowest first. Each entry has the latency, the time at which the task
-    /// got a CPU, the CPU and the task.
-    slowest: Vec<(u64, u64, u32, u32)>,
     response: Vec<(u64, u64)>,
     predicted: &'a [super::Predicted],
 }
@@ -50,6 +54,15 @@ pub struct RunData<'a> {
 struct Timeline {
     quantum: u64,
     segments: String,
+}
+
+/// The packed waits of [`super::waits::Waits`].
+#[derive(Serialize)]
+struct Waits {
+    /// Number of waits that are left out. They have at most `least` ns.
+    left_out: u64,
+    least: u64,
+    packed: String,
 }
 
 /// Runqueue lengths in intervals (bins) of `width` ns.
@@ -68,8 +81,12 @@ struct Queues {
 pub fn run<'a>(run: &'a Run, label: &'a str) -> RunData<'a> {
     let scan = &run.scan;
     let tasks: Vec<(u32, &str, u64)> = scan.named.iter().map(|t| (t.pid, t.comm.as_str(), t.cpu_ns)).collect();
-    let mut slowest: Vec<_> = scan.slowest.iter().map(|Reverse(wakeup)| *wakeup).collect();
-    slowest.sort_unstable_by_key(|&wakeup| Reverse(wakeup));
+    let (left_out, least) = scan.waits.left_out();
+    let explained = run.explained.iter().filter_map(|one| {
+        let index = scan.waits.find(one.pid, one.begin)?;
+        Some((index, one.headline.as_str(), one.parts.as_slice()))
+    });
+    let equal = scan.capacities.windows(2).all(|two| two[0] == two[1]);
     let balance = scan.queues.balances().iter().enumerate();
     RunData {
         label,
@@ -89,9 +106,16 @@ pub fn run<'a>(run: &'a Run, label: &'a str) -> RunData<'a> {
                 .map(|(bin, b)| (bin, b.runs, b.moved, b.pulled))
                 .collect(),
         },
+        capacities: if equal { &[] } else { &scan.capacities },
+        waits: Waits {
+            left_out,
+            least,
+            packed: scan.waits.packed(),
+        },
+        explained: explained.collect(),
+        why: &run.why,
         migrations: scan.moves.cells(),
         wakeup: scan.wakeup.filled().collect(),
-        slowest: slowest.iter().map(|w| (w.latency, w.time, w.cpu, w.task)).collect(),
         response: scan.response.filled().collect(),
         predicted: &run.predicted,
     }

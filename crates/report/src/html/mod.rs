@@ -7,6 +7,7 @@
 //! scripts in `app/` draw everything else in the browser, from the JSON of `data`. Line plots use
 //! the library uPlot (`vendor/`).
 
+mod causes;
 mod data;
 mod moves;
 mod pack;
@@ -16,6 +17,8 @@ mod scan;
 mod tables;
 mod timeline;
 mod verdict;
+mod waits;
+pub mod written;
 
 pub use data::json;
 pub use page::{Scripted, labels, page, plain, scripted};
@@ -30,6 +33,24 @@ pub struct Run {
     /// Data that was collected during the same run. Its `finish` has been called.
     pub scan: Scan,
     pub predicted: Vec<Predicted>,
+    /// Sentences about what the run's data lacks, for example lost events.
+    pub lacks: Vec<String>,
+    /// Explanations of some waits.
+    pub explained: Vec<Explained>,
+    /// Command that explains waits of this run, to which `TASK@TIME` is appended. Empty if there is
+    /// none.
+    pub why: String,
+}
+
+/// The explanation of a wait ([`crate::wait`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    pub pid: u32,
+    /// Time of the record with which the wait begins, in ns.
+    pub begin: u64,
+    pub headline: String,
+    /// Headings and their lines.
+    pub parts: Vec<(&'static str, Vec<String>)>,
 }
 
 /// A response time that queueing theory predicts.

@@ -12,14 +12,26 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 pub const COLOURS: usize = 8;
 
 const STYLE: [&str; 2] = [include_str!("vendor/uPlot.min.css"), include_str!("app/style.css")];
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 14] = [
     include_str!("vendor/uPlot.iife.min.js"),
     include_str!("app/core.js"),
+    include_str!("app/turns.js"),
+    include_str!("app/rows.js"),
+    include_str!("app/align.js"),
+    include_str!("app/waits.js"),
+    include_str!("app/tasks.js"),
+    include_str!("app/input.js"),
     include_str!("app/timeline.js"),
+    include_str!("app/story.js"),
     include_str!("app/plots.js"),
     include_str!("app/heat.js"),
+    include_str!("app/state.js"),
     include_str!("app/main.js"),
 ];
+
+/// Keys of the timelines, for readers who cannot see the charts.
+const TIMELINE_KEYS: &str = "Left and right move in time, plus and minus zoom, 0 shows the whole run. Up and down choose a row, comma \
+                             and full stop move to the previous and next turn, Enter explains the wait before the turn.";
 
 /// A section of the page: its id, heading, description and contents.
 struct Section {
@@ -51,7 +63,7 @@ pub fn page(runs: &[Run], model_errors: &[String]) -> String {
                         h1 { (title) }
                         p.facts { (common_properties(runs)) }
                     }
-                    (verdict_card(&verdict, model_errors))
+                    (verdict_card(&verdict, runs, &labels, model_errors))
                     section #summary aria-labelledby="summary-h" {
                         h2 #summary-h { "Summary" }
                         (tables::summary(runs, &labels, &verdict))
@@ -61,7 +73,7 @@ pub fn page(runs: &[Run], model_errors: &[String]) -> String {
                     @for section in &sections {
                         section id=(section.id) aria-labelledby={ (section.id) "-h" } {
                             h2 id={ (section.id) "-h" } { (section.head) }
-                            p.about { (section.about) }
+                            @if !section.about.is_empty() { p.about { (section.about) } }
                             (section.body)
                         }
                     }
@@ -244,7 +256,7 @@ fn mark() -> Markup {
     }
 }
 
-fn verdict_card(verdict: &Verdict, model_errors: &[String]) -> Markup {
+fn verdict_card(verdict: &Verdict, runs: &[Run], labels: &[String], model_errors: &[String]) -> Markup {
     html! {
         section.verdict #verdict aria-label="Verdict" {
             p.headline { (micro(verdict.headline.trim_end_matches('.'))) "." }
@@ -252,6 +264,7 @@ fn verdict_card(verdict: &Verdict, model_errors: &[String]) -> Markup {
                 ul { @for point in &verdict.points { li { (micro(point)) } } }
             }
             @if !verdict.caveat.is_empty() { p.caveat { (verdict.caveat) } }
+            @for (run, label) in runs.iter().zip(labels) { @for lack in &run.lacks { p.caveat { (label) ": " (lack) } } }
             @for sentence in model_errors { p.caveat { (sentence) } }
         }
     }
@@ -266,13 +279,24 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
         }
     };
     let mut sections = vec![Section {
+        id: "causes",
+        head: "Where the time goes",
+        about: "",
+        body: super::causes::causes(runs, labels),
+    }];
+    sections.push(Section {
         id: "timeline",
         head: "Timeline",
         about: "The task that ran on each CPU. When zoomed out, the filled height of a row is the share of time that the CPU was busy. \
-                When zoomed in, every task's turn is visible. Drag to move. Use Ctrl and the mouse wheel, or + and −, to zoom. \
-                Drag with Shift to zoom into a part. All charts over time show the same window of time.",
-        body: html! { div #tl-tools {} (figure_per_run("tl")) },
-    }];
+                When zoomed in, every task's turn is visible. Click on a turn to see why its task had waited before. Drag to move. \
+                Use Ctrl and the mouse wheel, or + and −, to zoom. Drag with Shift to zoom into a part. All charts over time show \
+                the same window of time.",
+        body: html! {
+            div #tl-tools {}
+            p #tl-help.quiet { (TIMELINE_KEYS) }
+            div.tl-body { div { (figure_per_run("tl")) } aside #story aria-labelledby="story-h" aria-live="polite" hidden {} }
+        },
+    });
     sections.push(Section {
         id: "queues",
         head: "Runqueues",

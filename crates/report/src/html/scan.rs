@@ -5,14 +5,16 @@
 use super::moves::Moves;
 use super::queues::Queues;
 use super::timeline::{IDLE, OFFLINE, Timeline};
+use super::waits::{Begin, Cause, Wait, Waits};
 use crate::histogram::Histogram;
+use crate::path::{Divided, Path};
 use crate::task::Task;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use trace::{ByNumber, Event, Follow, Header, MigrateReason, Record, Sink, TaskState};
+use trace::{ByNumber, Ended, Event, Follow, Header, MigrateReason, Record, Sink, TaskState};
 
-/// Number of slowest wake-ups to keep.
-const SLOWEST: usize = 10;
+/// Number of segments of the timeline for each wait that is kept.
+const SEGMENTS_PER_WAIT: usize = 8;
+/// Maximum number of changes of tasks by which the time of a run is divided.
+const STEPS: usize = 3 << 20;
 
 /// A task as the timeline shows it, from its creation to its exit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,17 +22,6 @@ pub(super) struct Named {
     pub pid: u32,
     pub comm: String,
     pub cpu_ns: u64,
-}
-
-/// A wake-up. Wake-ups are ordered by their latencies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Wakeup {
-    pub latency: u64,
-    /// Time at which the task got a CPU.
-    pub time: u64,
-    pub cpu: u32,
-    /// Index into [`Scan::named`].
-    pub task: u32,
 }
 
 /// Number of instructions that one callback of the policy executed.
@@ -46,20 +37,29 @@ struct Live {
     /// Index into [`Scan::named`], or 0 if the task has no entry yet.
     named: u32,
     task: Task,
+    /// Begin of the task's wait, or of its next wait.
+    begin: Begin,
+    /// CPU on which the task ran last, and the local time when it stopped.
+    last: Option<(u32, u64)>,
 }
 
 /// The sink that collects the data of a run for [`super::page`]. CPU numbers in records must be
 /// less than the header's number of CPUs.
 pub struct Scan {
     pub(super) header: Header,
+    /// Capacities of the CPUs. Empty if they are unknown.
+    pub(super) capacities: Vec<u32>,
     follow: Follow,
+    path: Option<Path>,
+    /// The parts of the run's time, or why it cannot be divided.
+    divided: Result<Divided, String>,
     live: ByNumber<Live>,
     pub(super) named: Vec<Named>,
     pub(super) timeline: Timeline,
     pub(super) queues: Queues,
     pub(super) moves: Moves,
     pub(super) wakeup: Histogram<5>,
-    pub(super) slowest: BinaryHeap<Reverse<Wakeup>>,
+    pub(super) waits: Waits,
     pub(super) response: Histogram<7>,
     pub(super) callbacks: Vec<Callback>,
     pub(super) end: u64,
@@ -79,7 +79,10 @@ impl Scan {
         };
         Scan {
             header: header.clone(),
+            capacities: Vec::new(),
             follow: Follow::new(nr_cpus),
+            path: Some(Path::new(nr_cpus, &[]).with_limit(STEPS)),
+            divided: Err("the run has not ended".to_owned()),
             live: ByNumber::new(),
             // The timeline uses the indices IDLE and OFFLINE for idle and offline CPUs.
             named: vec![placeholder("idle"), placeholder("offline")],
@@ -87,7 +90,7 @@ impl Scan {
             queues: Queues::new(nr_cpus),
             moves: Moves::new(&header.cpus),
             wakeup: Histogram::default(),
-            slowest: BinaryHeap::new(),
+            waits: Waits::new(segments / SEGMENTS_PER_WAIT),
             response: Histogram::default(),
             callbacks: Vec::new(),
             end: 0,
@@ -95,9 +98,28 @@ impl Scan {
         }
     }
 
+    /// Sets the capacities of the CPUs, 1024 for the fastest.
+    #[must_use]
+    pub fn with_capacities(mut self, capacities: Vec<u32>) -> Scan {
+        self.path = Some(Path::new(self.header.cpus.len(), &capacities).with_limit(STEPS));
+        self.capacities = capacities;
+        self
+    }
+
+    /// Returns the parts of the run's time.
+    ///
+    /// # Errors
+    /// Returns why the time cannot be divided.
+    pub(super) fn divided(&self) -> Result<&Divided, &String> {
+        self.divided.as_ref()
+    }
+
     /// Ends the run. Tasks that are running or waiting are counted up to `end`.
     pub fn finish(&mut self, end: u64) {
         self.end = end;
+        if let Some(path) = self.path.take() {
+            self.divided = path.finish(end);
+        }
         for (pid, since) in self.follow.running().collect::<Vec<_>>() {
             self.charge(pid, end.saturating_sub(since));
         }
@@ -107,11 +129,22 @@ impl Scan {
         let mut tasks = Vec::with_capacity(live.len());
         for (pid, mut live) in live {
             if let Some(latency) = live.task.end_wait(end) {
-                let cpu = self.follow.task(pid).cpu;
-                self.add_wakeup(latency, end, cpu, live.named);
+                self.wakeup.add(latency);
+            }
+            if let Some(wait) = self.follow.task(pid).activity.wait(end) {
+                self.waits.add(Wait {
+                    pid,
+                    task: live.named,
+                    from: wait.since,
+                    to: end,
+                    begin: live.begin,
+                    cpu: None,
+                    last: live.last,
+                });
             }
             tasks.push((pid, live.task));
         }
+        self.waits.finish();
         self.shares = crate::jain::shares(&tasks, end).into_iter().collect();
     }
 
@@ -151,36 +184,58 @@ impl Scan {
         comm.clone_into(&mut self.named[named].comm);
     }
 
-    /// Counts a wake-up at the time when the task gets a CPU.
-    fn add_wakeup(&mut self, latency: u64, time: u64, cpu: u32, task: u32) {
-        self.wakeup.add(latency);
-        let wakeup = Wakeup {
-            latency,
-            time,
-            cpu,
-            task,
-        };
-        if self.slowest.len() < SLOWEST {
-            self.slowest.push(Reverse(wakeup));
-        } else if self.slowest.peek().is_some_and(|least| least.0 < wakeup) {
-            self.slowest.pop();
-            self.slowest.push(Reverse(wakeup));
+    /// Keeps how a wait begins, if the record begins one.
+    fn begin_wait(&mut self, record: &Record, pid: u32, cause: Cause, waker: u32) {
+        let wait = self.follow.task(pid).activity.wait(record.local_time());
+        if wait.is_some_and(|wait| wait.woken && wait.ns == 0) {
+            self.entry(pid).begin = Begin {
+                time: record.time,
+                cause,
+                waker,
+                cpu: record.cpu,
+                queued: None,
+            };
         }
     }
 
-    fn switch(&mut self, record: &Record, since: Option<u64>, prev: u32, prev_state: TaskState, next: u32) {
+    /// Handles a switch. `wait` is the wait of `next` that it ends.
+    fn switch(&mut self, record: &Record, ended: Ended, prev: u32, prev_state: TaskState, next: u32) {
         let (cpu, now) = (record.cpu, record.local_time());
         if prev != 0 {
+            let since = ended.turn.and_then(|(_, since)| since);
             let ns = now.saturating_sub(since.unwrap_or(0));
-            self.entry(prev).task.switch_out(now, 0, prev_state);
+            let live = self.entry(prev);
+            live.task.switch_out(now, 0, prev_state);
+            live.last = Some((cpu, now));
+            if prev_state == TaskState::Running {
+                live.begin = Begin {
+                    time: record.time,
+                    cause: Cause::Preempted,
+                    waker: 0,
+                    cpu,
+                    queued: Some(cpu),
+                };
+            }
             self.charge(prev, ns);
         }
         let mut shown = IDLE;
         if next != 0 {
             let live = self.entry(next);
             let (latency, named) = (live.task.switch_in(now), live.named);
+            let (begin, last) = (live.begin, live.last);
             if let Some(latency) = latency {
-                self.add_wakeup(latency, now, cpu, named);
+                self.wakeup.add(latency);
+            }
+            if let Some(wait) = ended.wait {
+                self.waits.add(Wait {
+                    pid: next,
+                    task: named,
+                    from: wait.since,
+                    to: now,
+                    begin,
+                    cpu: Some(cpu),
+                    last,
+                });
             }
             shown = named;
         }
@@ -198,10 +253,27 @@ impl Scan {
         }
         match *event {
             Event::Switch { prev, prev_state, next } if prev != next => {
-                let since = ended.turn.and_then(|(_, since)| since);
-                self.switch(record, since, prev, prev_state, next);
+                self.switch(record, ended, prev, prev_state, next);
             }
-            Event::Waking { pid, .. } | Event::Wakeup { pid, .. } => self.entry(pid).task.wake(record.local_time()),
+            Event::Waking { pid, waker } => {
+                self.entry(pid).task.wake(record.local_time());
+                match waker {
+                    0 => self.begin_wait(record, pid, Cause::Interrupt, 0),
+                    waker => {
+                        let waker = self.entry(waker).named;
+                        self.begin_wait(record, pid, Cause::Task, waker);
+                    }
+                }
+            }
+            Event::Wakeup { pid, target, new } => {
+                self.entry(pid).task.wake(record.local_time());
+                let cause = if new { Cause::New } else { Cause::Interrupt };
+                // New tasks, and those of some recordings, have no sched_waking.
+                if self.entry(pid).begin.queued.is_some() {
+                    self.begin_wait(record, pid, cause, 0);
+                }
+                self.entry(pid).begin.queued.get_or_insert(target);
+            }
             Event::Migrate { from, to, reason, .. } => {
                 self.moves.add(from, to, reason);
                 if reason == MigrateReason::Balance {
@@ -241,6 +313,9 @@ impl Sink for Scan {
     fn take(&mut self, records: &[Record]) {
         for record in records {
             self.add(record);
+        }
+        if let Some(path) = &mut self.path {
+            path.take(records);
         }
     }
 }

@@ -12,7 +12,7 @@ mod text;
 
 pub use find::{Find, Wanted};
 pub use story::{End, Idle, Move, Story, Turn};
-pub use text::{Notes, json, named, text};
+pub use text::{Notes, headline, json, named, parts, text};
 
 /// A wait of a task for a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -68,47 +68,47 @@ fn reason(reason: MigrateReason) -> &'static str {
     }
 }
 
-/// Returns the story as text. `notes` is empty for recordings.
-pub fn text(story: &Story, notes: &Notes) -> String {
+/// Returns a sentence with the task, and the length and the times of its wait.
+pub fn headline(story: &Story) -> String {
     let wait = &story.wait;
-    let mut out = String::new();
     let length = units::time(wait.ns(story.last));
     let name = named(&wait.comm, wait.pid);
-    let _ = match wait.end {
-        Some(end) => writeln!(
-            out,
-            "{name} waited {length} for a CPU, from {} to {}",
-            at(wait.begin),
-            at(end)
-        ),
-        None => writeln!(
-            out,
-            "{name} has waited {length} for a CPU, from {} to the end",
-            at(wait.begin)
-        ),
-    };
-    out.push('\n');
-    row(&mut out, "begin", &[begin(story)]);
-    row(&mut out, "queued", &[queued(story)]);
-    row(&mut out, "", &notes.running);
-    let decided = notes.decisions.iter();
-    let decided: Vec<String> = decided.map(|(time, text)| format!("{}: {text}", at(*time))).collect();
-    row(&mut out, "decided", &decided);
-    let moves: Vec<String> = story.moves.iter().map(describe_move).collect();
-    row(&mut out, "moved", &moves);
-    row(&mut out, "place", &places(story, notes));
-    row(&mut out, "ran instead", &turns(story));
-    row(&mut out, "other CPUs", &cpus(story, notes));
-    row(&mut out, "end", &[end(story)]);
-    out
+    let begin = at(wait.begin);
+    match wait.end {
+        Some(end) => format!("{name} waited {length} for a CPU, from {begin} to {}", at(end)),
+        None => format!("{name} has waited {length} for a CPU, from {begin} to the end"),
+    }
 }
 
-/// Appends lines, the first of which has a heading.
-fn row(out: &mut String, heading: &str, lines: &[String]) {
-    for (index, line) in lines.iter().enumerate() {
-        let heading = if index == 0 { heading } else { "" };
-        let _ = writeln!(out, "{heading:<12}{line}");
+/// Returns the parts of the story: a heading and its lines. `notes` is empty for recordings.
+pub fn parts(story: &Story, notes: &Notes) -> Vec<(&'static str, Vec<String>)> {
+    let mut queue = vec![queued(story)];
+    queue.extend(notes.running.iter().cloned());
+    let decided = notes.decisions.iter();
+    let decided = decided.map(|(time, text)| format!("{}: {text}", at(*time)));
+    let all = [
+        ("begin", vec![begin(story)]),
+        ("queued", queue),
+        ("decided", decided.collect()),
+        ("moved", story.moves.iter().map(describe_move).collect()),
+        ("place", places(story, notes)),
+        ("ran instead", turns(story)),
+        ("other CPUs", cpus(story, notes)),
+        ("end", vec![end(story)]),
+    ];
+    all.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
+}
+
+/// Returns the story as text. `notes` is empty for recordings.
+pub fn text(story: &Story, notes: &Notes) -> String {
+    let mut out = format!("{}\n\n", headline(story));
+    for (heading, lines) in parts(story, notes) {
+        for (index, line) in lines.iter().enumerate() {
+            let heading = if index == 0 { heading } else { "" };
+            let _ = writeln!(out, "{heading:<12}{line}");
+        }
     }
+    out
 }
 
 fn begin(story: &Story) -> String {

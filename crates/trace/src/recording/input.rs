@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads numbers and texts of a binary recording, in either byte order and with all bounds checked.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -34,6 +35,45 @@ impl Input for File {
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(self, into, at)
+    }
+}
+
+/// An input that reports how much of it has been read.
+pub struct Watched<'a> {
+    input: &'a dyn Input,
+    /// Called with the progress, from 0 to 1000, whenever it changes.
+    progress: &'a dyn Fn(u64),
+    length: u64,
+    read: Cell<u64>,
+}
+
+impl<'a> Watched<'a> {
+    pub fn new(input: &'a dyn Input, progress: &'a dyn Fn(u64)) -> Watched<'a> {
+        Watched {
+            input,
+            progress,
+            length: input.length().max(1),
+            read: Cell::new(0),
+        }
+    }
+}
+
+impl Input for Watched<'_> {
+    fn length(&self) -> u64 {
+        self.input.length()
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read_at(at, into)?;
+        // A part that is read twice counts twice.
+        let share = |bytes: u64| (bytes.saturating_mul(1000) / self.length).min(1000);
+        let before = self.read.get();
+        let after = before.saturating_add(read as u64);
+        self.read.set(after);
+        if share(before) != share(after) {
+            (self.progress)(share(after));
+        }
+        Ok(read)
     }
 }
 
@@ -189,5 +229,24 @@ impl<R: Read> Cursor<io::Take<R>> {
     /// Returns the number of bytes up to the end of the part.
     pub fn limit(&self) -> u64 {
         self.reader.limit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn the_progress_of_reading_is_reported() {
+        let seen = RefCell::new(Vec::new());
+        let progress = |done| seen.borrow_mut().push(done);
+        let bytes: &[u8] = &[7; 400];
+        let watched = Watched::new(&bytes, &progress);
+        let mut part = [0; 100];
+        for at in [0, 100, 100, 300, 400] {
+            watched.read_at(at, &mut part).expect("memory can be read");
+        }
+        assert_eq!(*seen.borrow(), [250, 500, 750, 1000]);
     }
 }

@@ -50,7 +50,7 @@ pub use kind::{TRACE_FILE, not_a_trace};
 pub use line::MAX_CPUS;
 use line::{Line, LineEvent, Parsed, Task};
 use names::{Lines, Name, Names};
-pub use open::{open, read_bytes};
+pub use open::{open, open_watched, read_bytes};
 pub use ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

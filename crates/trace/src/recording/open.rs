@@ -2,7 +2,7 @@
 //! Opens a recording in any of the formats that can be read.
 
 use super::compressed::{self, Method};
-use super::input::{Input, Span};
+use super::input::{Input, Span, Watched};
 use super::kind::{self, Format};
 use super::names::Lines;
 use super::{Builder, Recording, RecordingError, ctf, perf_data, perfetto, read_text, trace_dat};
@@ -21,6 +21,15 @@ const DAMAGED_HINT: &str = "if the tool that wrote the file can read it, please 
 /// Fails if the file cannot be read, has none of the formats, or is damaged, and as [`super::read`]
 /// does.
 pub fn open(path: &Path) -> Result<Recording, RecordingError> {
+    open_watched(path, &|_| {})
+}
+
+/// Reads a recording like [`open`]. `progress` is called with the progress, from 0 to 1000, while
+/// the file is read.
+///
+/// # Errors
+/// As [`open`] does.
+pub fn open_watched(path: &Path, progress: &dyn Fn(u64)) -> Result<Recording, RecordingError> {
     let error = |why: std::io::Error| RecordingError {
         line: 0,
         message: format!("cannot be read: {why}"),
@@ -37,7 +46,7 @@ pub fn open(path: &Path) -> Result<Recording, RecordingError> {
         return build("CTF", ctf::read(path));
     }
     let file = File::open(path).map_err(error)?;
-    read_input(&file, path)
+    read_input(&Watched::new(&file, progress), path, progress)
 }
 
 /// Reads the recording in a file's contents.
@@ -45,10 +54,10 @@ pub fn open(path: &Path) -> Result<Recording, RecordingError> {
 /// # Errors
 /// As [`open`] does.
 pub fn read_bytes(bytes: &[u8], path: &Path) -> Result<Recording, RecordingError> {
-    read_input(&bytes, path)
+    read_input(&bytes, path, &|_| {})
 }
 
-fn read_input(input: &dyn Input, path: &Path) -> Result<Recording, RecordingError> {
+fn read_input(input: &dyn Input, path: &Path, progress: &dyn Fn(u64)) -> Result<Recording, RecordingError> {
     let begin = beginning(input)?;
     let method = compressed::method(&begin);
     if method == Method::None {
@@ -67,7 +76,7 @@ fn read_input(input: &dyn Input, path: &Path) -> Result<Recording, RecordingErro
             hint: "decompress it with zcat or zstdcat".into(),
         });
     }
-    read_format(&unpacked, &begin, path)
+    read_format(&Watched::new(&unpacked, progress), &begin, path)
 }
 
 fn beginning(input: &dyn Input) -> Result<Vec<u8>, RecordingError> {

@@ -7,11 +7,14 @@ use super::progress::bar;
 use super::replay;
 use clap::Args as ClapArgs;
 use input::error::Error;
+use lab::compare::places::{self, Place};
 use lab::compare::robust::{self, Robustness};
-use lab::compare::{self, Attribution, Comparison, Condition, Judgement, Plan, metric};
+use lab::compare::{self, Comparison, Condition, Judgement, Plan, metric};
 use lab::validate::Validation;
 use report::Surface;
+use report::attribution::Attribution;
 use runner::console;
+use runner::destination;
 use runner::exit::ExitStatus;
 use runner::inputs::Inputs;
 use runner::interrupt;
@@ -20,6 +23,8 @@ use runner::spec::{Phase, RunSpec, SIDES};
 use runner::{out, outln};
 use serde_json::Value;
 use std::num::NonZero;
+use std::path::PathBuf;
+use trace::escape;
 
 /// Width of the help text.
 const WIDTH: usize = 100;
@@ -60,6 +65,12 @@ pub struct Args {
     b: String,
     #[command(flatten)]
     spec: RunSpec,
+    /// A further machine: compare on each machine under each workload, in one table; can be repeated
+    #[arg(long, value_name = "MACHINE", add = complete::machines())]
+    and_machine: Vec<String>,
+    /// A further workload, as for --and-machine; can be repeated
+    #[arg(long, value_name = "WORKLOAD")]
+    and_workload: Vec<String>,
     /// Number of pairs of runs. The first pair has the seed of --seed, and each further pair has
     /// the next seed
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
@@ -79,14 +90,18 @@ pub struct Args {
     /// verdict stands, and which constants turn it
     #[arg(long)]
     robust: bool,
-    /// Also say where the difference between the completion times of the first pair comes from, in
-    /// parts that add up: waiting, slower CPUs, overhead, ..., by group of tasks. The tasks of the
-    /// workload must exit
+    /// Also say where the difference of the first pair comes from, in parts that add up: waiting,
+    /// slower CPUs, caches, the kernel, the policy, locks, ..., by group of tasks. It is the
+    /// difference of the completion times if all tasks exit, otherwise that of the time per
+    /// operation
     #[arg(long)]
     why: bool,
     /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
+    /// Write the comparison as an HTML page to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// What is known about a comparison in addition to its figures.
@@ -109,12 +124,18 @@ impl Args {
             ))
             .hint("give --max-runs a larger number, or --runs a smaller one"));
         }
+        // First, because the check creates a temporary file, which a signal must not leave behind.
+        interrupt::listen();
+        destination::check(self.html.as_deref())?;
         let policies = [self.a.clone(), self.b.clone()];
         let spec = RunSpec {
             phase: self.spec.phase.or(Some(Phase::Random)),
             ..self.spec.clone()
         };
         let inputs = Inputs::default();
+        if !self.and_machine.is_empty() || !self.and_workload.is_empty() {
+            return self.compare_places(&inputs, &spec, &policies, &conditions);
+        }
         let Ok(runs) = <[_; 2]>::try_from(spec.for_policies(&policies, &SIDES)?) else {
             unreachable!("for_policies() returns one description for each policy");
         };
@@ -125,7 +146,6 @@ impl Args {
             runs: self.runs,
             max_runs: self.max_runs.unwrap_or(self.runs),
         };
-        interrupt::listen();
         let bar = bar("compare");
         let comparison = compare::run(&inputs, &runs, &plan, &conditions, self.threads, &|done, total| {
             bar.set_length(total);
@@ -146,7 +166,7 @@ impl Args {
             })
             .collect();
         let attribution = match self.why && !comparison.failed() {
-            true => Some(compare::attribute(&sides, &comparison.names)?),
+            true => Some(compare::attribution::explain(&sides, &comparison.names)?),
             false => None,
         };
         let checks = Checks {
@@ -155,10 +175,143 @@ impl Args {
             attribution,
         };
         self.print(&sides, &comparison, &judged, &checks)?;
+        if let Some(path) = &self.html {
+            let notes = comparison.model_errors(checks.validation.as_ref());
+            let repeat = format!(
+                "{} --runs {}",
+                self.spec.command_for("compare", &sides, &SIDES),
+                self.runs
+            );
+            let page = compare::page::page(&comparison, checks.attribution.as_ref(), &notes, &repeat);
+            destination::write(path, page.as_bytes())?;
+        }
         let holds = judged
             .iter()
             .any(|(_, judgement)| matches!(judgement, None | Some(Judgement::Holds)));
         Ok(ExitStatus::from(u8::from(holds || comparison.failed())))
+    }
+
+    /// Compares on several machines and under several workloads.
+    fn compare_places(
+        &self,
+        inputs: &Inputs,
+        spec: &RunSpec,
+        policies: &[String],
+        conditions: &[Condition],
+    ) -> Result<ExitStatus, Error> {
+        if self.robust {
+            let message = "--robust: the constants of one machine are changed at a time";
+            return Err(Error::new(message).hint("leave out --and-machine and --and-workload"));
+        }
+        let machines = std::iter::once(spec.machine.clone()).chain(self.and_machine.iter().cloned().map(Some));
+        let workloads = std::iter::once(&spec.workload).chain(&self.and_workload);
+        let mut all = Vec::new();
+        for machine in machines {
+            all.extend(workloads.clone().map(|workload| RunSpec {
+                machine: machine.clone(),
+                workload: workload.clone(),
+                ..spec.clone()
+            }));
+        }
+        let plan = Plan {
+            seed: self.spec.seed,
+            runs: self.runs,
+            max_runs: self.max_runs.unwrap_or(self.runs),
+        };
+        // First, because a wrong name should be reported before anything runs.
+        let mut runs = Vec::new();
+        for spec in &all {
+            let Ok(pair) = <[_; 2]>::try_from(spec.for_policies(policies, &SIDES)?) else {
+                unreachable!("for_policies() returns one description for each policy");
+            };
+            inputs.resolve(&pair[0])?;
+            runs.push(pair);
+        }
+        let bar = bar("compare");
+        let number = runs.len() as u64;
+        let mut places = Vec::new();
+        for (done, pair) in (0..).zip(&runs) {
+            if interrupt::signal().is_some() {
+                break;
+            }
+            let progress = |part: u64, total: u64| {
+                bar.set_length(1000 * number);
+                bar.set_position(1000 * done + part * 1000 / total.max(1));
+            };
+            let comparison = compare::run(inputs, pair, &plan, conditions, self.threads, &progress)?;
+            let attribution = match self.why && !comparison.failed() {
+                true => {
+                    let sides = [inputs.resolve(&pair[0])?, inputs.resolve(&pair[1])?];
+                    Some(compare::attribution::explain(&sides, &comparison.names)?)
+                }
+                false => None,
+            };
+            places.push(Place {
+                comparison,
+                attribution,
+            });
+        }
+        bar.finish_and_clear();
+        self.print_places(&places, conditions)
+    }
+
+    fn print_places(&self, places: &[Place], conditions: &[Condition]) -> Result<ExitStatus, Error> {
+        let judged = |place: &Place| -> Vec<(Condition, Option<Judgement>)> {
+            let all = conditions.iter().cloned();
+            all.map(|condition| {
+                let judgement = place.comparison.judge(&condition);
+                (condition, judgement)
+            })
+            .collect()
+        };
+        let mut failed = false;
+        let mut lines = Vec::new();
+        for place in places {
+            let c = &place.comparison;
+            let at = format!("{} under {}", escape::line(&c.machine), escape::line(&c.workload));
+            for (condition, judgement) in judged(place) {
+                if matches!(judgement, None | Some(Judgement::Holds)) {
+                    failed = true;
+                    let what = judgement.map_or("cannot be evaluated", |_| "holds in the simulation");
+                    lines.push(format!("{at}: fail if {condition}: {what}"));
+                }
+            }
+            for (side, failures) in c
+                .failures
+                .iter()
+                .enumerate()
+                .filter(|(_, failures)| !failures.is_empty())
+            {
+                failed = true;
+                let first = failures.first().map_or("", String::as_str);
+                lines.push(format!("{at}: {} failed: {}", c.names[side], escape::line(first)));
+            }
+            lines.extend(
+                place
+                    .attribution
+                    .as_ref()
+                    .map(|why| format!("{at}: {}", why.headline())),
+            );
+        }
+        if self.json {
+            let json = places.iter().map(|place| {
+                let mut json = compare::json(&place.comparison, &judged(place));
+                if let Some(attribution) = &place.attribution {
+                    json["why"] = attribution.json();
+                }
+                json
+            });
+            let text = serde_json::to_string_pretty(&json.collect::<Vec<_>>());
+            console::json(&text.map_err(|error| Error::new(error.to_string()))?);
+        } else if !places.is_empty() {
+            let surface = console::surface();
+            console::styled(&places::table(places, surface));
+            lines.iter().for_each(|line| out!("{}", surface.line(line, " ")));
+        }
+        if let Some(path) = &self.html {
+            destination::write(path, compare::page::page_of_places(places, &lines).as_bytes())?;
+        }
+        Ok(ExitStatus::from(u8::from(failed)))
     }
 
     fn check_constants(
@@ -214,7 +367,14 @@ impl Args {
             console::styled(&robustness.text(comparison, surface));
         }
         if let Some(attribution) = &checks.attribution {
-            out!("{}", attribution.text());
+            let seed = sides[0].spec.seed;
+            outln!("where the difference comes from, with seed {seed}:");
+            for line in attribution.text().lines() {
+                match line.starts_with(' ') {
+                    true => outln!("{line}"),
+                    false => out!("{}", surface.line(line, " ")),
+                }
+            }
         }
         for (condition, judgement) in judged {
             let verdict = match judgement {

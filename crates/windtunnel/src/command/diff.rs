@@ -10,10 +10,12 @@ use input::error::Error;
 use lab::diff::streams::Kind;
 use lab::diff::{self, Options};
 use runner::console;
+use runner::destination;
 use runner::exit::ExitStatus;
 use runner::interrupt;
 use runner::spec::{RunSpec, SIDES};
 use runner::{out, outln};
+use std::path::PathBuf;
 
 const AFTER: &str = "\
 Compares two policies, two versions of an object, or one policy with two sets of parameters
@@ -50,6 +52,9 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    /// Write the result as an HTML page to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -96,6 +101,7 @@ impl Args {
             window_ns: self.window,
         };
         interrupt::listen();
+        destination::check(self.html.as_deref())?;
         let found = with_progress("diff", |progress| diff::run(&sides, &options, progress))?;
         if self.json {
             let mut json = diff::json(&found);
@@ -115,6 +121,12 @@ impl Args {
                 )
             );
             profiles::notes(&sides, &SIDES).iter().for_each(|note| outln!("{note}"));
+        }
+        if let Some(path) = &self.html {
+            let run = &sides[0];
+            let facts = format!("{} on {} · seed {}", run.workload.name, run.machine.name, run.spec.seed);
+            let repeat = spec.command_for("diff", &sides, &SIDES);
+            destination::write(path, diff::page(&found, &facts, &repeat).as_bytes())?;
         }
         Ok(ExitStatus::from(u8::from(found.first.is_some() || found.failed())))
     }

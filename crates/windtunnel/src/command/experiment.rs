@@ -45,6 +45,9 @@ pub struct Args {
     /// Write the tables to FILE as Markdown, or as an HTML page if its name ends in .html
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Write the results as an HTML page to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write the results to measured.csv and to the README of each experiment
     #[arg(long, conflicts_with_all = ["seeds", "with"])]
     update: bool,
@@ -202,6 +205,9 @@ impl Args {
                 }
             };
             errors.extend(destination::write(path, text.as_bytes()).err());
+        }
+        if let Some(path) = self.html.as_ref().filter(|_| !comparisons.is_empty()) {
+            errors.extend(destination::write(path, experiment::page(&comparisons).as_bytes()).err());
         }
         if let Some(last) = errors.pop() {
             errors.iter().for_each(|error| errln!("windtunnel: {error}"));

@@ -9,10 +9,12 @@ use input::duration;
 use input::error::Error;
 use lab::invariants::{self, Bounds};
 use runner::console;
+use runner::destination;
 use runner::exit::ExitStatus;
 use runner::interrupt;
 use runner::spec::RunSpec;
 use runner::{errln, outln};
+use std::path::PathBuf;
 
 const AFTER: &str = "\
 Prints for each invariant whether it holds. A bound that is longer than the run is not tested. For
@@ -41,6 +43,9 @@ pub struct Args {
     /// Print the result as JSON, one object for each policy
     #[arg(long)]
     json: bool,
+    /// Write the result as an HTML page to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl Args {
@@ -49,9 +54,10 @@ impl Args {
             idle_ns: self.idle,
             starvation_ns: self.starvation,
         };
-        let (mut failed, mut reports) = (false, Vec::new());
+        let (mut failed, mut reports, mut shown) = (false, Vec::new(), Vec::new());
         let scenarios = self.spec.scenarios(&self.policies, &[])?;
         interrupt::listen();
+        destination::check(self.html.as_deref())?;
         for (index, scenario) in scenarios.iter().enumerate() {
             if interrupt::signal().is_some() {
                 errln!("{}: not run (interrupted)", self.policies[index]);
@@ -61,6 +67,9 @@ impl Args {
             let report = with_progress(name, |progress| invariants::check(scenario, bounds, progress))?;
             failed |= report.has_violation() || report.result.failed() || report.result.lost_tasks.is_some();
             let command = |from, to| window_command(&scenario.spec, from, to);
+            if self.html.is_some() && !report.result.interrupted {
+                shown.push((report.clone(), invariants::text(&report, false, &command)));
+            }
             if self.json {
                 // An interrupted run has no result.
                 if !report.result.interrupted {
@@ -76,6 +85,10 @@ impl Args {
             if let Some(failure) = report.result.failure() {
                 outln!("{name} {failure}");
             }
+        }
+        if let Some(path) = &self.html {
+            let shown: Vec<_> = shown.iter().map(|(report, text)| (report, text.clone())).collect();
+            destination::write(path, invariants::page(&shown).as_bytes())?;
         }
         if self.json {
             let text = serde_json::to_string_pretty(&reports).map_err(|error| Error::new(error.to_string()))?;

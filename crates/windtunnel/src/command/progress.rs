@@ -2,8 +2,14 @@
 //! Progress bars on standard error, shown only if it is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use input::error::Error;
+use machine::MachineSpec;
+use runner::traced::Traced;
+use std::cell::RefCell;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::Instant;
+use trace::escape;
 
 /// Shows a progress bar if `work` takes longer than half a second. `work` calls its argument with
 /// the progress, from 0 to 1000.
@@ -28,6 +34,18 @@ pub fn with_progress<T>(name: &str, work: impl FnOnce(&mut dyn FnMut(u64)) -> T)
         bar.finish_and_clear();
     }
     result
+}
+
+/// Opens a trace or a recording, with a progress bar if this takes longer than half a second.
+///
+/// # Errors
+/// As [`Traced::open`] does.
+pub fn opened(path: &Path, machine: Option<&MachineSpec>) -> Result<Traced, Error> {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    with_progress(&format!("opening {}", escape::line(&name)), |progress| {
+        let progress = RefCell::new(progress);
+        Traced::open_watched(path, machine, &|done| (*progress.borrow_mut())(done))
+    })
 }
 
 /// Returns a progress bar for a series of runs. It is hidden if standard error is not a terminal.

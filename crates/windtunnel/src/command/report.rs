@@ -4,13 +4,15 @@
 
 use super::complete;
 use super::exports::{ExportArgs, distinct_names, outputs, write_json};
-use super::progress::with_progress;
+use super::progress::{opened, with_progress};
 use clap::Args as ClapArgs;
 use input::duration;
 use input::error::Error;
 use lab::page;
 use lab::sweep::{self, analysis};
+use lab::why::{self, Told};
 use machine::MachineSpec;
+use report::wait::{Find, Wanted};
 use report::{Latency, RunResult, Schedstat, Timehist};
 use runner::exit::ExitStatus;
 use runner::exports::Exports;
@@ -51,6 +53,9 @@ pub struct Args {
     /// fairness, costs. The page of a sweep is written to a file with the ending .html by default
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Explain the N longest waits of each trace on the page, as `windtunnel why` does
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=100))]
+    explain: u16,
     /// Time slice of a round-robin policy. The page then also shows the response times that theory
     /// predicts for a closed workload
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "output")]
@@ -152,7 +157,7 @@ impl Args {
         machine: Option<&MachineSpec>,
         done: &mut Collected,
     ) -> Result<(), Error> {
-        let traced = Traced::open(path, machine)?;
+        let traced = opened(path, machine)?;
         match &traced.kind {
             Kind::Recording { missing, lost, .. } if *missing > 0 || *lost > 0 => {
                 let lost = match lost {
@@ -179,12 +184,13 @@ impl Args {
         let mut exporting = exports.start(&traced.header)?;
         let mut tables = Tables::new(self, &traced.header);
         let mut sinks = Tee::new().with(&mut exporting).with(&mut tables);
-        let mut scan = self
-            .output
-            .as_ref()
-            .map(|_| page::scan(&traced.header, self.traces.len()));
-        if let Some(scan) = &mut scan {
-            sinks = sinks.with(scan);
+        let output = self.output.as_ref();
+        let named = page::machine_of(&traced.header);
+        let mut scan = output.map(|_| page::scan(&traced.header, machine.or(named.as_ref()), self.traces.len()));
+        let wanted = Wanted::Longest(self.explain.into());
+        let mut find = output.map(|_| Find::new(wanted, traced.header.cpus.len()));
+        if let (Some(scan), Some(find)) = (&mut scan, &mut find) {
+            sinks = sinks.with(scan).with(find);
         }
         let result = with_progress(name, |progress| traced.summarise(&mut sinks, progress))?;
         if result.interrupted {
@@ -193,8 +199,16 @@ impl Args {
         } else {
             done.errors.extend(exporting.finish(result.simulated_ns));
             tables.finish(result.simulated_ns)?;
-            done.pages
-                .extend(scan.map(|scan| page::finish_run(&traced.header, scan, result.clone(), self.timeslice)));
+            if let (Some(scan), Some(find)) = (scan, find) {
+                let mut shown = page::finish_run(&traced.header, scan, result.clone(), self.timeslice);
+                shown.lacks = lacks(&traced.kind);
+                shown.why = format!("windtunnel why {}", runner::quote::quote(&path.to_string_lossy()));
+                // A trace without waits has none to explain.
+                let waits = find.finish().unwrap_or_default();
+                let told = with_progress(name, |progress| why::explain_traced(&traced, &waits, progress))?;
+                shown.explained = told.iter().map(Told::for_page).collect();
+                done.pages.push(shown);
+            }
         }
         done.results.push(result);
         Ok(())
@@ -210,6 +224,22 @@ impl Args {
     fn has_stdout(&self) -> bool {
         self.outputs().iter().any(|(_, path)| destination::is_stdout(path))
     }
+}
+
+/// Returns sentences about what a recording lacks.
+fn lacks(kind: &Kind) -> Vec<String> {
+    let Kind::Recording {
+        missing, lost, unwoken, ..
+    } = kind
+    else {
+        return Vec::new();
+    };
+    let all = [
+        (*lost > 0).then(|| format!("the recording says that {lost} events were lost")),
+        (*missing > 0).then(|| format!("{missing} context switches are missing from the recording")),
+        (*unwoken > 0).then(|| "the recording has no wake-ups, so there are no latencies after wake-ups".to_owned()),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// The traces that have been read so far, and the errors that occurred.

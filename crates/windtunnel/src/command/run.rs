@@ -9,6 +9,8 @@ use input::duration;
 use input::error::Error;
 use lab::page;
 use lab::validate::Validation;
+use lab::why::{self, Told};
+use report::wait::{Find, Wanted};
 use report::{RunResult, Status};
 use runner::exit::ExitStatus;
 use runner::exports::Exports;
@@ -58,6 +60,10 @@ pub struct Args {
     /// fairness, costs
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Explain the N longest waits of each policy on the page of --html, as `windtunnel why` does.
+    /// Executes each run twice more
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=100))]
+    explain: u16,
     /// Draw the schedule of each CPU, or only the window FROM-TO, for example 10ms-20ms
     #[arg(long, value_name = "FROM-TO", num_args = 0..=1, default_missing_value = "")]
     draw: Option<String>,
@@ -133,14 +139,18 @@ impl Args {
     fn run_one(&self, scenario: &Scenario, exports: &Exports, runs: usize, done: &mut Collected) -> Result<(), Error> {
         let name = scenario.policy.name();
         let mut exporting = exports.start(&scenario.header())?;
-        let mut scan = self.html.as_ref().map(|_| page::scan(&scenario.header(), runs));
+        let machine = &scenario.machine;
+        let html = self.html.as_ref();
+        let mut scan = html.map(|_| page::scan(&scenario.header(), Some(machine), runs));
+        let wanted = Wanted::Longest(self.explain.into());
+        let mut find = html.map(|_| Find::new(wanted, machine.topology.cpus.len()));
         let mut printk = self.printk.then(|| {
             let prefix = if runs > 1 { format!("{name}: ") } else { String::new() };
             Printk::new(io::stderr(), &prefix, scenario.machine.topology.nr_cpus() as usize)
         });
         let mut sinks = Tee::new().with(&mut exporting);
-        if let Some(scan) = &mut scan {
-            sinks = sinks.with(scan);
+        if let (Some(scan), Some(find)) = (&mut scan, &mut find) {
+            sinks = sinks.with(scan).with(find);
         }
         if let Some(printk) = &mut printk {
             sinks = sinks.with(printk);
@@ -159,8 +169,15 @@ impl Args {
         let result = &outcome.result;
         if !result.interrupted {
             done.errors.extend(exporting.finish(result.simulated_ns));
-            done.pages
-                .extend(scan.map(|scan| page::finish_run(&scenario.header(), scan, result.clone(), None)));
+            if let (Some(scan), Some(find)) = (scan, find) {
+                let mut shown = page::finish_run(&scenario.header(), scan, result.clone(), None);
+                shown.why = scenario.spec.command("why");
+                // A run without waits has none to explain.
+                let waits = find.finish().unwrap_or_default();
+                let told = with_progress("why", |progress| why::explain(scenario, &waits, progress))?;
+                shown.explained = told.iter().map(Told::for_page).collect();
+                done.pages.push(shown);
+            }
         }
         if let Some(window) = scenario
             .draw

@@ -4,7 +4,7 @@
 use super::progress::runs_bar;
 use clap::Args as ClapArgs;
 use input::error::Error;
-use lab::sweep::{Options, Plan, Sweep};
+use lab::sweep::{self, Options, Plan, Sweep, analysis};
 use report::Status;
 use runner::exit::ExitStatus;
 use runner::spec::EngineChoice;
@@ -22,6 +22,9 @@ pub struct Args {
     /// with the ending .parquet]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Also write the page of the table to this HTML file, as `report TABLE` does
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Keep the results of runs in DIR, and do not repeat runs whose results are there [default:
     /// the directory `runs` in the user's cache directory]
     #[arg(long, value_name = "DIR", conflicts_with = "no_store")]
@@ -53,7 +56,13 @@ impl Args {
             .unwrap_or_else(|| self.file.with_extension("parquet"));
         // First, because the check creates a temporary file, which a signal must not leave behind.
         interrupt::listen();
-        destination::check([output.as_path()])?;
+        if self.html.is_some() && destination::is_stdout(&output) {
+            return Err(
+                Error::new("--html: the page is made from the table, so the table must be a file")
+                    .hint("give --output a file name"),
+            );
+        }
+        destination::check(std::iter::once(output.as_path()).chain(self.html.as_deref()))?;
         let store = match (&self.store, self.no_store) {
             (_, true) => None,
             (Some(folder), false) => Some(Store::new(folder)),
@@ -93,6 +102,11 @@ impl Args {
             done.stored,
             output.display()
         ));
+        if let Some(path) = &self.html {
+            let name = output.file_stem().unwrap_or_default().to_string_lossy();
+            let page = sweep::page(&name, &analysis::analyse(&analysis::read(&output)?));
+            destination::write(path, page.as_bytes())?;
+        }
         if let Some(&first) = failed.first() {
             say(format!(
                 "{} runs have no figures, because their policy failed; the first is: {}",

@@ -2,7 +2,7 @@
 //! `windtunnel why` explains why a task waited for a CPU.
 
 use super::complete;
-use super::progress::with_progress;
+use super::progress::{opened, with_progress};
 use clap::Args as ClapArgs;
 use input::error::Error;
 use lab::why::{self, Told};
@@ -10,7 +10,6 @@ use report::wait::Wanted;
 use runner::exit::ExitStatus;
 use runner::interrupt;
 use runner::spec::RunSpec;
-use runner::traced::Traced;
 use runner::{console, out, outln, search};
 use std::path::Path;
 
@@ -52,7 +51,7 @@ impl Args {
             Some(path) => {
                 let machine = self.spec.machine.as_ref().map(|word| search::definition(word));
                 let machine = machine.transpose()?.map(|definition| definition.spec);
-                let traced = Traced::open(path, machine.as_ref())?;
+                let traced = opened(path, machine.as_ref())?;
                 with_progress("why", |progress| why::traced(&traced, wanted, progress))?
             }
             None => {

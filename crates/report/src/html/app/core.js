@@ -69,17 +69,14 @@ const wt = (() => {
     return made;
   }
 
-  // Creates a row of radio buttons. Calls `change` with the value that the user chooses.
+  // Creates a row of radio buttons, of which `chosen` is on. Calls `change` with the value that the
+  // user chooses.
   function choice(label, values, chosen, change) {
     const group = element("div", { class: "choice", role: "radiogroup", "aria-label": label }, element("span", {}, label));
     const buttons = values.map(([value, text]) =>
       element("button", { type: "button", role: "radio", "data-value": value, onclick: () => choose(value) }, text));
     function choose(value) {
-      for (const button of buttons) {
-        const on = button.dataset.value === value;
-        button.setAttribute("aria-checked", on);
-        button.tabIndex = on ? 0 : -1;
-      }
+      mark(value);
       change(value);
     }
     group.addEventListener("keydown", (event) => {
@@ -92,12 +89,24 @@ const wt = (() => {
       choose(to.dataset.value);
     });
     group.append(...buttons);
-    choose(chosen);
+    const mark = (value) => buttons.forEach((button) => {
+      const on = button.dataset.value === value;
+      button.setAttribute("aria-checked", on);
+      button.tabIndex = on ? 0 : -1;
+    });
+    mark(chosen);
+    // Shows a value that was chosen elsewhere.
+    group.set = mark;
     return group;
   }
 
   // Returns the current value of a colour in the style sheet, which depends on the theme.
-  const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  // The values are kept until the theme changes, because a drawing needs very many of them.
+  const colours = new Map();
+  function css(name) {
+    if (!colours.has(name)) colours.set(name, getComputedStyle(root).getPropertyValue(name).trim());
+    return colours.get(name);
+  }
   const colour = (run) => css(`--run-${run % 8}`);
   // Lines of different runs have different dash patterns, for readers who cannot distinguish the
   // colours.
@@ -134,9 +143,13 @@ const wt = (() => {
     return element("div", {}, element("b", {}, head), element("table", {}, ...body));
   }
 
-  const listeners = { view: [], runs: [], theme: [] };
+  const listeners = { view: [], runs: [], theme: [], rows: [], colours: [], wait: [], state: [] };
   const on = (event, act) => listeners[event].push(act);
-  const notify = (event) => listeners[event].forEach((act) => act());
+  const restyle = () => colours.clear();
+  const notify = (event) => {
+    if (event === "theme") restyle();
+    listeners[event].forEach((act) => act());
+  };
 
   // The window of time that all charts show. Times are in ns.
   const view = { from: 0, to: end };
@@ -201,14 +214,39 @@ const wt = (() => {
 
   // Returns a function that requests a call of `act` in the next frame, at most one per frame.
   function later(act) {
-    let requested = false;
+    let requested = false, timer = 0;
+    const run = () => {
+      if (!requested) return;
+      requested = false;
+      clearTimeout(timer);
+      act();
+    };
     return () => {
       if (requested) return;
       requested = true;
-      requestAnimationFrame(() => { requested = false; act(); });
+      requestAnimationFrame(run);
+      // A page that is not visible has no frames.
+      timer = setTimeout(run, 250);
     };
   }
 
-  return { runs, end, root, unpack, Varints, time, count, plural, element, choice, css, colour, dash, showTip, tipTable, on, notify, view,
+  // Returns a function that draws an element in the next frame if it is visible, and otherwise when
+  // it becomes visible.
+  const waiting = new Map();
+  function isVisible(one) {
+    const { top, bottom, width } = one.getBoundingClientRect();
+    return width > 0 && bottom > -100 && top < innerHeight + 100;
+  }
+  function visible(one, draw) {
+    const soon = later(() => {
+      if (!isVisible(one) && !wt.printing) { waiting.set(one, soon); return; }
+      waiting.delete(one);
+      draw();
+    });
+    return soon;
+  }
+  addEventListener("scroll", () => waiting.forEach((soon, one) => { if (isVisible(one)) soon(); }), { passive: true });
+
+  return { runs, end, root, visible, unpack, Varints, time, count, plural, element, choice, css, restyle, colour, dash, showTip, tipTable, on, notify, view,
     show, zoom, pan, viewKeys, hidden, toggle, surface, later, printing: false };
 })();

@@ -24,6 +24,10 @@ wt.heat = (() => {
     const stops = names.map(wt.css);
     return Array.from({ length: STEPS + 1 }, (_, i) => ramp(stops, i / STEPS));
   };
+  const pixelOf = (rgb) => {
+    const [r, g, b] = rgb.slice(4, -1).split(",").map(Number);
+    return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+  };
   const sequential = () => steps(["--seq-0", "--seq-1", "--seq-2", "--seq-3"]);
   const diverging = () => steps(["--low", "--zero", "--high"]);
   const pick = (made, share) => made[Math.round(Math.max(0, Math.min(1, share)) * STEPS)];
@@ -123,7 +127,7 @@ wt.heat = (() => {
     const canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": `Deviation of each CPU's runqueue from the mean, ${run.label}` });
     const key = element("p", { class: "legend" });
     holder.append(canvas, key);
-    const one = { draw: drawStrip };
+    const one = { draw: drawStrip, redraw: wt.visible(holder, () => drawStrip()) };
     strips.push(one);
     let shown = null;
     function drawStrip() {
@@ -136,17 +140,23 @@ wt.heat = (() => {
       context.font = "11px " + wt.css("--sans");
       context.textBaseline = "middle";
       const every = Math.max(1, Math.ceil(12 / height));
+      // All rows are one image, because a machine can have very many cells.
+      const scale = canvas.width / width, wide = Math.max(1, Math.round(columns * scale)), tall = Math.max(1, Math.round(rows * height * scale));
+      const image = context.createImageData(wide, tall), pixels = new Uint32Array(image.data.buffer), ramp = stops.map(pixelOf);
       // The rows are in the order of `run.order`.
       for (let cpu = 0; cpu < rows; cpu++) {
+        const from = Math.round(cpu * height * scale), to = Math.round(((cpu + 1) * height - (height > 5 ? 0.5 : 0)) * scale);
         for (let i = 0; i < n; i++) {
           const value = shown.rows[run.order[cpu]][i];
           if (value === null) break;
           // The square root makes small deviations visible.
-          const share = Math.sign(value) * Math.sqrt(Math.min(1, Math.abs(value) / most));
-          context.fillStyle = pick(stops, 0.5 + share / 2);
-          const a = Math.round(GUTTER + (columns * i) / n), b = Math.round(GUTTER + (columns * (i + 1)) / n);
-          context.fillRect(a, top + cpu * height, b - a, height - (height > 5 ? 0.5 : 0));
+          const share = Math.sign(value) * Math.sqrt(Math.min(1, Math.abs(value) / most)), colour = pick(ramp, 0.5 + share / 2);
+          const a = Math.round((wide * i) / n), b = Math.round((wide * (i + 1)) / n);
+          for (let y = from; y < to; y++) pixels.fill(colour, y * wide + a, y * wide + b);
         }
+      }
+      context.putImageData(image, Math.round(GUTTER * scale), Math.round(top * scale));
+      for (let cpu = 0; cpu < rows; cpu++) {
         context.fillStyle = wt.css("--muted");
         context.textAlign = "right";
         if (cpu % every === 0) context.fillText(String(run.order[cpu]), GUTTER - 8, top + (cpu + 0.5) * height);
@@ -196,9 +206,9 @@ wt.heat = (() => {
     const levels = [["cpu", "CPUs"], ...(several(1) ? [["llc", "LLCs"]] : []), ...(several(2) ? [["node", "nodes"]] : [])];
     if (levels.length > 1) {
       document.getElementById("heat-tools").append(wt.choice("Between", levels, "cpu", (value) => { level = value; drawAll(); }));
-    } else drawAll();
-    const redrawStrips = () => strips.forEach((one) => one.draw());
-    wt.on("view", wt.later(redrawStrips));
+    }
+    drawAll();
+    wt.on("view", () => strips.forEach((one) => one.redraw()));
     wt.on("theme", redraw);
     wt.on("runs", redraw);
     addEventListener("resize", wt.later(drawAll));

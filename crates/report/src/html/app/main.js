@@ -17,6 +17,7 @@
   function dress(forced) {
     const wanted = forced || theme;
     if (wanted === "auto") delete wt.root.dataset.theme; else wt.root.dataset.theme = wanted;
+    wt.restyle();
     button.textContent = words[theme];
   }
   dress();
@@ -29,7 +30,11 @@
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => wt.notify("theme"));
   for (const run of document.querySelectorAll("button.run")) run.addEventListener("click", () => wt.toggle(Number(run.dataset.run)));
-  addEventListener("keydown", (event) => { if (event.key === "Escape") wt.showTip(null); });
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    wt.showTip(null);
+    if (wt.waits.selected) wt.waits.select(null, -1);
+  });
 
   // For printing, everything is drawn again in the light theme and at a higher resolution.
   function redraw() {
@@ -41,9 +46,12 @@
   addEventListener("afterprint", () => { wt.printing = false; dress(); redraw(); });
 
   try {
+    wt.story.start();
     await wt.timeline.start();
+    wt.input.tools();
     await wt.plots.start();
     wt.heat.start();
+    wt.state.start();
     addEventListener("resize", wt.later(wt.timeline.redraw));
     wt.root.dataset.ready = "yes";
   } catch (error) {

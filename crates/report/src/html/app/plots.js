@@ -48,7 +48,7 @@ wt.plots = (() => {
     plot.tabIndex = 0;
     plot.setAttribute("role", "img");
     plot.setAttribute("aria-label", label);
-    const one = { u: null, make, refresh };
+    const one = { u: null, make, redraw: wt.visible(plot, () => refresh()) };
     function make() {
       if (one.u) {
         if (hovered === one.u) { hovered = null; wt.showTip(null); }
@@ -286,21 +286,22 @@ wt.plots = (() => {
       }));
   }
 
+  // Lists the longest waits, which can be explained.
   function slowest(holder) {
-    const rows = runs.flatMap((run, i) => run.slowest.map(([ns, time, cpu, task]) => ({ run: i, ns, time, cpu, task })));
-    rows.sort((a, b) => b.ns - a.ns);
+    const rows = wt.waits.longest(12);
     if (!rows.length) return;
-    const row = ({ run, ns, time, cpu, task }) => {
-      const { comm, pid } = wt.timeline.task(run, task);
-      const go = element("button", { type: "button", class: "link", onclick: () => wt.timeline.go(run, Math.min(time, runs[run].end - 1), cpu, ns * 3) }, "show");
+    const causes = { interrupt: "woken by an interrupt", task: "woken", new: "new", preempted: "lost its CPU" };
+    const row = ({ run, index, ns }) => {
+      const all = wt.timeline.waits(run), { comm, pid } = wt.timeline.task(run, all.task[index]);
+      const go = element("button", { type: "button", class: "link", onclick: () => wt.timeline.go(run, index) }, "explain");
       return element("tr", {}, element("td", {}, element("span", { class: "chip", style: `--c:var(--run-${run % 8})` }, element("i"), runs[run].label)),
-        element("td", {}, `${comm} ${pid}`), element("td", { class: "n" }, wt.time(ns)), element("td", { class: "n" }, wt.time(time, 1e3)),
-        element("td", { class: "n" }, String(cpu)), element("td", {}, go));
+        element("td", {}, `${comm} ${pid}`), element("td", { class: "n" }, wt.time(ns)), element("td", { class: "n" }, wt.time(all.to[index], 1e3)),
+        element("td", { class: "n" }, all.ended[index] ? String(all.got[index]) : "–"), element("td", {}, causes[wt.waits.CAUSES[all.cause[index]]]), element("td", {}, go));
     };
-    const head = ["policy", "task", "waited", "until", "on CPU", ""].map((text, i) =>
+    const head = ["policy", "task", "waited", "until", "on CPU", "begin", ""].map((text, i) =>
       element("th", { scope: "col", class: i > 1 && i < 5 ? "n" : "" }, text));
-    const body = element("tbody", {}, ...rows.slice(0, 12).map(row));
-    holder.append(element("h3", {}, "Longest waits"),
+    const body = element("tbody", {}, ...rows.map(row));
+    holder.replaceChildren(element("h3", {}, "Longest waits"),
       element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Longest waits" },
         element("table", {}, element("thead", {}, element("tr", {}, ...head)), body)));
   }
@@ -375,9 +376,11 @@ wt.plots = (() => {
     const figures = document.querySelectorAll("figure.deviation");
     runs.forEach((run, i) => deviation(figures[i].querySelector(".plot"), run, i));
     latency(plot("latency"));
-    slowest(document.getElementById("slowest"));
+    const list = () => slowest(document.getElementById("slowest"));
+    list();
+    wt.on("runs", list);
     response(plot("response"));
-    wt.on("view", wt.later(() => made.filter((one) => one.overTime).forEach((one) => one.refresh())));
+    wt.on("view", () => made.forEach((one) => { if (one.overTime) one.redraw(); }));
     wt.on("theme", redraw);
     wt.on("runs", redraw);
   }

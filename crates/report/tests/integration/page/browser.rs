@@ -13,22 +13,26 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// A script that records all errors. It precedes all other scripts of the page.
-const LISTEN: &str = "<script>window.wrong=[];\
+pub const LISTEN: &str = "<script>window.wrong=[];\
     addEventListener('error',e=>wrong.push(e.message));\
     addEventListener('unhandledrejection',e=>wrong.push(String(e.reason)));</script>";
-const PROBE: &str = include_str!("probe.js");
+pub const PROBE: &str = include_str!("probe.js");
 
 fn chromium() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
         return Some(named.into());
     }
-    let directories: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
-    let names = [
+    installed(&[
         "chromium-headless-shell",
         "chromium",
         "chromium-browser",
         "google-chrome",
-    ];
+    ])
+}
+
+/// Returns the path of the first of these programs that is installed.
+pub fn installed(names: &[&str]) -> Option<PathBuf> {
+    let directories: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
     let found = names
         .iter()
         .flat_map(|name| directories.iter().map(move |directory| directory.join(name)));

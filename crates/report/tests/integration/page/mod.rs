@@ -3,6 +3,7 @@
 //! browser.
 
 mod browser;
+mod firefox;
 mod runs;
 
 use report::html::page;
@@ -47,6 +48,9 @@ fn verdict_and_tables_need_no_scripts() {
         "select_cpu",
         "nice 0",
         "Dashed lines are predictions: 250 ms 4 tasks share a CPU",
+        "Where the time goes",
+        "rr takes for an operation",
+        "waits for a CPU",
         "No CPU waited for a lock.",
         "the usual error: &lt;11 %&gt;",
     ] {
@@ -134,14 +138,16 @@ fn a_run_without_records_has_a_page() {
         policy: "none".to_owned(),
         ..report::RunResult::default()
     };
-    let html = page(
-        &[report::html::Run {
-            result,
-            scan,
-            predicted: Vec::new(),
-        }],
-        &[],
-    );
+    let run = report::html::Run {
+        result,
+        scan,
+        predicted: Vec::new(),
+        lacks: vec!["12 events were lost".to_owned()],
+        explained: Vec::new(),
+        why: String::new(),
+    };
+    let html = page(&[run], &[]);
     assert!(text(&html).contains("none ran"));
+    assert!(text(&html).contains("none: 12 events were lost"));
     browser::opens(&html, "empty");
 }

@@ -103,12 +103,9 @@
       document.querySelector("#latency-tools [data-value=cdf]").click();
       check("the other distribution", await until(() => print(cdf.querySelector("canvas")) !== tail));
 
-      const show = document.querySelector("#slowest button");
-      show.click();
-      check("a long wait is shown", wt.view.to - wt.view.from < all && document.activeElement.className === "timeline");
-      await wait(200);
-      check("its tooltip survives the scrolling", await until(() => !tip.hidden && tip.textContent.startsWith("CPU ")), tip.textContent);
-      wt.show(0, all);
+      await explain(canvas, all);
+      await rows(canvas);
+      await address(all);
 
       const runs = document.querySelectorAll("button.run");
       if (runs.length > 1) {
@@ -118,6 +115,9 @@
         check("a run is shown again", timelines[1].offsetParent !== null);
       }
 
+      contrast();
+
+      canvas.scrollIntoView({ behavior: "instant" });
       const ground = () => getComputedStyle(document.body).backgroundColor;
       const dark = matchMedia("(prefers-color-scheme: dark)").matches, [system, drawing] = [ground(), print(canvas)];
       check("the theme is the system's", system === (dark ? "rgb(18, 20, 23)" : "rgb(247, 247, 245)"), system);
@@ -130,6 +130,124 @@
       dispatchEvent(new Event("afterprint"));
       check("focusable elements have names", [...document.querySelectorAll("canvas[tabindex], button, [role=region]")]
         .every((one) => one.getAttribute("aria-label") || one.textContent.trim()));
+    }
+    // Waits are explained by a click, by keys and from the list.
+    async function explain(canvas, all) {
+      const story = document.getElementById("story"), shown = () => !story.hidden && story.textContent;
+      const before = print(canvas);
+      document.querySelector("#slowest button").click();
+      check("a long wait is explained", shown() && story.textContent.includes("waited"), story.textContent);
+      check("the window moves to it", wt.view.to - wt.view.from < all && document.activeElement.classList.contains("timeline"));
+      check("the wait is drawn", await until(() => print(canvas) !== before));
+      for (const part of ["begin", "queued", "ran instead", "other CPUs", "end"]) check(`the story has '${part}'`, story.textContent.includes(part));
+      [...story.querySelectorAll("button")].find((one) => one.textContent === "×").click();
+      check("the explanation is closed", story.hidden && !wt.waits.selected);
+      // A click on the turn after a wait.
+      const ends = (run) => [...wt.timeline.waits(run).ended].findIndex((ended, i) => ended && wt.timeline.waits(run).to[i] > 0);
+      const run = wt.runs.findIndex((_, i) => ends(i) >= 0), index = ends(run);
+      const waits = wt.timeline.waits(run), chart = wt.timeline.charts[run];
+      wt.timeline.go(run, index);
+      wt.waits.select(null, -1);
+      wt.timeline.draw(chart);
+      const { columns, gutter, height, window } = chart.geometry;
+      const box = chart.canvas.getBoundingClientRect(), time = waits.to[index] + 1;
+      const x = box.left + gutter + ((time - window.from) / (window.to - window.from)) * columns;
+      const y = box.top + wt.timeline.TOP + (chart.rowOf.get(waits.got[index]) + 0.5) * height;
+      const press = { clientX: x, clientY: y, bubbles: true, cancelable: true, pointerId: 1, button: 0 };
+      chart.canvas.dispatchEvent(new PointerEvent("pointerdown", press));
+      chart.canvas.dispatchEvent(new PointerEvent("pointerup", press));
+      check("a click on a turn explains the wait before", wt.waits.selected?.index === index, wt.waits.selected);
+      key(document.body, "Escape");
+      check("Escape closes the explanation", story.hidden);
+      // The same with keys: the cursor starts in the middle of the window.
+      wt.show(time - 40, time + 40);
+      chart.canvas.focus();
+      for (let i = 0; i <= chart.rowOf.get(waits.got[index]); i++) key(chart.canvas, i ? "ArrowDown" : "ArrowUp");
+      key(chart.canvas, "Enter");
+      check("Enter explains a wait", wt.waits.selected?.index === index, [wt.waits.selected, index]);
+      wt.waits.select(null, -1);
+      wt.show(0, all);
+    }
+
+    // Rows can be folded, and can be tasks, which are searched, sorted and pinned.
+    async function rows(canvas) {
+      const choose = (value) => document.querySelector(`#tl-tools [data-value=${value}]`).click();
+      const chart = wt.timeline.charts[0], cpus = chart.rows.length;
+      // Charts that are not visible are drawn later.
+      chart.figure.scrollIntoView({ behavior: "instant" });
+      const group = document.querySelector("#tl-tools [data-value=llc]");
+      if (group) {
+        group.click();
+        const folded = chart.rows.length, heads = () => [...chart.plot.querySelectorAll(".row-labels button")];
+        check("CPUs are folded", folded < cpus && await until(() => heads().length === folded), [folded, heads().length]);
+        heads()[0].click();
+        check("a row is unfolded", chart.rows.length > folded && await until(() => heads()[0].getAttribute("aria-expanded") === "true"));
+      }
+      choose("task");
+      const labels = () => [...chart.plot.querySelectorAll(".row-labels button")].map((one) => one.textContent.slice(2));
+      check("tasks have rows", await until(() => labels().some((text) => text.startsWith("server"))), labels());
+      const search = document.querySelector("#tl-tools input[type=search]");
+      search.value = "client1";
+      search.dispatchEvent(new Event("input"));
+      check("tasks are searched", await until(() => labels().length && labels().every((text) => text.startsWith("client1"))), labels());
+      const order = document.querySelector("#tl-tools select");
+      order.value = "name";
+      order.dispatchEvent(new Event("change"));
+      check("tasks are sorted", await until(() => labels().join() === [...labels()].sort((a, b) => a.localeCompare(b, "en", { numeric: true })).join()), labels());
+      const last = labels().at(-1);
+      [...chart.plot.querySelectorAll(".row-labels button")].at(-1).click();
+      search.value = "server";
+      search.dispatchEvent(new Event("input"));
+      check("a pinned task stays first", await until(() => labels()[0] === last), labels().slice(0, 3));
+      canvas.focus();
+      key(canvas, "ArrowDown");
+      check("down arrow describes a task", !tip.hidden && tip.textContent.startsWith("server"), tip.textContent);
+      canvas.blur();
+    }
+
+    // The state of the page is in its address, which restores it.
+    async function address(all) {
+      wt.show(all / 4, all / 2);
+      wt.state.write();
+      const saved = location.hash, { from, to } = wt.view, pins = wt.tasks.pins.size;
+      check("the address has the state", ["t=", "rows=task", "q=server", "sort=name", "pin="].every((part) => saved.includes(part)), saved);
+      location.hash = "#locks&rows=cpu";
+      check("an address without state resets it", await until(() => wt.rows.mode === "cpu" && wt.tasks.pins.size === 0 && wt.view.to === all), wt.state.collect());
+      location.hash = saved;
+      check("an address restores the state", await until(() => wt.rows.mode === "task" && wt.tasks.pins.size === pins
+        && Math.abs(wt.view.from - from) < 2 && Math.abs(wt.view.to - to) < 2), [wt.view, saved]);
+      location.hash = "#";
+      await until(() => wt.rows.mode === "cpu");
+      location.hash = "#t=x-y&rows=&wait=9.9&align=%zz&pin=a&hide=77";
+      await wait(50);
+      check("a wrong address does no harm", wt.rows.mode === "cpu" && wrong.length === 0, wrong);
+      location.hash = "#";
+      await wait(50);
+      wt.show(0, all);
+    }
+
+    // Text has enough contrast (WCAG AA: 4.5, or 3 for large text).
+    function contrast() {
+      const parse = (text) => {
+        const [r, g, b, a = 1] = text.match(/[\d.]+/g).map(Number);
+        return text.startsWith("color(") ? [r * 255, g * 255, b * 255, a] : [r, g, b, a];
+      };
+      const behind = (one) => {
+        for (; one; one = one.parentElement) {
+          const colour = parse(getComputedStyle(one).backgroundColor);
+          if (colour[3] > 0.8) return colour;
+        }
+        return [255, 255, 255, 1];
+      };
+      const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+      const weak = [...document.querySelectorAll("main *, nav *")].filter((one) => one.checkVisibility?.() && !one.disabled
+        && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())).map((one) => {
+        const style = getComputedStyle(one), [a, b] = [light(parse(style.color)), light(behind(one))].sort((x, y) => y - x);
+        const ratio = (a + 0.05) / (b + 0.05), large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && style.fontWeight >= 600);
+        return [ratio, large ? 3 : 4.5, one.tagName + "." + one.className, one.textContent.slice(0, 30)];
+      }).filter(([ratio, least]) => ratio < least);
+      check("text has contrast", weak.length === 0, weak.slice(0, 5));
     }
   } catch (error) {
     found.threw = String(error.stack);

@@ -153,6 +153,9 @@ pub fn run(shape: &Shape, segments: usize) -> Run {
         result,
         scan,
         predicted,
+        lacks: Vec::new(),
+        explained: Vec::new(),
+        why: "windtunnel why steal -m made-up".to_owned(),
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! [`grid`] expands axes into the runs of [sweeps](sweep) and [experiments](experiment). The other
 //! modules are the [errors of the model](model_error), the [validation](validate) of replays,
-//! [comparisons](compare), [explorations](explore), [scores](score), [suites](suite) of test cases,
+//! [comparisons](compare), [explorations](explore), [grades](grade) for labs of a course,
+//! [scores](score), [suites](suite) of test cases,
 //! the first [difference](diff) between two runs, [invariants], the explanation of [waits](why),
 //! and the HTML [page].
 
@@ -16,6 +17,7 @@ pub mod compare;
 pub mod diff;
 pub mod experiment;
 pub mod explore;
+pub mod grade;
 pub mod grid;
 pub mod invariants;
 pub mod model_error;

@@ -9,7 +9,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository whose files belong to the command. Pages (`*.md`) are left out.
-pub const FOLDERS: [&str; 6] = ["policies", "machines", "workloads", "profiles", "experiments", "scores"];
+pub const FOLDERS: [&str; 7] = [
+    "policies",
+    "machines",
+    "workloads",
+    "profiles",
+    "experiments",
+    "scores",
+    "labs",
+];
 
 /// Returns the names and paths of the files below the folders of the repository `root`. A name is a
 /// path relative to `root`.
@@ -47,7 +55,8 @@ fn add(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) -> io::Re
 pub fn objects(root: &Path, out: &Path, sources: &[(String, PathBuf)]) -> Result<Vec<(String, PathBuf)>, String> {
     let relative = format!("-fdebug-prefix-map={}/=", root.display());
     let options = ["-g", "-Wall", "-fdebug-compilation-dir=.", &relative];
-    let policies = sources.iter().filter(|(name, _)| name.ends_with(".bpf.c"));
+    let is_policy = |name: &str| name.starts_with("policies/") && name.ends_with(".bpf.c");
+    let policies = sources.iter().filter(|(name, _)| is_policy(name));
     policies
         .map(|(name, source)| {
             let object = Path::new(name).with_extension("o");

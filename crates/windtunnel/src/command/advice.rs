@@ -46,7 +46,10 @@ const SUBCOMMANDS: &[(&[&str], &str)] = &[
     (&["step", "scenario"], "script"),
     (&["optimize", "optimise", "search", "autotune"], "tune"),
     (&["grid", "matrix", "batch"], "sweep"),
-    (&["new", "create", "template", "starter", "scaffold"], "init"),
+    (
+        &["new", "create", "template", "starter", "scaffold"],
+        "init, policy new",
+    ),
     (&["calibrate", "measure"], "machine calibrate"),
     (&["install", "attach", "kernel"], "live load"),
     (&["watch", "monitor", "htop"], "top"),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The commands `list` and `show` for policies, machines and workloads, and `machine calibrate`.
+//! The commands `list` and `show` for policies, machines and workloads, `policy new` and `machine
+//! calibrate`.
 
-use super::complete;
+use super::{complete, init};
 use crate::workloads;
 use calibrate::calibrate;
 use clap::Subcommand;
@@ -29,6 +30,8 @@ pub enum Policy {
         #[arg(long)]
         json: bool,
     },
+    /// Write a policy to start from, with comments, a workload and a line in the Makefile
+    New(init::New),
 }
 
 #[derive(Subcommand)]
@@ -75,6 +78,7 @@ impl Policy {
                 }));
                 console::styled(&report::layout::list(&rows, console::surface()));
             }
+            Policy::New(new) => return new.run(),
             Policy::Show { policy, json: true, .. } => {
                 let json = load::parameters(&policy::Policy::find(&policy)?)?;
                 let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;

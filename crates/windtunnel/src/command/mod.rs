@@ -21,6 +21,7 @@ mod experiment;
 mod explain;
 mod explore;
 mod exports;
+mod grade;
 mod init;
 mod invariants;
 mod list;
@@ -91,6 +92,8 @@ enum Action {
     Sweep(sweep::Args),
     /// Compare a policy with eevdf on several machines and workloads, and print one number
     Score(score::Args),
+    /// Grade a submission for a lab of a course on operating systems
+    Grade(grade::Args),
     /// Execute scripts, in which the kernel's work takes no time, and print what the scheduler
     /// decides
     Script(script::Args),
@@ -110,7 +113,7 @@ enum Action {
     Explain(explain::Args),
     /// Write a starter project: a policy with its headers, a machine, a workload, a Makefile and a
     /// job for CI
-    Init(init::Args),
+    Init(init::Init),
     /// Search for good parameters of a policy (needs the Python package)
     Tune(Box<python::Tune>),
     /// Serve the commands to programs that speak the Model Context Protocol (needs the Python
@@ -186,6 +189,7 @@ impl Command {
             Action::Suite(args) => args.run(),
             Action::Sweep(args) => args.run(),
             Action::Score(args) => args.run(),
+            Action::Grade(args) => args.run(),
             Action::Script(args) => args.run(),
             Action::Policy(list) => list.run(),
             Action::Machine(list) => list.run(),

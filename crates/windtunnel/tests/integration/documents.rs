@@ -35,9 +35,10 @@ const LANGUAGES: [&str; 8] = ["c", "console", "json", "python", "sql", "text", "
 /// Reasons that a page may give why no test runs a command. `make compat` runs those of `compat`.
 const REASONS: [&str; 5] = ["build", "compat", "live", "long", "screen"];
 /// Directories of the repository that must exist in the working directory of the commands.
-const DIRECTORIES: [&str; 8] = [
+const DIRECTORIES: [&str; 9] = [
     "crates",
     "experiments",
+    "labs",
     "machines",
     "policies",
     "profiles",

@@ -179,6 +179,36 @@ fn a_starter_project_builds_and_runs() {
     let error = String::from_utf8_lossy(&again.stderr);
     assert_eq!(again.status.code(), Some(2));
     assert!(error.contains("the directory is not empty"), "{error}");
+
+    // A second policy in the same project has its own line in the Makefile.
+    let said = installed.succeeds(&project, "windtunnel policy new second");
+    assert!(said.contains("next: make run-second"), "{said}");
+    let table = installed.succeeds(&project, "make run-second");
+    assert!(table.contains("| second "), "{table}");
+    let both = installed.succeeds(&project, "make run");
+    assert!(both.contains("| first ") && both.contains("| second "), "{both}");
+    let again = installed.shell(&project, "windtunnel policy new second");
+    let error = String::from_utf8_lossy(&again.stderr);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(error.contains("second.bpf.c: the file exists"), "{error}");
+
+    // A directory without a project gets everything that the policy needs, except for a job for CI.
+    let said = installed.succeeds(&work, "windtunnel policy new third other");
+    assert!(said.contains("next: cd other && make run-third"), "{said}");
+    installed.succeeds(&work.join("other"), "make test-third");
+    assert!(!work.join("other/.github").exists());
+
+    // A Makefile of another origin is not changed.
+    let foreign = work.join("foreign");
+    std::fs::create_dir(&foreign).expect("the directory can be created");
+    std::fs::write(foreign.join("Makefile"), "all:\n").expect("the file can be written");
+    let said = installed.succeeds(&foreign, "windtunnel policy new fourth");
+    let compile = said.lines().find_map(|line| line.strip_prefix("next: "));
+    let compile = compile.unwrap_or_else(|| panic!("no command: {said}"));
+    installed.succeeds(&foreign, compile);
+    installed.succeeds(&foreign, "windtunnel check ./fourth.bpf.o");
+    let text = std::fs::read_to_string(foreign.join("Makefile")).expect("the file exists");
+    assert_eq!(text, "all:\n");
 }
 
 /// The JIT compiles only on x86-64, so other hosts have no files of compiled code.

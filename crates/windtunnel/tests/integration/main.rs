@@ -12,6 +12,7 @@ mod diff;
 mod documents;
 mod experiment;
 mod explore;
+mod grade;
 mod installed;
 mod interrupted;
 mod invariants;

@@ -29,6 +29,7 @@ for target in "$@"; do
     printf '{"tasks": {"t": {"dl-runtime": 500, "loop": 2, "suspend": "u", "timer": {}, "run": 1}, "u": {"resume": "u", "sleep": 9}}}' \
       > corpus/workload/slices
     ;;
+  dump) cp -n ../crates/windtunnel/tests/dumps/*.txt corpus/dump/ ;;
   profile) cp -n ../profiles/*.toml corpus/profile/ ;;
   policy)
     # The bytes of an input decide what the policy does; when they run out, a fixed random generator

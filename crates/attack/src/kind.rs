@@ -9,6 +9,7 @@ use bpf::btf::Btf;
 use bpf::core_relo::{Relocation, describe, resolve};
 use bpf::object::Object;
 use kernel::Machine;
+use lab::stall::dump::Dump;
 use machine::MachineSpec;
 use profile::Properties;
 use random::Random;
@@ -45,6 +46,8 @@ pub enum Kind {
     Binary,
     /// A damaged suite of test cases.
     Suite,
+    /// A damaged debug dump of sched_ext.
+    Dump,
     /// The decisions of a generator that makes hostile policies.
     Policy,
     /// A number, which selects a way to harm the child process, such as a panic. Tests use this
@@ -61,7 +64,7 @@ pub struct Limits {
 }
 
 /// All kinds whose inputs are random.
-pub const RANDOM: [Kind; 10] = [
+pub const RANDOM: [Kind; 11] = [
     Kind::Object,
     Kind::Btf,
     Kind::Profile,
@@ -71,10 +74,11 @@ pub const RANDOM: [Kind; 10] = [
     Kind::Recording,
     Kind::Binary,
     Kind::Suite,
+    Kind::Dump,
     Kind::Policy,
 ];
 
-const NAMES: [(&str, Kind); 13] = [
+const NAMES: [(&str, Kind); 14] = [
     ("corpus", Kind::Corpus),
     ("text", Kind::Text),
     ("object", Kind::Object),
@@ -86,6 +90,7 @@ const NAMES: [(&str, Kind); 13] = [
     ("recording", Kind::Recording),
     ("binary", Kind::Binary),
     ("suite", Kind::Suite),
+    ("dump", Kind::Dump),
     ("policy", Kind::Policy),
     ("harm", Kind::Harm),
 ];
@@ -163,6 +168,7 @@ impl Kind {
                 mutate::recording(&mut random, recording)
             }
             Kind::Suite => text(&mut random, &seeds.suites, mutate::SUITE),
+            Kind::Dump => text(&mut random, &seeds.dumps, mutate::DUMP),
             _ => (0..64).map(|_| random.next() as u8).collect(),
         }
     }
@@ -182,6 +188,7 @@ impl Kind {
             Kind::Recording => recording(&as_text()),
             Kind::Binary => binary(input),
             Kind::Suite => suite(&as_text()),
+            Kind::Dump => dump(&as_text()),
             Kind::Policy => policy::run(input),
             Kind::Harm => harm(number(input)),
         }
@@ -502,6 +509,29 @@ fn binary(input: &[u8]) -> String {
         let _ = std::fs::remove_dir_all(&path);
     }
     end
+}
+
+/// Reads a debug dump, and makes the first cases of a search for the same stall.
+pub(crate) fn dump(text: &str) -> String {
+    let dump = match Dump::read("damaged.txt", text) {
+        Ok(dump) => dump,
+        Err(error) => return format!("refused: {error}"),
+    };
+    safe(&lab::stall::describe(&dump));
+    let rebuilt = match lab::stall::rebuild(&dump) {
+        Ok(rebuilt) => rebuilt,
+        Err(error) => {
+            safe(&error.to_string());
+            return format!("refused: {error}");
+        }
+    };
+    for number in 0..4 {
+        let case = rebuilt.space.case(1, number);
+        machine::from_synthetic(&case.machine).unwrap_or_else(|error| panic!("{error}"));
+        let workload = case.workload().unwrap_or_else(|error| panic!("{error}"));
+        assert!(workload.is_some_and(|workload| !workload.tasks.is_empty()));
+    }
+    "rebuilt".to_owned()
 }
 
 pub(crate) fn suite(text: &str) -> String {

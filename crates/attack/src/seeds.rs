@@ -88,6 +88,8 @@ pub struct Seeds {
     /// Recordings in binary formats. Those that begin with [`CTF`] are the files of a directory.
     pub binary: Vec<Vec<u8>>,
     pub suites: Vec<String>,
+    /// Debug dumps of sched_ext.
+    pub dumps: Vec<String>,
 }
 
 impl Seeds {
@@ -148,6 +150,7 @@ fn read() -> Result<Seeds, String> {
         binary: binary(),
         recordings: texts(&root.join("crates/windtunnel/tests/recordings"), "txt")?,
         suites: vec![SUITE.to_owned()],
+        dumps: texts(&root.join("crates/windtunnel/tests/dumps"), "txt")?,
     })
 }
 

@@ -34,12 +34,13 @@ pub struct Text {
 type Run = fn(&str) -> String;
 
 /// The files, with the functions that read and run their texts.
-const FILES: [(&str, Run); 5] = [
+const FILES: [(&str, Run); 6] = [
     (include_str!("../texts/machines.toml"), kind::machine),
     (include_str!("../texts/workloads.toml"), kind::workload),
     (include_str!("../texts/profiles.toml"), kind::profile),
     (include_str!("../texts/suites.toml"), kind::suite),
     (include_str!("../texts/recordings.toml"), kind::recording),
+    (include_str!("../texts/dumps.toml"), kind::dump),
 ];
 
 #[derive(Deserialize)]

@@ -13,6 +13,7 @@
     deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
 )]
 
+pub mod bisect;
 pub mod compare;
 pub mod diff;
 pub mod experiment;
@@ -24,6 +25,7 @@ pub mod model_error;
 pub mod page;
 pub mod predict;
 pub mod score;
+pub mod stall;
 pub mod suite;
 pub mod sweep;
 pub mod validate;

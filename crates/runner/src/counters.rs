@@ -163,7 +163,7 @@ impl Watched {
 }
 
 /// Returns the numbers of the loaded policy.
-fn found(machine: &Machine, image: &Image) -> Vec<Number> {
+pub fn found(machine: &Machine, image: &Image) -> Vec<Number> {
     let vm = machine.ext().last_vm();
     numbers(image, vm.map(|vm| vm.maps()).unwrap_or_default())
 }

@@ -11,7 +11,7 @@ mod trace;
 
 pub use btf::pair as btf_pair;
 pub use elf::object;
-pub use text::{MACHINE, PROFILE, RECORDING, SUITE, WORKLOAD, text};
+pub use text::{DUMP, MACHINE, PROFILE, RECORDING, SUITE, WORKLOAD, text};
 pub use trace::trace;
 
 use random::Random;

@@ -37,6 +37,36 @@ pub const PROFILE: &[&str] = &[
     "}",
     "{",
 ];
+/// Words of the format of debug dumps.
+pub const DUMP: &[&str] = &[
+    "CPU 7   : nr_run=1",
+    "CPU 99999999999: nr_run=",
+    "curr=",
+    " class=rt_sched_class",
+    "  R ",
+    " *R ",
+    "[4294967295]",
+    "[-1]",
+    "]",
+    " -5ms\n",
+    " +9223372036854775807ms\n",
+    "cpus=",
+    "cpus=0",
+    "ffffffff,",
+    "weight=",
+    "weight=10001",
+    "dsq_id=0x",
+    "dsq_id=(n/a)",
+    "ops_state/qseq=2/",
+    "no_mig=1",
+    "triggered exit kind ",
+    "runnable task stall (",
+    " failed to run for ",
+    "~~~~ TRUNCATED ~~~~",
+    "      ",
+    "=",
+    "/",
+];
 /// Words of the format of workloads.
 pub const WORKLOAD: &[&str] = &[
     "\"loop\"",

@@ -152,6 +152,8 @@ pub struct Context {
     pub(super) more_stacks: Vec<u64>,
     /// Functions that the interpreter calls at shared accesses, or `None` if calls do not overlap.
     pub(super) hooks: Option<Hooks>,
+    /// For each instruction, the directions that its jump has taken. Empty if calls do not overlap.
+    pub(super) branches: Vec<u8>,
     /// For r0 to r5, the address from which the value was loaded, or 0. A call passes them to the
     /// called function like `arg_prov`. Used by programs that overlap only.
     pub(super) arg_tags: [u64; 6],

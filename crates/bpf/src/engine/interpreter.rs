@@ -10,7 +10,7 @@
 //! the start of a function.
 
 use super::context::{self, ANY, Context, Entry, pending};
-use super::overlap::{Access, AccessKind};
+use super::overlap::{Access, AccessKind, NOT_TAKEN, TAKEN};
 use super::raise;
 use crate::cache::lines::line_address;
 use crate::image::{CALL, CALL_FUNCTION, Insn, LD_IMM64};
@@ -423,6 +423,9 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                         }
                         jump(i.op, r[dst], operand)
                     };
+                    if OVERLAP {
+                        (&mut (*cx).branches)[pc] |= if taken { TAKEN } else { NOT_TAKEN };
+                    }
                     if taken {
                         if i.off < 0 && left < 0 {
                             return stop_at(cx, pc, left, raise::over_budget);

@@ -32,6 +32,6 @@ pub use budget::BUDGET;
 pub use context::{ANY, Entry};
 pub use func::{Body, FromReg, Func, HelperRow, IntoReg, Row};
 pub use gap::Gap;
-pub use overlap::{Access, AccessKind, Execution};
+pub use overlap::{Access, AccessKind, Execution, NOT_TAKEN, TAKEN};
 pub use vm::{Engine, Vm};
 pub use world::World;

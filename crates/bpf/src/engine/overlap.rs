@@ -20,6 +20,10 @@ use super::world::World;
 use crate::fault::Fault;
 use crate::insn::{FRAME, FRAMES};
 
+/// Directions of a jump, as bits of an element of [`Vm::branches`].
+pub const TAKEN: u8 = 1;
+pub const NOT_TAKEN: u8 = 2;
+
 /// What an instruction does to memory that CPUs share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessKind {
@@ -120,6 +124,7 @@ impl<W: World> Vm<W> {
             }
             assert!((*cx).depth == 0, "overlap() is not called while the program runs");
             (*cx).hooks = Some(Hooks::new::<W>());
+            (*cx).branches = vec![0; (&(*cx).code.insns).len()];
             (*cx).native_stack = host_stack::needed(host_stack::INTERPRETER_FRAME);
             let entries = &mut (*cx).entries;
             entries.fill(interpreter::run_overlapped);
@@ -127,6 +132,12 @@ impl<W: World> Vm<W> {
             entries.fill(interpreter::run_overlapped);
         }
         Ok(())
+    }
+
+    /// Returns, for each instruction, the directions that its jump has taken ([`TAKEN`],
+    /// [`NOT_TAKEN`]). Empty if the program does not overlap.
+    pub fn branches(&self) -> &[u8] {
+        &self.cx().branches
     }
 
     /// Creates the state of a call that has not begun. The call will run on a stack of the host

@@ -184,6 +184,7 @@ impl<W: World> Vm<W> {
             region,
             more_stacks: Vec::new(),
             hooks: None,
+            branches: Vec::new(),
             arg_tags: [0; 6],
             sanitizer: None,
             arg_prov: [0; 6],

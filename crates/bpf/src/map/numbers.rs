@@ -44,6 +44,26 @@ impl Number {
         product(&self.dimensions)
     }
 
+    /// Returns the name of the element at an address, for example `queue[3].len`, or `stats[0]@1`
+    /// for CPU 1's copy. Returns `None` if no element is there.
+    pub fn name_at(&self, addr: u64) -> Option<String> {
+        let mut left = addr.checked_sub(self.addr)?;
+        let mut indexes = Vec::new();
+        for &(len, stride) in &self.dimensions {
+            let index = left.checked_div(stride).filter(|&index| index < u64::from(len))?;
+            left -= index * stride;
+            indexes.push(index);
+        }
+        let mut parts = self.name.split("[]");
+        // A number of a per-CPU map has one dimension more than its name has brackets.
+        let cpu = (indexes.len() > parts.clone().count() - 1).then(|| format!("@{}", indexes.remove(0)));
+        let mut name = parts.next().unwrap_or_default().to_owned();
+        for (index, part) in indexes.iter().zip(parts) {
+            name += &format!("[{index}]{part}");
+        }
+        (left < self.size).then(|| name + &cpu.unwrap_or_default())
+    }
+
     /// Reads all elements.
     ///
     /// # Errors
@@ -166,5 +186,35 @@ impl Found<'_> {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(name: &str, dimensions: &[(u32, u64)]) -> Number {
+        Number {
+            name: name.to_owned(),
+            addr: 0x1000,
+            dimensions: dimensions.to_vec(),
+            size: 4,
+            signed: false,
+        }
+    }
+
+    #[test]
+    fn an_address_has_the_path_of_its_element() {
+        let table = number("table[][].len", &[(2, 24), (3, 8)]);
+        assert_eq!(table.name_at(0x1000).as_deref(), Some("table[0][0].len"));
+        assert_eq!(table.name_at(0x1000 + 24 + 16 + 3).as_deref(), Some("table[1][2].len"));
+        assert_eq!(table.name_at(0x1000 + 4), None, "a gap between two elements");
+        assert_eq!((table.name_at(0xfff), table.name_at(0x1000 + 48)), (None, None));
+        assert_eq!(number("total", &[]).name_at(0x1003).as_deref(), Some("total"));
+        let per_cpu = number("stats[0].ns[]", &[(4, 256), (2, 8)]);
+        assert_eq!(
+            per_cpu.name_at(0x1000 + 3 * 256 + 8).as_deref(),
+            Some("stats[0].ns[1]@3")
+        );
     }
 }

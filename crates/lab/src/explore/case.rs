@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A case: everything that one run of an exploration depends on, apart from the policy.
 
+use super::observe::STALL_NS;
+use super::part::{KINDS, Kind, Part};
+use input::duration;
 use input::error::Error;
 use kernel::Hold;
 use kernel::rng::Rng;
@@ -19,71 +22,6 @@ const NR_HOLDS: [u64; 6] = [0, 2, 8, 32, 64, 128];
 const MAX_HOLD_NS: u64 = 100_000;
 /// Shortest forced delay, ns: about the time of one callback.
 const MIN_HOLD_NS: u64 = 200;
-
-/// A group of tasks or a disturbance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Tasks that run and sleep.
-    Sleepers,
-    /// Tasks that only run.
-    Hogs,
-    /// Tasks that may use one CPU only.
-    Pinned,
-    /// Tasks that change their affinity again and again.
-    Roamers,
-    /// Tasks that sleep and wait while they must not migrate.
-    Stayers,
-    /// Tasks that change their nice value.
-    Moody,
-    /// Tasks that change between SCHED_OTHER and SCHED_FIFO.
-    Switchers,
-    /// Tasks that fork children, which exit soon.
-    Forkers,
-    /// Pairs of tasks that wake each other.
-    Pairs,
-    /// Tasks whose affinity is changed by cgroup.cpus while they run, wait or sleep.
-    Moved,
-    /// Interrupts.
-    Irq,
-    /// A real-time task on one CPU.
-    Fifo,
-    /// A CPU that goes offline and comes back.
-    Hotplug,
-}
-
-const KINDS: [Kind; 13] = [
-    Kind::Sleepers,
-    Kind::Hogs,
-    Kind::Pinned,
-    Kind::Roamers,
-    Kind::Stayers,
-    Kind::Moody,
-    Kind::Switchers,
-    Kind::Forkers,
-    Kind::Pairs,
-    Kind::Moved,
-    Kind::Irq,
-    Kind::Fifo,
-    Kind::Hotplug,
-];
-
-/// A part of a generated workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Part {
-    pub kind: Kind,
-    /// Number of tasks.
-    pub tasks: u32,
-    /// Number of rounds of each task.
-    pub rounds: u32,
-    /// Time that a round computes, us.
-    pub run: u32,
-    /// Time that a round sleeps, us.
-    pub sleep: u32,
-    /// A CPU that the part uses.
-    pub cpu: u32,
-}
 
 /// The tasks of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +44,17 @@ pub struct Case {
     pub for_ns: u64,
     /// The forced switches: point and length in ns.
     pub holds: Vec<(u64, u64)>,
+    /// A task that waits longer than this for a CPU is a stall, ns.
+    #[serde(default = "default_stall", skip_serializing_if = "is_default_stall")]
+    pub stall_ns: u64,
+}
+
+fn default_stall() -> u64 {
+    STALL_NS
+}
+
+fn is_default_stall(ns: &u64) -> bool {
+    *ns == STALL_NS
 }
 
 /// Limits within which cases are generated.
@@ -113,11 +62,44 @@ pub struct Case {
 pub struct Space {
     pub machine: Option<String>,
     pub workload: Option<String>,
+    /// Parts that every generated workload has, with times of its own.
+    pub parts: Vec<Part>,
     pub for_ns: u64,
+    /// Time after which a wait for a CPU is a stall, ns.
+    pub stall_ns: u64,
     /// Number of points that a run without forced switches reaches.
     pub points: u64,
     /// Whether the policy handles CPUs that go offline.
     pub hotplug: bool,
+}
+
+/// Parses a forced switch: `POINT@TIME`.
+///
+/// # Errors
+/// The text has a different form. The message says what is expected.
+pub fn parse_hold(text: &str) -> Result<(u64, u64), String> {
+    let (point, time) = text
+        .split_once('@')
+        .ok_or("expected POINT@TIME, for example 120@20us")?;
+    let point = point
+        .parse()
+        .map_err(|_| format!("'{point}' is no number of a point"))?;
+    Ok((point, duration::parse(time)?))
+}
+
+impl Default for Space {
+    /// Returns the limits of an exploration without options.
+    fn default() -> Space {
+        Space {
+            machine: None,
+            workload: None,
+            parts: Vec::new(),
+            for_ns: 2_000_000_000,
+            stall_ns: STALL_NS,
+            points: 1,
+            hotplug: false,
+        }
+    }
 }
 
 impl Space {
@@ -136,6 +118,7 @@ impl Space {
             load,
             seed: rng.next_u64() % 1_000_000,
             for_ns: self.for_ns,
+            stall_ns: self.stall_ns,
             holds: Vec::new(),
         };
         case.holds = self.holds(&mut rng, nr);
@@ -167,8 +150,23 @@ impl Space {
             run: 5 << (rng.next_u64() % 7),
             sleep: 5 << (rng.next_u64() % 7),
             cpu: rng.next_u64() as u32 % 2,
+            name: String::new(),
+            cpus: Vec::new(),
+            nice: 0,
         };
-        let mut parts = vec![part(Kind::Sleepers, rng)];
+        let mut parts: Vec<Part> = Vec::new();
+        for fixed in &self.parts {
+            let Part { rounds, run, sleep, .. } = part(fixed.kind, rng);
+            parts.push(Part {
+                rounds,
+                run,
+                sleep,
+                ..fixed.clone()
+            });
+        }
+        if parts.is_empty() {
+            parts.push(part(Kind::Sleepers, rng));
+        }
         for kind in KINDS {
             // A third of the kinds, so that a run tests few of them together.
             if rng.next_u64().is_multiple_of(3) && (kind != Kind::Hotplug || self.hotplug) {
@@ -246,137 +244,6 @@ impl Case {
     }
 }
 
-impl Part {
-    /// Returns the number of tasks that the part creates at the start.
-    fn nr_tasks(&self) -> u32 {
-        match self.kind {
-            Kind::Pairs => 2,
-            Kind::Irq | Kind::Hotplug => 0,
-            Kind::Fifo => 1,
-            _ => self.tasks,
-        }
-    }
-
-    fn add(
-        &self,
-        index: usize,
-        tasks: &mut Map<String, Value>,
-        disturbances: &mut Vec<Value>,
-        resources: &mut Map<String, Value>,
-    ) {
-        let &Part {
-            kind,
-            tasks: n,
-            rounds,
-            run,
-            sleep,
-            cpu,
-        } = self;
-        let name = |kind: &str| format!("{kind}{index}");
-        let other = 1 - cpu.min(1);
-        let phases = |phases: Value| json!({ "instance": n, "loop": rounds.div_ceil(4), "phases": phases });
-        match kind {
-            Kind::Sleepers => {
-                tasks.insert(
-                    name("sleeper"),
-                    json!({ "instance": n, "loop": rounds, "run": run, "sleep": sleep }),
-                );
-            }
-            Kind::Hogs => {
-                tasks.insert(
-                    name("hog"),
-                    json!({ "instance": n, "loop": rounds.div_ceil(4), "run": 20 * run }),
-                );
-            }
-            Kind::Pinned => {
-                tasks.insert(
-                    name("pinned"),
-                    json!({ "instance": n, "loop": rounds, "cpus": [cpu], "run": run, "sleep": sleep }),
-                );
-            }
-            Kind::Roamers => {
-                let value = phases(json!({
-                    "one": { "loop": 2, "cpus": [cpu], "run": run, "sleep": sleep },
-                    "other": { "loop": 2, "cpus": [other], "run": run, "sleep": sleep },
-                    "both": { "loop": 2, "cpus": [0, 1], "run": run, "sleep": sleep },
-                }));
-                tasks.insert(name("roamer"), value);
-            }
-            Kind::Stayers => {
-                let value = json!({
-                    "instance": n, "loop": rounds, "run": run, "migrate_disable": "", "run1": run, "sleep": sleep,
-                    "run2": run, "migrate_enable": "", "sleep1": sleep
-                });
-                tasks.insert(name("stayer"), value);
-            }
-            Kind::Moody => {
-                let value = phases(json!({
-                    "eager": { "loop": 2, "priority": -10, "run": run, "sleep": sleep },
-                    "idle": { "loop": 2, "priority": 19, "run": run, "sleep": sleep },
-                }));
-                tasks.insert(name("mood"), value);
-            }
-            Kind::Switchers => {
-                let value = phases(json!({
-                    "fair": { "loop": 2, "policy": "SCHED_OTHER", "priority": 0, "run": run, "sleep": sleep },
-                    "fifo": { "loop": 2, "policy": "SCHED_FIFO", "priority": 10, "run": run, "sleep": sleep },
-                }));
-                tasks.insert(name("switcher"), value);
-            }
-            Kind::Forkers => {
-                let child = name("child");
-                tasks.insert(
-                    name("forker"),
-                    json!({ "instance": n, "loop": rounds.div_ceil(2), "run": run, "fork": child, "sleep": sleep }),
-                );
-                tasks.insert(child, json!({ "instance": 0, "loop": 2, "run": run, "sleep": sleep }));
-            }
-            Kind::Pairs => {
-                let (ask, answer) = (name("ask"), name("answer"));
-                for channel in [&ask, &answer] {
-                    resources.insert(channel.clone(), json!({ "type": "pipe" }));
-                }
-                tasks.insert(
-                    ask.clone(),
-                    json!({ "loop": rounds, "run": run, "send": { "ref": ask, "bytes": 1 }, "recv": answer }),
-                );
-                tasks.insert(
-                    answer.clone(),
-                    json!({ "loop": rounds, "recv": ask, "run": run, "send": { "ref": answer, "bytes": 1 } }),
-                );
-            }
-            Kind::Moved => {
-                let group = format!("/moved{index}");
-                tasks.insert(
-                    name("moved"),
-                    json!({ "instance": n, "loop": rounds, "taskgroup": group, "run": run, "sleep": sleep }),
-                );
-                for (turn, cpus) in [json!([cpu]), json!([other]), json!([0, 1])]
-                    .iter()
-                    .cycle()
-                    .take(rounds as usize)
-                    .enumerate()
-                {
-                    let at = 50 + turn as u64 * u64::from(run + sleep);
-                    disturbances.push(json!({ "at": at, "taskgroup": group, "cpus": cpus }));
-                }
-            }
-            Kind::Irq => {
-                disturbances.push(json!({ "at": 0, "irq": [cpu], "length": run, "period": 4 * run, "count": rounds }))
-            }
-            Kind::Fifo => disturbances
-                .push(json!({ "at": 0, "fifo": [cpu], "length": run, "period": 3 * run + sleep, "count": rounds })),
-            Kind::Hotplug => {
-                for turn in 0..u64::from(rounds.div_ceil(10)) {
-                    let at = 500 + 4000 * turn;
-                    disturbances.push(json!({ "at": at, "offline": 1 }));
-                    disturbances.push(json!({ "at": at + 2000, "online": 1 }));
-                }
-            }
-        }
-    }
-}
-
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Encodes bytes as base64url without padding (RFC 4648).
@@ -413,11 +280,9 @@ mod tests {
 
     fn space() -> Space {
         Space {
-            machine: None,
-            workload: None,
-            for_ns: 1_000_000_000,
             points: 10_000,
             hotplug: true,
+            ..Space::default()
         }
     }
 
@@ -440,6 +305,9 @@ mod tests {
                 run: 5,
                 sleep: 10,
                 cpu: 1,
+                name: String::new(),
+                cpus: Vec::new(),
+                nice: 0,
             };
             let mut case = space().case(1, 0);
             let sleepers = Part {

@@ -2,18 +2,23 @@
 //! Explores a policy: many short runs with overlapping callbacks, over machines, workloads,
 //! disturbances and forced switches, until one of them shows something wrong.
 //!
-//! [`case`] describes and generates runs, [`observe`] executes one and judges it, [`shrink`] makes
-//! a case smaller that shows a finding, and [`text`] prints it.
+//! [`case`] describes and generates runs, [`guide`] directs them to new behaviour, [`observe`]
+//! executes one and judges it, [`shrink`] makes a case smaller that shows a finding, [`text`] prints
+//! it, and [`step`] walks through its accesses.
 
 // Numbers of a case come from its own generator and are small.
 #![allow(clippy::cast_possible_truncation)]
 
 pub mod case;
+pub mod guide;
 pub mod observe;
+pub mod part;
 pub mod shrink;
+pub mod step;
 pub mod text;
 
 use case::{Case, Space};
+use guide::Guide;
 use input::error::Error;
 use observe::{Finding, Observed, Target};
 use runner::{interrupt, parallel};
@@ -35,6 +40,8 @@ pub struct Limits {
     pub time: Duration,
     /// Whether it continues after the first finding.
     pub all: bool,
+    /// Whether coverage guides it.
+    pub guided: bool,
     pub threads: Option<NonZero<usize>>,
 }
 
@@ -59,6 +66,8 @@ pub struct Explored {
     pub nr_held: u64,
     /// Largest number of races on statistics counters in one run.
     pub nr_benign: usize,
+    /// Number of branches, and of pairs of accesses in one order, that the runs have covered.
+    pub covered: usize,
     pub interrupted: bool,
 }
 
@@ -82,8 +91,10 @@ pub fn explore(
         simulated_ns: 0,
         nr_held: 0,
         nr_benign: 0,
+        covered: 0,
         interrupted: false,
     };
+    let mut guide = Guide::default();
     let first = space.case(seed, 0);
     space.points = POINTS;
     let observed = target.observe(
@@ -103,11 +114,15 @@ pub fn explore(
         }
         let numbers: Vec<u64> = (explored.runs..explored.runs + left).collect();
         let results = parallel::run(&numbers, limits.threads, &|_, _| {}, |&number, _| {
-            let case = space.case(seed, number);
+            let case = guide.case(&space, seed, number);
             let observed = target.observe(&case, false)?;
             Ok((number, case, observed, began.elapsed()))
         })?;
         for (number, case, observed, after) in results {
+            if limits.guided {
+                guide.learn(&case, &observed.covered, observed.points);
+            }
+            explored.covered = guide.size();
             let stops = collect(&mut explored, number, &case, &observed, after) && !limits.all;
             if stops {
                 explored.runs = number + 1;

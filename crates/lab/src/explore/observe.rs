@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Executes a case and looks for findings: the oracles of an exploration.
 
-use super::case::Case;
+use super::case::{Case, Load};
+use super::guide::Covered;
+use bpf::engine::{NOT_TAKEN, TAKEN};
 use bpf::image::Code;
+use bpf::map::numbers::Number;
 use input::error::Error;
 use kernel::ext::ExitKind;
 use kernel::ext::ops::NAMES;
 use kernel::{Plan, Race, Seen, Step};
+use runner::counters;
 use runner::inputs::Inputs;
+use runner::running::Running;
 use runner::scenario::Scenario;
 use runner::spec::{EngineChoice, RunSpec};
 use trace::Tee;
+use workload::Workload;
 
 /// A task that waits longer than this for a CPU is a stall, ns. The load of a generated case is far
 /// smaller: with 20 tasks per CPU and slices of 20 ms, a task waits at most 400 ms.
@@ -35,10 +41,13 @@ pub enum Finding {
 }
 
 /// What the run of a case has shown.
+#[derive(Default)]
 pub struct Observed {
     pub findings: Vec<Finding>,
     /// Number of races on statistics counters, which are no findings.
     pub nr_benign: usize,
+    /// What the run has covered.
+    pub covered: Covered,
     /// Number of points that the run reached.
     pub points: u64,
     /// Number of forced switches that took place.
@@ -49,6 +58,8 @@ pub struct Observed {
     pub hotplug: bool,
     /// The accesses, if they were recorded.
     pub steps: Vec<Step>,
+    /// The policy's variables, if the accesses were recorded.
+    pub names: Vec<Number>,
     /// The linked code of the policy.
     pub code: Code,
 }
@@ -59,6 +70,8 @@ pub struct Target {
     pub inputs: Inputs,
     /// Whether races on statistics counters are findings, too.
     pub statistics: bool,
+    /// If set, only a stall of a task with this name is a finding.
+    pub stalled: Option<String>,
 }
 
 impl Target {
@@ -67,11 +80,13 @@ impl Target {
             spec,
             inputs: Inputs::default(),
             statistics,
+            stalled: None,
         }
     }
 
-    fn scenario(&self, case: &Case) -> Result<Scenario, Error> {
-        let generated = case.workload()?;
+    /// Returns the description of the run of a case. `workload` takes the place of the case's own.
+    fn scenario(&self, case: &Case, workload: Option<Workload>) -> Result<Scenario, Error> {
+        let generated = workload.map_or_else(|| case.workload(), |workload| Ok(Some(workload)))?;
         let mut spec = RunSpec {
             machine: Some(case.machine.clone()),
             seed: case.seed,
@@ -79,7 +94,7 @@ impl Target {
             engine: EngineChoice::Interpreter,
             ..self.spec.clone()
         };
-        if let super::case::Load::Named(workload) = &case.load {
+        if let (Load::Named(workload), None) = (&case.load, &generated) {
             spec.workload.clone_from(workload);
         }
         let mut scenario = self.inputs.resolve(&spec)?;
@@ -94,7 +109,33 @@ impl Target {
     /// # Errors
     /// The policy, the machine or the workload does not exist or cannot be used.
     pub fn observe(&self, case: &Case, record: bool) -> Result<Observed, Error> {
-        let scenario = self.scenario(case)?;
+        self.observe_workload(case, None, record)
+    }
+
+    /// Returns whether a case without forced switches shows a finding even if each callback is
+    /// executed at one instant. Races need callbacks that overlap.
+    ///
+    /// # Errors
+    /// Those of [`Target::observe`].
+    pub fn needs_no_overlap(&self, case: &Case, finding: &Finding) -> Result<bool, Error> {
+        if matches!(finding, Finding::Race(_)) || !case.holds.is_empty() {
+            return Ok(false);
+        }
+        let scenario = self.scenario(case, None)?;
+        let mut running = scenario.start()?;
+        running.machine.watch(u64::MAX, case.stall_ns);
+        running.advance(running.until(), &mut Tee::new())?;
+        running.end(&mut Tee::new());
+        let findings = judge(&mut running);
+        Ok(findings.iter().any(|other| other.same_as(finding, &Code::default())))
+    }
+
+    /// Executes a case with a different workload than its own, if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Target::observe`].
+    pub fn observe_workload(&self, case: &Case, workload: Option<Workload>, record: bool) -> Result<Observed, Error> {
+        let scenario = self.scenario(case, workload)?;
         let mut running = scenario.start()?;
         if let Some(exit) = running.refused() {
             return Err(Error::new(format!("the kernel refuses the policy: {}", exit.message)));
@@ -104,40 +145,18 @@ impl Target {
             record,
         };
         running.machine.overlap_callbacks(plan).map_err(Error::new)?;
-        running.machine.watch(u64::MAX, STALL_NS);
+        running.machine.watch(u64::MAX, case.stall_ns);
         running.advance(running.until(), &mut Tee::new())?;
         running.end(&mut Tee::new());
-        let mut findings = Vec::new();
-        if let Some(exit) = running.exit().filter(|exit| exit.kind.is_error()) {
-            findings.push(Finding::Ended {
-                message: match exit.message.is_empty() {
-                    true => exit.reason.to_owned(),
-                    false if exit.kind == ExitKind::ErrorStall => format!("{}: {}", exit.reason, exit.message),
-                    false => exit.message.clone(),
-                },
-                places: exit.backtrace.clone(),
-            });
-        }
-        let machine = &mut running.machine;
-        let watched = machine.invariants.take().unwrap_or_default();
-        if let Some(first) = watched.starvation.first {
-            findings.push(Finding::Stall {
-                comm: first.comm,
-                pid: first.pid,
-                from_ns: first.from,
-                ns: first.until - first.from,
-            });
-        }
-        if let Some(first) = watched.affinity.first {
-            findings.push(Finding::Affinity {
-                comm: first.comm,
-                pid: first.pid,
-                cpu: first.cpu.unwrap_or(0),
-            });
-        }
+        let mut findings = judge(&mut running);
+        let machine = &running.machine;
         let hotplug = machine.ext().ops().defines(kernel::ext::Op::CpuOnline);
         let simulated_ns = machine.now;
         let code = running.image().map(|image| image.code.clone()).unwrap_or_default();
+        let image = running.image().filter(|_| record);
+        let names = image.map(|image| counters::found(&running.machine, image));
+        let vm = running.machine.ext().last_vm();
+        let branches = vm.map(|vm| directions(vm.branches())).unwrap_or_default();
         let Some(overlap) = running.machine.overlap() else {
             return Err(Error::new("callbacks do not overlap"));
         };
@@ -147,20 +166,86 @@ impl Target {
         let (lost, possible): (Vec<Race>, Vec<Race>) = races.into_iter().partition(|race| race.lost);
         let shown = if self.statistics { benign.as_slice() } else { &[] };
         findings.extend(lost.iter().chain(&possible).chain(shown).copied().map(Finding::Race));
+        if let Some(name) = &self.stalled {
+            findings.retain(|finding| finding.is_stall_of(name));
+        }
         Ok(Observed {
             findings,
             nr_benign: benign.len(),
+            covered: Covered {
+                branches,
+                pairs: overlap
+                    .detector
+                    .pairs
+                    .iter()
+                    .map(|(&(a, b), &point)| (a, b, point))
+                    .collect(),
+            },
             points: overlap.points,
             nr_held: overlap.nr_held,
             simulated_ns,
             hotplug,
             steps: overlap.steps.clone(),
+            names: names.unwrap_or_default(),
             code,
         })
     }
 }
 
+/// Returns what is wrong with a run that has ended, except for races.
+fn judge(running: &mut Running) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(exit) = running.exit().filter(|exit| exit.kind.is_error()) {
+        findings.push(Finding::Ended {
+            message: match exit.message.is_empty() {
+                true => exit.reason.to_owned(),
+                false if exit.kind == ExitKind::ErrorStall => format!("{}: {}", exit.reason, exit.message),
+                false => exit.message.clone(),
+            },
+            places: exit.backtrace.clone(),
+        });
+    }
+    let machine = &mut running.machine;
+    let watched = machine.invariants.take().unwrap_or_default();
+    if let Some(first) = watched.starvation.first {
+        findings.push(Finding::Stall {
+            comm: first.comm,
+            pid: first.pid,
+            from_ns: first.from,
+            ns: first.until - first.from,
+        });
+    }
+    if let Some(first) = watched.affinity.first {
+        findings.push(Finding::Affinity {
+            comm: first.comm,
+            pid: first.pid,
+            cpu: first.cpu.unwrap_or(0),
+        });
+    }
+    findings
+}
+
+/// Returns the directions that jumps have taken, with the instructions.
+fn directions(branches: &[u8]) -> Vec<(usize, bool)> {
+    let all = branches.iter().enumerate();
+    all.flat_map(|(pc, &taken)| {
+        let both = [(TAKEN, true), (NOT_TAKEN, false)].into_iter();
+        both.filter(move |(bit, _)| taken & bit != 0)
+            .map(move |(_, is_taken)| (pc, is_taken))
+    })
+    .collect()
+}
+
 impl Finding {
+    /// Returns whether the finding is that a task with this name does not run.
+    fn is_stall_of(&self, name: &str) -> bool {
+        match self {
+            Finding::Stall { comm, .. } => comm == name,
+            Finding::Ended { message, .. } => message.contains(&format!("runnable task stall: {name}[")),
+            _ => false,
+        }
+    }
+
     /// Returns whether two findings have the same cause, as far as this is known: the same pair of
     /// lines, or the same error, or an error at the same place.
     pub fn same_as(&self, other: &Finding, code: &Code) -> bool {

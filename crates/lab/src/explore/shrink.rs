@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Shrinks a case: removes and shortens parts of it while it shows the same finding.
 
-use super::case::{Case, Kind, Load, Space};
+use super::case::{Case, Load, Space};
 use super::observe::{Finding, Observed, Target};
+use super::part::{Kind, Part};
 use input::error::Error;
 use kernel::rng::Rng;
 use std::time::{Duration, Instant};
@@ -117,11 +118,9 @@ impl<'a> Shrink<'a> {
     /// Returns the case with `nr` new random switches.
     fn resampled(&mut self, case: &Case, nr: u64) -> Case {
         let space = Space {
-            machine: None,
-            workload: None,
             for_ns: case.for_ns,
             points: self.points,
-            hotplug: false,
+            ..Space::default()
         };
         Case {
             holds: space.holds(&mut self.rng, nr),
@@ -154,7 +153,7 @@ impl<'a> Shrink<'a> {
         Ok(())
     }
 
-    fn change_parts(&mut self, change: impl Fn(&mut Vec<super::case::Part>)) -> Result<bool, Error> {
+    fn change_parts(&mut self, change: impl Fn(&mut Vec<Part>)) -> Result<bool, Error> {
         let mut case = self.best.clone();
         if let Load::Parts(parts) = &mut case.load {
             change(parts);
@@ -185,7 +184,7 @@ impl<'a> Shrink<'a> {
         };
         let mut at = 0;
         while at < nr(&self.best) {
-            let remove = |parts: &mut Vec<super::case::Part>| {
+            let remove = |parts: &mut Vec<Part>| {
                 parts.remove(at);
             };
             if !self.change_parts(remove)? {
@@ -199,11 +198,24 @@ impl<'a> Shrink<'a> {
         Ok(())
     }
 
+    /// Removes CPUs: half of them, as often as possible. Two remain, because parts use CPUs 0 and 1.
     fn machine(&mut self) -> Result<(), Error> {
-        if self.best.machine == "smp4" {
+        while let Some((nr, smaller)) = fewer_cpus(&self.best.machine) {
             let mut case = self.best.clone();
-            "smp2".clone_into(&mut case.machine);
-            self.accept(case)?;
+            case.machine = smaller;
+            if let Load::Parts(parts) = &mut case.load {
+                for part in parts.iter_mut().filter(|part| !part.cpus.is_empty()) {
+                    let all = std::mem::take(&mut part.cpus);
+                    part.cpus = all.iter().copied().filter(|&cpu| cpu < nr).collect();
+                    if part.cpus.is_empty() {
+                        // A task on one of the removed CPUs needs a different one.
+                        part.cpus.push(all.first().map_or(0, |cpu| cpu % nr));
+                    }
+                }
+            }
+            if !self.accept(case)? {
+                break;
+            }
         }
         Ok(())
     }
@@ -233,5 +245,30 @@ impl<'a> Shrink<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns a machine with half of the CPUs, and their number.
+fn fewer_cpus(machine: &str) -> Option<(u32, String)> {
+    if machine == "smp4" {
+        return Some((2, "smp2".to_owned()));
+    }
+    let nr: u32 = machine.strip_prefix("core:")?.strip_suffix(" pu:1")?.parse().ok()?;
+    let half = nr.div_ceil(2);
+    (nr > 2).then(|| (half, format!("core:{half} pu:1")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_lose_half_of_their_cpus_down_to_two() {
+        assert_eq!(fewer_cpus("smp4"), Some((2, "smp2".to_owned())));
+        assert_eq!(fewer_cpus("core:5 pu:1"), Some((3, "core:3 pu:1".to_owned())));
+        assert_eq!(
+            (fewer_cpus("core:2 pu:1"), fewer_cpus("smp2"), fewer_cpus("numa32")),
+            (None, None, None)
+        );
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Prints findings, and interleavings side by side in source lines.
 
+use super::case::{Case, Load};
 use super::observe::{Finding, Observed, callback, named, place, source};
 use bpf::engine::AccessKind;
 use bpf::image::Code;
@@ -96,8 +97,41 @@ fn race_text(race: &Race, code: &Code) -> String {
     text
 }
 
+/// Returns a suite with one case, which fails as long as the policy has the defect. `object` is the
+/// name of the policy's object.
+pub fn suite(object: &str, case: &Case, finding: &Finding, code: &Code) -> String {
+    let about = self::finding(finding, code);
+    let holds: String = case
+        .holds
+        .iter()
+        .map(|(point, ns)| format!(" {point}@{ns}ns"))
+        .collect();
+    let step = format!("explored {} {}ns{holds}", case.seed, case.for_ns);
+    let workload = match &case.load {
+        Load::Named(word) => word.as_str(),
+        Load::Parts(_) => "found",
+    };
+    // Strings of JSON are strings of TOML.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut suite = String::new();
+    if let Some(json) = case.json() {
+        let _ = writeln!(suite, "[workloads]\nfound = {}\n", quoted(&json));
+    }
+    let about = about.lines().next().unwrap_or_default();
+    for (key, value) in [
+        ("[[case]]\nobject", quoted(object)),
+        ("about", quoted(&format!("mended: {about}"))),
+        ("machine", quoted(&case.machine)),
+        ("workload", quoted(workload)),
+        ("steps", format!("[{}]", quoted(&step))),
+    ] {
+        let _ = writeln!(suite, "{key} = {value}");
+    }
+    suite
+}
+
 /// Formats a value: small numbers in decimal, others in hexadecimal.
-fn number(value: u64) -> String {
+pub(super) fn number(value: u64) -> String {
     match value {
         0..1_000_000 => value.to_string(),
         _ => format!("{value:#x}"),
@@ -156,7 +190,7 @@ pub fn listing(observed: &Observed, finding: &Finding) -> String {
     escape::text(&text).into_owned()
 }
 
-fn us(ns: u64) -> String {
+pub(super) fn us(ns: u64) -> String {
     format!("{}.{:03} us", ns / 1000, ns % 1000)
 }
 

@@ -61,6 +61,8 @@ pub struct Case {
     pub(super) spec: RunSpec,
     pub(super) workload: Workload,
     pub(super) profile: Profile,
+    /// Whether the case names its own profile.
+    pub(super) has_profile: bool,
     pub(super) steps: Vec<(String, Step)>,
 }
 
@@ -141,6 +143,7 @@ impl CaseTable {
             }
             None => Workload::default(),
         };
+        let has_profile = self.profile.is_some();
         let profile = match self.profile {
             Some(written) => written.profile(source, &mut profiles::by_name)?,
             None => Profile::default(),
@@ -178,6 +181,7 @@ impl CaseTable {
             spec,
             workload,
             profile,
+            has_profile,
             steps: self
                 .steps
                 .into_inner()

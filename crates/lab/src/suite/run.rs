@@ -3,6 +3,9 @@
 
 use super::definition::Case;
 use super::step::{Relation, Step};
+use crate::explore::case::Load;
+use crate::explore::observe::{STALL_NS, Target};
+use crate::explore::{self, text};
 use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
@@ -15,8 +18,9 @@ use kernel::task::State;
 use kernel::user_space;
 use profile::{Profile, Properties, Run};
 use runner::inputs::Inputs;
+use runner::spec::RunSpec;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use trace::Tee;
 
 /// Simulated time in ns for which the machine runs after a hotplug event. If the event ends the
@@ -35,6 +39,7 @@ impl Case {
         let machine = self.machine().map_err(|error| error.to_string())?;
         let mut running = Running {
             case: self,
+            path,
             object: Object::clone(&object),
             profile: self.profile.clone(),
             machine,
@@ -64,6 +69,7 @@ impl Case {
 /// State of a case between two steps.
 struct Running<'a> {
     case: &'a Case,
+    path: PathBuf,
     /// The object, with the values of the `set` steps.
     object: Object,
     profile: Profile,
@@ -109,6 +115,7 @@ impl Running<'_> {
                 self.machine.plan_hotplug(self.machine.now, *cpu, *online);
                 self.advance(HOTPLUG_NS)
             }
+            Step::Explored { seed, ns, holds } => self.explored(*seed, *ns, holds),
             Step::Unload => {
                 ext::unload(&mut self.machine);
                 Ok(())
@@ -204,6 +211,40 @@ impl Running<'_> {
         user_space::run_program(&mut self.machine, &program, &run).map(drop)
     }
 
+    /// Executes a run of its own, in which callbacks overlap.
+    ///
+    /// # Errors
+    /// The run shows a race, a stall or an error. The message is the first line of the finding.
+    fn explored(&mut self, seed: u64, ns: u64, holds: &[(u64, u64)]) -> Result<(), String> {
+        if self.case.has_profile {
+            return Err("the step uses the profile that belongs to the object: leave out the key 'profile'".to_owned());
+        }
+        self.spend(ns)?;
+        let spec = RunSpec {
+            policy: self.path.display().to_string(),
+            kernel: self.case.spec.kernel,
+            ..RunSpec::default()
+        };
+        let case = explore::case::Case {
+            machine: self.case.spec.machine.clone().unwrap_or_default(),
+            load: Load::Named(String::new()),
+            seed,
+            for_ns: ns,
+            holds: holds.to_vec(),
+            stall_ns: STALL_NS,
+        };
+        let workload = self.case.workload.clone();
+        let observed = Target::new(spec, false).observe_workload(&case, Some(workload), false);
+        let observed = observed.map_err(|error| error.to_string())?;
+        match observed.findings.first() {
+            None => Ok(()),
+            Some(finding) => {
+                let text = text::finding(finding, &observed.code);
+                Err(text.lines().next().unwrap_or_default().to_owned())
+            }
+        }
+    }
+
     fn hammer(&mut self, comm: &str, every_ns: u64, ns: u64, cpus: u32) -> Result<(), String> {
         let pids: Vec<u32> = self.tasks(comm).map(|(pid, _)| pid).collect();
         if pids.is_empty() {
@@ -220,15 +261,21 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// Takes `ns` from the simulated time that the case may still use.
+    fn spend(&mut self, ns: u64) -> Result<(), String> {
+        self.left_ns = self.left_ns.checked_sub(ns).ok_or_else(|| {
+            let max = duration::format(self.max_ns);
+            format!("the case exceeds {max} of simulated time; --max-time changes the limit")
+        })?;
+        Ok(())
+    }
+
     /// Runs the machine for `ns` of simulated time.
     ///
     /// # Errors
     /// The time limit of the case would be exceeded.
     fn advance(&mut self, ns: u64) -> Result<(), String> {
-        self.left_ns = self.left_ns.checked_sub(ns).ok_or_else(|| {
-            let max = duration::format(self.max_ns);
-            format!("the case exceeds {max} of simulated time; --max-time changes the limit")
-        })?;
+        self.spend(ns)?;
         let until = self.machine.now + ns;
         while self.machine.now < until {
             let before = self.machine.now;

@@ -29,6 +29,7 @@
 //! - the increase of a global (`+NAME`),
 //! - the CPU time in ns of the tasks TASK, TASK-0, TASK-1, ... (`cpu:TASK`).
 
+use crate::explore::case::parse_hold;
 use input::duration;
 
 /// A parsed step.
@@ -64,6 +65,12 @@ pub(super) enum Step {
     Hotplug {
         cpu: u32,
         online: bool,
+    },
+    /// A run with overlapping callbacks and forced switches, in which nothing is found.
+    Explored {
+        seed: u64,
+        ns: u64,
+        holds: Vec<(u64, u64)>,
     },
     Unload,
     Loaded,
@@ -150,6 +157,11 @@ impl Step {
                 cpu: cpu.parse().map_err(|_| format!("'{cpu}' is not a CPU number"))?,
                 online: verb == "online",
             },
+            ("explored", [seed, time, holds @ ..]) => Step::Explored {
+                seed: seed.parse().map_err(|_| format!("'{seed}' is not a seed"))?,
+                ns: duration::parse(time)?,
+                holds: holds.iter().map(|hold| parse_hold(hold)).collect::<Result<_, _>>()?,
+            },
             ("unload", []) => Step::Unload,
             ("loaded", []) => Step::Loaded,
             ("exit", [kind, ..]) => exit(kind, rest[kind.len()..].trim())?,
@@ -164,7 +176,7 @@ impl Step {
                 return Err(
                     "unknown step or wrong arguments: expected reopen, set NAME VALUE, ops MEMBER VALUE, open, refused TEXT, \
                      load, program NAME ARG..., run TIME, hammer TASK EVERY TIME CPUS, offline CPU, online CPU, \
-                     unload, loaded, exit KIND [code N] [message TEXT], \
+                     explored SEED TIME [POINT@TIME]..., unload, loaded, exit KIND [code N] [message TEXT], \
                      remember or expect A OP B"
                         .into(),
                 );
@@ -213,6 +225,13 @@ mod tests {
         assert_eq!(Step::parse("offline 1"), Ok(Step::Hotplug { cpu: 1, online: false }));
         assert!(Step::parse("expect a = b").unwrap_err().contains("is not a comparison"));
         assert!(Step::parse("run fast").unwrap_err().contains("length of time"));
+        let explored = Step::Explored {
+            seed: 7,
+            ns: 2_000_000,
+            holds: vec![(120, 20_000)],
+        };
+        assert_eq!(Step::parse("explored 7 2ms 120@20us"), Ok(explored));
+        assert!(Step::parse("explored 7 2ms 120").unwrap_err().contains("POINT@TIME"));
         assert!(Step::parse("load it").is_err());
         assert!(Step::parse("exit SCX_EXIT_ERROR cod 3").is_err());
     }

@@ -27,13 +27,7 @@ fn target(name: &str) -> Target {
 }
 
 fn space() -> Space {
-    Space {
-        machine: None,
-        workload: None,
-        for_ns: 2_000_000_000,
-        points: 1,
-        hotplug: false,
-    }
+    Space::default()
 }
 
 fn run(target: &Target, runs: u64) -> Explored {
@@ -41,6 +35,7 @@ fn run(target: &Target, runs: u64) -> Explored {
         runs: Some(runs),
         time: Duration::from_secs(600),
         all: false,
+        guided: false,
         threads: None,
     };
     explore(target, &space(), 1, limits, &|_, _| {}).unwrap_or_else(|error| panic!("{error}"))

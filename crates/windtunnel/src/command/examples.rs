@@ -138,6 +138,29 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         )],
     ),
     (
+        "stall",
+        &[
+            ("What a dump says", "windtunnel stall dump.txt"),
+            (
+                "A run of the scheduler that stalls in the same way",
+                "windtunnel stall dump.txt ./mine.bpf.o --wall 5min",
+            ),
+        ],
+    ),
+    (
+        "bisect",
+        &[
+            (
+                "The commit since which an exploration finds something",
+                "windtunnel bisect v1.0 main --build make --object mine.bpf.o -- explore {} --runs 200",
+            ),
+            (
+                "The first of four objects that fails in a run",
+                "windtunnel bisect a.bpf.o b.bpf.o c.bpf.o d.bpf.o -- run {} -m smp4 -w hackbench",
+            ),
+        ],
+    ),
+    (
         "explore",
         &[
             (
@@ -151,6 +174,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             (
                 "The run of a finding again, with the accesses of its CPUs side by side",
                 "windtunnel explore --replay TOKEN",
+            ),
+            (
+                "The same run, one access at a time",
+                "windtunnel explore --replay TOKEN --step",
             ),
         ],
     ),

@@ -11,6 +11,7 @@
 //! | 130, 143 | ended by Ctrl-C or SIGTERM |
 
 mod advice;
+mod bisect;
 mod check;
 mod compare;
 pub(crate) mod complete;
@@ -34,8 +35,10 @@ mod report;
 mod run;
 mod score;
 mod script;
+mod stall;
 mod suite;
 mod sweep;
+mod terminal;
 mod top;
 mod why;
 
@@ -81,6 +84,10 @@ enum Action {
     Invariants(Box<invariants::Args>),
     /// Search for races and stalls with callbacks that overlap, and shrink what is found
     Explore(Box<explore::Args>),
+    /// Search for a run that stalls as in the debug dump of a real kernel, and shrink it
+    Stall(Box<stall::Args>),
+    /// Find the commit or object at which a condition changes
+    Bisect(Box<bisect::Args>),
     /// Watch a simulation while it runs: CPUs, queues, rates, busiest tasks
     Top(Box<top::Args>),
     /// Check that objects load and keep the verifier's rules, and list what they use that is not modelled
@@ -184,6 +191,8 @@ impl Command {
             Action::Why(args) => args.run(),
             Action::Invariants(args) => args.run(),
             Action::Explore(args) => args.run(),
+            Action::Stall(args) => args.run(),
+            Action::Bisect(args) => args.run(),
             Action::Top(args) => args.run(),
             Action::Check(args) => args.run(),
             Action::Suite(args) => args.run(),

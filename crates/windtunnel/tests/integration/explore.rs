@@ -38,6 +38,16 @@ fn a_token_repeats_a_finding() {
     assert!(replayed.stdout.contains("\ntime           CPU "), "{}", replayed.stdout);
     let again = windtunnel(&["explore", "--replay", token(&ran.stdout)]);
     assert_eq!(replayed.stdout, again.stdout);
+    // Step by step, without a terminal, each access has a line.
+    let stepped = windtunnel(&["explore", "--replay", token(&ran.stdout), "--step"]);
+    assert_eq!(stepped.status, 1, "{}", stepped.stderr);
+    assert!(stepped.stdout.starts_with(first), "{}", stepped.stdout);
+    let marked: Vec<&str> = stepped.stdout.lines().filter(|line| line.starts_with('>')).collect();
+    assert!((2..=3).contains(&marked.len()), "{marked:?}");
+    for line in &marked {
+        assert!(line.contains("vtime.bpf.c:") && line.contains(" vtime_now "), "{line}");
+    }
+    assert!(stepped.stdout.contains("other CPUs\n"), "{}", stepped.stdout);
     // The files repeat it, too.
     let text = std::fs::read_to_string(format!("{out}/finding.txt")).expect("a file");
     let command = text.lines().find_map(|line| line.strip_prefix("repeat: windtunnel "));
@@ -63,11 +73,12 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn wrong_input_is_named() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["explore"], "required"),
         (&["explore", "fifo", "--hold", "x@1us"], "no number of a point"),
         (&["explore", "fifo", "--hold", "7"], "POINT@TIME"),
         (&["explore", "--replay", "AAAA"], "no token"),
+        (&["explore", "fifo", "--step"], "--replay"),
         (&["explore", "nosuchpolicy", "--runs", "1"], "nosuchpolicy"),
         (&["explore", "eevdf", "--runs", "1"], "only the callbacks of a policy"),
     ];

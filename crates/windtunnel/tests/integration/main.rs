@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of the command `windtunnel` and of all policies of the repository.
 
+mod bisect;
 mod broken;
 mod calibrate;
 mod check;
@@ -48,6 +49,7 @@ mod schedules;
 mod score;
 mod scripts;
 mod speech;
+mod stall;
 mod suite;
 mod support;
 mod sweep;

@@ -189,6 +189,7 @@ impl Machine {
                     locks: Vec::new(),
                     used: false,
                     generation: 0,
+                    point: 0,
                 });
                 overlap.slots.len() - 1
             }
@@ -547,6 +548,7 @@ pub(crate) fn point(m: &mut Machine, access: Access) {
     overlap.held_ns = 0;
     let Some(slot) = overlap.running else { return };
     overlap.points += 1;
+    overlap.slots[slot].point = overlap.points;
     let mut held = 0;
     while let Some(hold) = overlap.holds.front().filter(|hold| hold.point <= overlap.points) {
         if hold.point == overlap.points {
@@ -607,18 +609,25 @@ fn synchronize(m: &mut Machine, access: Access) {
 }
 
 fn record(m: &mut Machine, access: Access, value: u64) {
+    if !m.overlap.as_ref().is_some_and(|overlap| overlap.record) {
+        return;
+    }
+    let Access { pc, kind, addr, size } = access;
     let (time, cpu, op) = (m.local_time(m.this_cpu), m.this_cpu, m.ext.frame.op);
-    if let Some(overlap) = m.overlap.as_mut().filter(|overlap| overlap.record) {
+    let callee = m.ext.vm().callee(pc).filter(|_| kind == AccessKind::Call);
+    if let Some(overlap) = &mut m.overlap {
         let held_ns = std::mem::take(&mut overlap.held_ns);
-        let Access { pc, kind, addr, .. } = access;
         overlap.steps.push(Step {
             time,
             cpu,
             op,
+            callback: overlap.detector.callbacks[cpu.index()],
             pc,
             kind,
             addr,
+            size,
             value,
+            callee,
             held_ns,
         });
     }
@@ -634,6 +643,11 @@ pub(crate) fn accessed(m: &mut Machine, access: Access, value: u64) {
         op: m.ext.frame.op,
         value,
         time: m.local_time(m.this_cpu),
+        point: m
+            .overlap
+            .as_ref()
+            .and_then(|o| Some(o.slots[o.running?].point))
+            .unwrap_or(0),
     };
     let Some(overlap) = m.overlap.as_mut() else {
         return;

@@ -42,10 +42,18 @@ pub struct Step {
     pub cpu: CpuId,
     /// The callback, or `None` for a timer or other BPF code.
     pub op: Option<Op>,
+    /// Number of the callback in the run. Two steps of one callback have the same number.
+    pub callback: u64,
     pub pc: usize,
     pub kind: AccessKind,
+    /// Address of the variable, or the first argument of a call.
     pub addr: u64,
+    /// Number of bytes, 0 for a call.
+    pub size: u8,
+    /// The loaded or stored value, 0 for a call.
     pub value: u64,
+    /// Name of the helper or kfunc that is called.
+    pub callee: Option<&'static str>,
     /// Length of the forced delay before the access, ns; 0 if there was none.
     pub held_ns: u64,
 }
@@ -108,6 +116,8 @@ pub(crate) struct Slot {
     /// Number of times that the slot's handlers have been continued. An [`Event::Resume`] with a
     /// different number is out of date.
     pub generation: u32,
+    /// Number of the last point that the slot's handlers have reached.
+    pub point: u64,
 }
 
 /// State of a machine whose callbacks overlap.

@@ -4,11 +4,11 @@
 mod screen;
 
 use super::complete;
+use super::terminal::{Screen, put};
 use crate::top::{HEADING, Top};
 use clap::Args as ClapArgs;
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
-use crossterm::{cursor, execute};
+use crossterm::terminal;
 use input::duration;
 use input::error::Error;
 use runner::exit::ExitStatus;
@@ -109,27 +109,6 @@ impl Args {
     }
 }
 
-/// The terminal in raw mode, showing its alternate screen. Dropping this value restores the
-/// terminal.
-struct Screen;
-
-impl Screen {
-    fn enter() -> io::Result<Screen> {
-        terminal::enable_raw_mode()?;
-        let screen = Screen;
-        execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
-        Ok(screen)
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // If restoring the terminal fails, nothing can be done about it here.
-        let _ = execute!(io::stdout(), cursor::Show, LeaveAlternateScreen);
-        let _ = terminal::disable_raw_mode();
-    }
-}
-
 /// Updates the screen until the user quits. After the end of the run, the screen shows its final
 /// state.
 fn watch(title: &str, speed: f64, running: &mut Running) -> Result<(), Error> {
@@ -151,7 +130,7 @@ fn watch(title: &str, speed: f64, running: &mut Running) -> Result<(), Error> {
         let (width, height) = terminal::size().map_err(failed)?;
         let (width, height) = (usize::from(width), usize::from(height));
         let lines = screen::lines(&view, &status, width, height);
-        screen::put(&mut io::stdout().lock(), &lines, width).map_err(failed)?;
+        put(&mut io::stdout().lock(), &lines, width).map_err(failed)?;
         loop {
             let left = UPDATE.saturating_sub(started.elapsed());
             if !event::poll(left).map_err(failed)? {

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Renders the state of a running simulation as rows of text for a terminal.
 
+use crate::command::terminal::{Ink, Line};
 use crate::top::{Cpu, View};
-use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
-use crossterm::terminal::{Clear, ClearType};
-use crossterm::{cursor, queue};
-use std::io::{self, Write};
-use trace::escape;
 
 /// Width of the bar that shows how busy a CPU is, in characters.
 const BAR: usize = 20;
@@ -14,18 +10,6 @@ const BAR: usize = 20;
 const CELL: usize = 52;
 /// Minimum number of rows for queues and tasks.
 const LOWER: usize = 6;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ink {
-    Plain,
-    Bold,
-    Busy,
-    Overhead,
-}
-
-/// A row of the screen: coloured texts from left to right.
-#[derive(Clone, Debug, Default)]
-pub struct Line(Vec<(Ink, String)>);
 
 /// Title of the screen, and how fast it shows the simulation.
 pub struct Status<'a> {
@@ -37,33 +21,16 @@ pub struct Status<'a> {
     pub behind: bool,
 }
 
-impl Line {
-    fn new(ink: Ink, text: impl Into<String>) -> Line {
-        Line(vec![(ink, text.into())])
-    }
-
-    /// Appends a text that starts at `column`.
-    fn at(&mut self, column: usize, ink: Ink, text: impl Into<String>) {
-        let blanks = column.saturating_sub(self.width());
-        self.0.push((Ink::Plain, " ".repeat(blanks)));
-        self.0.push((ink, text.into()));
-    }
-
-    fn width(&self) -> usize {
-        self.0.iter().map(|(_, text)| text.chars().count()).sum()
-    }
-}
-
 /// Returns the rows of the whole screen. The screen has `width` columns and `height` rows.
 pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<Line> {
     let done = (view.at as f64 / view.until.max(1) as f64).clamp(0.0, 1.0);
     let time = format!("{:.1} of {:.1} ms ", view.at as f64 / 1e6, view.until as f64 / 1e6);
     let room = width.saturating_sub(time.len());
     let mut time = Line::new(Ink::Plain, time);
-    time.0.push((
-        Ink::Busy,
+    time.push(
+        Ink::Green,
         "=".repeat(input::to_usize(report::rounded((done * room as f64).floor()))),
-    ));
+    );
     let mut lines = vec![
         Line::new(Ink::Bold, status.title),
         time,
@@ -179,36 +146,11 @@ fn bar(column: usize, index: usize, cpu: &Cpu, line: &mut Line) {
         None => "idle",
     };
     line.at(column, Ink::Plain, format!("{index:>4} "));
-    line.0.push((Ink::Overhead, "#".repeat(overhead)));
-    line.0.push((Ink::Busy, "|".repeat(busy - overhead)));
+    line.push(Ink::Red, "#".repeat(overhead));
+    line.push(Ink::Green, "|".repeat(busy - overhead));
     let runs: String = runs.chars().take(15).collect();
     let rest = format!("{:>3.0} % {:>4}  {runs}", cpu.busy_percent, cpu.waiting);
     line.at(column + 5 + BAR + 1, Ink::Plain, rest);
-}
-
-/// Prints the rows on a terminal that is `width` columns wide.
-///
-/// # Errors
-/// Writing to the terminal fails.
-pub fn put(out: &mut impl Write, lines: &[Line], width: usize) -> io::Result<()> {
-    for (row, line) in lines.iter().enumerate() {
-        queue!(out, cursor::MoveTo(0, u16::try_from(row).unwrap_or(u16::MAX)))?;
-        let mut left = width;
-        for (ink, text) in &line.0 {
-            let text: String = escape::line(text).chars().take(left).collect();
-            left -= text.chars().count();
-            match ink {
-                Ink::Plain => {}
-                Ink::Bold => queue!(out, SetAttribute(Attribute::Bold))?,
-                Ink::Busy => queue!(out, SetForegroundColor(Color::Green))?,
-                Ink::Overhead => queue!(out, SetForegroundColor(Color::Red))?,
-            }
-            queue!(out, Print(text), SetAttribute(Attribute::Reset))?;
-        }
-        queue!(out, Clear(ClearType::UntilNewLine))?;
-    }
-    queue!(out, Clear(ClearType::FromCursorDown))?;
-    out.flush()
 }
 
 #[cfg(test)]
@@ -246,10 +188,7 @@ mod tests {
             behind: false,
         };
         let lines = lines(&view, &status, width, height);
-        lines
-            .iter()
-            .map(|line| line.0.iter().map(|(_, text)| text.as_str()).collect())
-            .collect()
+        lines.iter().map(Line::text).collect()
     }
 
     #[test]
@@ -282,13 +221,5 @@ mod tests {
                         .any(|line| line.contains("more CPUs") || line.contains("511 "))
             );
         }
-    }
-
-    #[test]
-    fn long_rows_are_cut_at_the_edge() {
-        let mut out = Vec::new();
-        put(&mut out, &[Line::new(Ink::Busy, "0123456789")], 4).expect("writing to memory cannot fail");
-        let text = String::from_utf8(out).expect("the text is UTF-8");
-        assert!(text.contains("0123") && !text.contains("01234"), "{text:?}");
     }
 }

@@ -16,6 +16,7 @@ pub mod state;
 
 use crate::simulation::id::CpuId;
 use state::*;
+use std::collections::BTreeMap;
 
 impl Detector {
     /// Orders the earlier accesses of all releasing CPUs before the later accesses of `cpu`.
@@ -59,6 +60,7 @@ impl Detector {
         let clock = self.clocks[seen.cpu.index()].clone();
         let variable = self.variables.entry(addr).or_default();
         variable.size = size;
+        follow(&mut self.pairs, variable, seen);
         let version = variable.version;
         variable.loads.insert(
             seen.cpu,
@@ -79,6 +81,7 @@ impl Detector {
         let clock = &self.clocks[cpu.index()];
         let variable = self.variables.entry(addr).or_default();
         variable.size = size;
+        follow(&mut self.pairs, variable, seen);
         let load = variable
             .loads
             .remove(&cpu)
@@ -131,6 +134,13 @@ impl Detector {
         }
         races.sort_by_key(|race| (race.store.time.max(race.other.time), race.store.pc, race.other.pc));
         races
+    }
+}
+
+/// Records that an access follows one of a different CPU.
+fn follow(pairs: &mut BTreeMap<(usize, usize), u64>, variable: &mut Variable, seen: Seen) {
+    if let Some(last) = variable.last.replace(seen).filter(|last| last.cpu != seen.cpu) {
+        pairs.insert((last.pc, seen.pc), last.point);
     }
 }
 

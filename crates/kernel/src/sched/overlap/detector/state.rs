@@ -31,6 +31,8 @@ pub struct Seen {
     pub value: u64,
     /// Local time of the CPU, ns.
     pub time: u64,
+    /// Number of the point before the access, 0 if there was none.
+    pub point: u64,
 }
 
 /// A store that is remembered for comparison with accesses of other CPUs.
@@ -66,6 +68,8 @@ pub(crate) struct Variable {
     pub version: u64,
     /// Whether a loaded value has influenced anything except the variable itself.
     pub decides: bool,
+    /// The last access.
+    pub last: Option<Seen>,
 }
 
 /// Two CPUs change a variable, and nothing orders the changes: one of them loads the variable and
@@ -98,6 +102,9 @@ pub struct Detector {
     pub(crate) nr_callbacks: u64,
     /// The first race of each pair of instructions.
     pub(crate) races: BTreeMap<(usize, usize), Race>,
+    /// Pairs of instructions on different CPUs that accessed the same variable one after the other,
+    /// and the point of the first access when this happened last.
+    pub pairs: BTreeMap<(usize, usize), u64>,
 }
 
 impl Detector {
@@ -114,6 +121,7 @@ impl Detector {
             callbacks: vec![0; nr],
             nr_callbacks: 0,
             races: BTreeMap::new(),
+            pairs: BTreeMap::new(),
         }
     }
 }

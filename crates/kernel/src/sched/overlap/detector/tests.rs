@@ -12,6 +12,7 @@ fn seen(cpu: u32, pc: usize) -> Seen {
         op: None,
         value: 0,
         time: pc as u64,
+        point: pc as u64,
     }
 }
 
@@ -89,4 +90,15 @@ fn a_variable_that_decides_is_no_statistics_counter() {
     update(&mut detector, 1, 20);
     detector.decides(X);
     assert!(!detector.races()[0].benign);
+}
+
+#[test]
+fn pairs_of_accesses_have_an_order_and_a_point() {
+    let mut detector = Detector::new(2);
+    detector.load(X, 8, seen(0, 10));
+    detector.load(X, 8, seen(0, 11));
+    detector.store(X, 8, seen(1, 20), false);
+    detector.load(X, 8, seen(0, 12));
+    let pairs: Vec<_> = detector.pairs.into_iter().collect();
+    assert_eq!(pairs, [((11, 20), 11), ((20, 12), 20)]);
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel explore` searches for races and stalls with overlapping callbacks.
+
+mod report;
+mod step;
+
+pub(super) use report::{Report, progress};
+
+use super::complete;
+use clap::Args as ClapArgs;
+use input::duration;
+use input::error::Error;
+use kernel::release::Release;
+use lab::explore::case::{Case, Load, Space, parse_hold};
+use lab::explore::observe::{Observed, STALL_NS, Target};
+use lab::explore::step::Stepper;
+use lab::explore::{Limits, explore, text};
+use runner::exit::ExitStatus;
+use runner::interrupt;
+use runner::outln;
+use runner::spec::RunSpec;
+use std::io::{self, IsTerminal};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const AFTER: &str = "\
+Executes many short runs in which callbacks of different CPUs overlap: a CPU is delayed at an access
+to shared memory while other CPUs continue. Reports races, stalls, and errors that end the policy,
+and shrinks what it finds. docs/explore.md explains the method and its limits.
+
+Exit status: 0 if nothing was found, 1 if something was found, 2 if the usage or an input is wrong.";
+
+#[derive(ClapArgs)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    /// Object file, or name of a built policy (`policy list`)
+    #[arg(required_unless_present = "replay", add = complete::policies())]
+    policy: Option<String>,
+    /// Machine of all runs [default: smp2 and smp4]
+    #[arg(long, short, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// Workload of all runs [default: each run generates its own]
+    #[arg(long, short, value_name = "WORKLOAD")]
+    workload: Option<String>,
+    /// Simulated time after which a run ends at the latest
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, default_value = "2s")]
+    for_ns: u64,
+    /// Real time after which no further run begins
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "60s")]
+    wall: u64,
+    /// Number of runs after which the exploration ends [default: no limit]
+    #[arg(long, value_name = "N")]
+    runs: Option<u64>,
+    /// Seed of the exploration
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Continue after the first finding, and report each different one
+    #[arg(long)]
+    all: bool,
+    /// Also report races on statistics counters
+    #[arg(long)]
+    statistics: bool,
+    /// Let half of the runs be changes of runs that reached new code or a new order of accesses
+    #[arg(long)]
+    guided: bool,
+    /// Do not shrink the findings
+    #[arg(long)]
+    no_shrink: bool,
+    /// Write the machine, the workload and the command of the first finding to this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Execute one run, with a forced switch at this point (may be repeated)
+    #[arg(long, value_name = "POINT@TIME", value_parser = parse_hold)]
+    hold: Vec<(u64, u64)>,
+    /// Repeat the run of a finding, and list the accesses of its CPUs side by side
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["policy", "machine", "workload", "runs", "hold", "all"])]
+    replay: Option<String>,
+    /// With --replay: walk through the accesses, forward and backward. On a terminal, keys move;
+    /// otherwise all accesses are printed, one a line
+    #[arg(long)]
+    step: bool,
+    /// Set a parameter of the policy (`policy show`)
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Profile, which replaces a policy's user-space part (profiles/README.md)
+    #[arg(long, value_name = "FILE")]
+    profile: Vec<String>,
+    /// Linux release for which objects are loaded
+    #[arg(long, value_name = "RELEASE", default_value_t)]
+    kernel: Release,
+    /// Number of threads [default: one for each CPU of the host]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
+}
+
+/// Walks through the accesses of a run: with the keyboard, or as a list without a terminal.
+fn step_through(observed: &Observed) -> Result<ExitStatus, Error> {
+    let finding = observed.findings.first();
+    let text = finding.map(|finding| text::finding(finding, &observed.code));
+    let text = text.unwrap_or_else(|| "nothing found in this run\n".to_owned());
+    let Some(mut stepper) = Stepper::new(observed, finding) else {
+        return Err(Error::new("--step: the policy accesses no shared memory in this run"));
+    };
+    if io::stdout().is_terminal() && io::stdin().is_terminal() {
+        step::walk(text.lines().next().unwrap_or_default(), &mut stepper)?;
+    } else {
+        runner::out!("{text}\n{}", stepper.listing());
+    }
+    Ok(ExitStatus::from(u8::from(finding.is_some())))
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitStatus, Error> {
+        interrupt::listen();
+        if let Some(token) = &self.replay {
+            let (policy, case) = Case::from_token(token)?;
+            return self.replay(&policy, &case);
+        }
+        if self.step {
+            return Err(Error::new(
+                "--step walks through the run of a token: add --replay TOKEN",
+            ));
+        }
+        let policy = self.policy.clone().unwrap_or_default();
+        let target = self.target(&policy);
+        if !self.hold.is_empty() {
+            return self.replay(&policy, &self.one_case());
+        }
+        let space = Space {
+            machine: self.machine.clone(),
+            workload: self.workload.clone(),
+            for_ns: self.for_ns,
+            ..Space::default()
+        };
+        let limits = Limits {
+            runs: self.runs,
+            time: Duration::from_nanos(self.wall),
+            all: self.all,
+            guided: self.guided,
+            threads: self.threads,
+        };
+        let explored = progress(limits, |each| explore(&target, &space, self.seed, limits, each))?;
+        let report = Report {
+            shrinks: !self.no_shrink,
+            out: self.out.as_deref(),
+        };
+        report.print(&target, &explored)
+    }
+
+    fn target(&self, policy: &str) -> Target {
+        let spec = RunSpec {
+            policy: policy.to_owned(),
+            set: self.set.clone(),
+            profile: self.profile.clone(),
+            kernel: self.kernel,
+            ..RunSpec::default()
+        };
+        Target::new(spec, self.statistics)
+    }
+
+    /// Returns the case that the options describe without any random choice.
+    fn one_case(&self) -> Case {
+        let mut holds = self.hold.clone();
+        holds.sort_unstable();
+        Case {
+            machine: self.machine.clone().unwrap_or_else(|| "smp2".to_owned()),
+            load: Load::Named(self.workload.clone().unwrap_or_else(|| RunSpec::default().workload)),
+            seed: self.seed,
+            for_ns: self.for_ns,
+            stall_ns: STALL_NS,
+            holds,
+        }
+    }
+
+    /// Repeats a case and lists the accesses around its first finding.
+    fn replay(&self, policy: &str, case: &Case) -> Result<ExitStatus, Error> {
+        let observed = self.target(policy).observe(case, true)?;
+        if self.step {
+            return step_through(&observed);
+        }
+        let Some(finding) = observed.findings.first() else {
+            outln!("nothing found in this run, which reached {} points", observed.points);
+            return Ok(ExitStatus::SUCCESS);
+        };
+        runner::out!("{}", text::finding(finding, &observed.code));
+        outln!();
+        runner::out!("{}", text::listing(&observed, finding));
+        Ok(ExitStatus::from(1))
+    }
+}

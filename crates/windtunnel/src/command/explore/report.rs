@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Prints the findings of an exploration, and writes the files that repeat them.
+
+use super::super::progress::runs_bar;
+use input::error::Error;
+use lab::explore::case::{Case, Load};
+use lab::explore::observe::{Finding, Observed, STALL_NS, Target};
+use lab::explore::shrink::Shrink;
+use lab::explore::{Explored, Found, Limits, text};
+use runner::exit::ExitStatus;
+use runner::outln;
+use runner::quote::quote;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest time that a finding is shrunk.
+const SHRINK: Duration = Duration::from_secs(30);
+
+/// Calls an exploration with a function that moves a progress bar.
+///
+/// # Errors
+/// Those of the exploration.
+pub fn progress(
+    limits: Limits,
+    run: impl FnOnce(&(dyn Fn(u64, Duration) + Sync)) -> Result<Explored, Error>,
+) -> Result<Explored, Error> {
+    let bar = runs_bar(limits.runs.unwrap_or(0));
+    let explored = run(&|runs, time| {
+        if limits.runs.is_none() {
+            // The length is a guess from the time that is left.
+            let all = u128::from(runs) * limits.time.as_millis() / time.as_millis().max(1);
+            bar.set_length(u64::try_from(all).unwrap_or(runs));
+        }
+        bar.set_position(runs);
+    })?;
+    bar.finish_and_clear();
+    Ok(explored)
+}
+
+/// How findings are printed.
+pub struct Report<'a> {
+    /// Whether findings are shrunk first.
+    pub shrinks: bool,
+    /// Directory for the files of the first finding.
+    pub out: Option<&'a Path>,
+}
+
+impl Report<'_> {
+    /// Shrinks and prints what was found. Returns the exit status of the command.
+    ///
+    /// # Errors
+    /// A run cannot be repeated, or a file cannot be written.
+    pub fn print(&self, target: &Target, explored: &Explored) -> Result<ExitStatus, Error> {
+        for (index, found) in explored.found.iter().enumerate() {
+            if index > 0 {
+                outln!();
+            }
+            self.print_found(target, found, index == 0)?;
+        }
+        let seconds = explored.time.as_secs_f64();
+        if explored.interrupted {
+            outln!("interrupted");
+        }
+        if explored.found.is_empty() {
+            outln!(
+                "nothing found in {} runs with {} forced switches",
+                explored.runs,
+                explored.nr_held
+            );
+            if explored.nr_benign > 0 && !target.statistics && target.stalled.is_none() {
+                let nr = explored.nr_benign;
+                outln!("not shown: races on statistics counters at up to {nr} pairs of places (--statistics)");
+            }
+        }
+        runner::errln!(
+            "{} runs in {seconds:.1} s ({:.0} per second), {:.1} s of simulated time",
+            explored.runs,
+            explored.runs as f64 / seconds.max(1e-9),
+            explored.simulated_ns as f64 / 1e9
+        );
+        Ok(ExitStatus::from(u8::from(!explored.found.is_empty())))
+    }
+
+    fn print_found(&self, target: &Target, found: &Found, is_first: bool) -> Result<(), Error> {
+        let (mut case, mut runs) = (found.case.clone(), 0);
+        if self.shrinks {
+            (case, runs) = Shrink::new(target, found.finding.clone(), case, SHRINK).run()?;
+        }
+        let observed = target.observe(&case, false)?;
+        let same = |finding: &&Finding| finding.same_as(&found.finding, &observed.code);
+        let finding = observed.findings.iter().find(same).unwrap_or(&found.finding);
+        runner::out!("{}", text::finding(finding, &observed.code));
+        outln!("found in run {}", found.run);
+        let tasks = case.nr_tasks().map_or_else(String::new, |nr| format!(", tasks: {nr}"));
+        let what = if runs > 0 { "shrunk to" } else { "shown with" };
+        outln!(
+            "{what} forced switches: {}, machine: {}{tasks}, simulated time: {}",
+            observed.nr_held,
+            case.machine,
+            text::ms(observed.simulated_ns)
+        );
+        if target.needs_no_overlap(&case, finding)? {
+            outln!("`windtunnel run` shows the same: no callback needs to overlap with a different one");
+        }
+        if let (Some(folder), true) = (self.out, is_first) {
+            write(folder, target, &case, finding, &observed)?;
+        }
+        let token = case.token(&target.spec.policy);
+        outln!("replay: windtunnel explore --replay {token}{}", settings(target));
+        Ok(())
+    }
+}
+
+/// Returns the options of a command that give the policy the same parameters and profiles.
+fn settings(target: &Target) -> String {
+    let sets = target.spec.set.iter().map(|set| format!(" --set {}", quote(set)));
+    let profiles = target.spec.profile.iter();
+    let profiles = profiles.map(|file| format!(" --profile {}", quote(file)));
+    sets.chain(profiles).collect()
+}
+
+/// Writes the files that repeat a case.
+fn write(folder: &Path, target: &Target, case: &Case, finding: &Finding, observed: &Observed) -> Result<(), Error> {
+    let failed = |path: &Path, error: std::io::Error| Error::new(format!("{}: {error}", path.display()));
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let workload = match (&case.load, case.json()) {
+        (Load::Named(word), _) => word.clone(),
+        (Load::Parts(_), json) => {
+            let path = folder.join("workload.json");
+            std::fs::write(&path, json.unwrap_or_default() + "\n").map_err(|error| failed(&path, error))?;
+            path.display().to_string()
+        }
+    };
+    let holds = case.holds.iter().map(|(point, ns)| format!(" --hold {point}@{ns}ns"));
+    let holds: String = match case.holds.is_empty() {
+        // A hold at point 0, which no CPU reaches, makes the command execute one run.
+        true => " --hold 0@1ns".to_owned(),
+        false => holds.collect(),
+    };
+    let command = format!(
+        "windtunnel explore {} --machine {} --workload {} --for {}ns --seed {}{holds}{}",
+        quote(&target.spec.policy),
+        quote(&case.machine),
+        quote(&workload),
+        case.for_ns,
+        case.seed,
+        settings(target)
+    );
+    let run = format!(
+        "\nwithout overlap: windtunnel run {} --machine {} --workload {} --for {}ns --seed {}{}",
+        quote(&target.spec.policy),
+        quote(&case.machine),
+        quote(&workload),
+        case.for_ns,
+        case.seed,
+        settings(target)
+    );
+    let run = if target.needs_no_overlap(case, finding)? {
+        run
+    } else {
+        String::new()
+    };
+    let path = folder.join("finding.txt");
+    let text = format!("{}\nrepeat: {command}{run}\n", text::finding(finding, &observed.code));
+    std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
+    outln!("files: {}", path.display());
+    // A suite uses the object's own profile, and no other parameters.
+    let object = Path::new(&target.spec.policy);
+    let name = object
+        .file_name()
+        .and_then(|name| name.to_str()?.strip_suffix(".bpf.o"));
+    if let (Some(name), true) = (name, settings(target).is_empty() && case.stall_ns == STALL_NS) {
+        let path = folder.join("suite.toml");
+        let suite = text::suite(name, case, finding, &observed.code);
+        std::fs::write(&path, suite).map_err(|error| failed(&path, error))?;
+        let objects = object.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let objects = objects.unwrap_or(Path::new(".")).display().to_string();
+        let suite = path.display().to_string();
+        outln!("test: windtunnel suite {} --objects {}", quote(&suite), quote(&objects));
+    }
+    Ok(())
+}

@@ -80,6 +80,9 @@ pub trait World: Sized + 'static {
     fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault>;
     /// Stops the timer and returns whether it was pending.
     fn timer_cancel(&mut self, timer: u64) -> bool;
+    /// Called when a record was added to a ring buffer that a process shares, and a reader that
+    /// waits for it must wake up.
+    fn ring_posted(&mut self) {}
     /// Called before a shared access or a call, if calls overlap ([`Vm::overlap`]). The world may
     /// suspend the running call here.
     fn before_access(&mut self, _access: Access) {}

@@ -29,7 +29,7 @@ const NULL: Dynptr = Dynptr {
 };
 /// Maximum size of a dynptr's memory in bytes: DYNPTR_MAX_SIZE.
 const MAX_SIZE: u64 = (1 << 24) - 1;
-/// BPF_RB_NO_WAKEUP and BPF_RB_FORCE_WAKEUP. They have no effect, because no reader waits.
+/// BPF_RB_NO_WAKEUP and BPF_RB_FORCE_WAKEUP.
 const WAKEUP_FLAGS: u64 = 3;
 /// Maximum number of samples that one call of bpf_user_ringbuf_drain handles.
 const MAX_SAMPLES: u64 = 128 * 1024;
@@ -42,10 +42,10 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         { args: [V, V, V], returns: PointerOrNull, rules: does(Reserve), native: CALL, run: reserve }
         132 "bpf_ringbuf_submit"
         { args: [V, V], returns: Nothing, rules: does(Release), native: CALL,
-          run: |w: &mut W, addr: u64, _flags: u64| commit(w, addr, false) }
+          run: |w: &mut W, addr: u64, flags: u64| commit(w, addr, false, flags) }
         133 "bpf_ringbuf_discard"
         { args: [V, V], returns: Nothing, rules: does(Release), native: CALL,
-          run: |w: &mut W, addr: u64, _flags: u64| commit(w, addr, true) }
+          run: |w: &mut W, addr: u64, flags: u64| commit(w, addr, true, flags) }
         134 "bpf_ringbuf_query"
         { args: [V, V], returns: Number, rules: PLAIN, native: CALL, run: query }
         197 "bpf_dynptr_from_mem"
@@ -55,10 +55,10 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         { args: [V, V, V, MAKE_DYNPTR], returns: Number, rules: does(DynptrReserve), native: CALL, run: reserve_dynptr }
         199 "bpf_ringbuf_submit_dynptr"
         { args: [DYNPTR, V], returns: Nothing, rules: does(DynptrSubmit), native: CALL,
-          run: |w: &mut W, dynptr: u64, _flags: u64| commit_dynptr(w, dynptr, false) }
+          run: |w: &mut W, dynptr: u64, flags: u64| commit_dynptr(w, dynptr, false, flags) }
         200 "bpf_ringbuf_discard_dynptr"
         { args: [DYNPTR, V], returns: Nothing, rules: does(DynptrSubmit), native: CALL,
-          run: |w: &mut W, dynptr: u64, _flags: u64| commit_dynptr(w, dynptr, true) }
+          run: |w: &mut W, dynptr: u64, flags: u64| commit_dynptr(w, dynptr, true, flags) }
         201 "bpf_dynptr_read"
         { args: [write(2), V, DYNPTR, V, V], returns: Number, rules: PLAIN, native: CALL, run: dynptr_read }
         202 "bpf_dynptr_write"
@@ -112,7 +112,11 @@ fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, flags: u64) -> Re
     }
     w.vm().charge_bytes(size)?;
     let data = w.region().bytes(data, size)?;
-    let fits = ring.borrow_mut().produce(w.region(), &data);
+    let fits = ring.borrow_mut().produce(w.region(), &data, flags);
+    let wakes = ring.borrow_mut().take_wake();
+    if wakes {
+        w.ring_posted();
+    }
     if fits {
         Ok(0)
     } else {
@@ -120,12 +124,16 @@ fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, flags: u64) -> Re
     }
 }
 
-fn commit<W: World>(w: &mut W, addr: u64, discard: bool) -> Result<(), Fault> {
+fn commit<W: World>(w: &mut W, addr: u64, discard: bool, flags: u64) -> Result<(), Fault> {
     for map in w.vm().maps() {
         if let Ok(ring) = map.ringbuf()
             && ring.borrow().contains(addr)
-            && ring.borrow_mut().commit(addr, discard)
+            && ring.borrow_mut().commit(w.region(), addr, discard, flags)
         {
+            let wakes = ring.borrow_mut().take_wake();
+            if wakes {
+                w.ring_posted();
+            }
             return Ok(());
         }
     }
@@ -221,10 +229,10 @@ fn reserve_dynptr<W: World>(w: &mut W, map: u64, size: u32, flags: u64, dynptr: 
     }
 }
 
-fn commit_dynptr<W: World>(w: &mut W, dynptr: u64, discard: bool) -> Result<i64, Fault> {
+fn commit_dynptr<W: World>(w: &mut W, dynptr: u64, discard: bool, flags: u64) -> Result<i64, Fault> {
     let record = w.region().load::<Dynptr>(dynptr)?.data;
     if record != 0 {
-        commit(w, record, discard)?;
+        commit(w, record, discard, flags)?;
         w.region().store(dynptr, NULL)?;
     }
     Ok(0)

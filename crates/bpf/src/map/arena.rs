@@ -13,7 +13,7 @@
 
 use super::Work;
 use crate::image::MapDef;
-use crate::memory::{ARENA_SIZE, Exhausted, PAGE, Region};
+use crate::memory::{ARENA_SIZE, Exhausted, PAGE, Region, SharedFile};
 
 pub(super) struct Arena {
     base: u64,
@@ -25,6 +25,8 @@ pub(super) struct Arena {
     /// 0.
     first_free: u32,
     pub(super) work: Work,
+    /// Whether a process shares the pages. All of them are then accessible.
+    shared: bool,
 }
 
 /// Number of instructions by which each allocation of pages, and each freed page, reduces the
@@ -60,6 +62,7 @@ impl Arena {
             pages,
             first_free: 1,
             work: Work::default(),
+            shared: false,
         };
         let globals = (def.arena_globals / PAGE) as u32;
         for page in pages.saturating_sub(globals)..pages {
@@ -70,6 +73,20 @@ impl Arena {
 
     pub fn bases(&self) -> (u64, u64) {
         (self.base, self.user)
+    }
+
+    /// Shares all pages with a process. The process can use pages that the program has not
+    /// allocated, as in the kernel, where the first access of the process allocates a page.
+    pub fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), String> {
+        let (low, size) = (self.low(0), u64::from(self.pages) * PAGE);
+        let first = size.min(ARENA_SIZE - low);
+        region.share(self.base | low, first, file)?;
+        if size > first {
+            let offset = file.offset + first;
+            region.share(self.base, size - first, SharedFile { offset, ..file })?;
+        }
+        self.shared = true;
+        Ok(())
     }
 
     fn is_allocated(&self, page: u32) -> bool {
@@ -135,6 +152,9 @@ impl Arena {
     /// Makes all of these pages accessible, or none of them if this fails. They are one range of
     /// addresses, or two ranges if the low 32 bits of the program's addresses wrap.
     fn commit(&self, region: &Region, page: u32, count: u32) -> Result<(), Exhausted> {
+        if self.shared {
+            return Ok(());
+        }
         let (low, size) = (self.low(page), u64::from(count) * PAGE);
         let first = size.min(ARENA_SIZE - low);
         region.commit_arena(self.base | low, first)?;
@@ -150,7 +170,12 @@ impl Arena {
             self.work.add(1);
             if self.is_allocated(page) {
                 self.work.add(PAGE_WORK);
-                region.discard_arena(self.base | self.low(page), PAGE)?;
+                if self.shared {
+                    // The next user of the page finds zeros, as in a new page.
+                    let _ = region.fill(self.base | self.low(page), PAGE, 0);
+                } else {
+                    region.discard_arena(self.base | self.low(page), PAGE)?;
+                }
                 self.set(page, false);
                 self.first_free = self.first_free.min(page.max(1));
             }

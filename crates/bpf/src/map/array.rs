@@ -5,7 +5,7 @@
 use super::BPF_NOEXIST;
 use crate::errno::long::*;
 use crate::image::MapDef;
-use crate::memory::Region;
+use crate::memory::{Region, SharedFile};
 
 pub(super) struct Array {
     base: u64,
@@ -70,6 +70,10 @@ impl Array {
     /// Returns the number of values on all CPUs together.
     pub fn elements(&self) -> u64 {
         u64::from(self.max) * u64::from(self.cpus)
+    }
+
+    pub fn share(&self, region: &Region, file: SharedFile) -> Result<(), String> {
+        region.share(self.base, self.stride * self.elements(), file)
     }
 
     pub fn release(&self, region: &Region) {

@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use crate::errno::long::{EINVAL, ENOMEM};
 use crate::fault::{Fault, FaultKind};
 use crate::image::{FieldKind, MapDef};
-use crate::memory::{Bytes, Region};
+use crate::memory::{Bytes, Region, SharedFile};
 
 use arena::Arena;
 use array::Array;
@@ -334,6 +334,20 @@ impl Map {
         match &self.data {
             Data::Ringbuf(ring) => Ok(ring),
             _ => Err(self.unsupported("ring buffer")),
+        }
+    }
+
+    /// Shares the memory of the map with a process, which maps the same part of the file. The
+    /// map's contents are then those of the file.
+    ///
+    /// # Errors
+    /// The map has no memory that a process could map, or the host cannot map the file.
+    pub fn share(&self, region: &Region, file: SharedFile) -> Result<(), String> {
+        match &self.data {
+            Data::Array(array) => array.share(region, file),
+            Data::Ringbuf(ring) => ring.borrow_mut().share(region, file),
+            Data::Arena(arena) => arena.borrow_mut().share(region, file),
+            _ => Err(format!("map {} has no memory that a process can map", self.def.name)),
         }
     }
 

@@ -5,15 +5,28 @@
 //! the end of the ring. The kernel maps the ring's pages twice, so that such a record is
 //! contiguous. Here the ring has twice as many pages instead. The callers of [`Ringbuf::consume`]
 //! and [`Ringbuf::produce`] act for user space.
+//!
+//! A ring can be shared with a process ([`Ringbuf::share`]). The pages are then mapped twice, the
+//! headers lie in the ring, and the positions lie in pages that the process maps, all as in the
+//! kernel. The process can write anything there, so positions and lengths that it writes are
+//! checked.
 
 use std::collections::VecDeque;
 
 use crate::fault::Fault;
 use crate::image::MapDef;
-use crate::memory::{Region, Use};
+use crate::memory::{PAGE, Region, SharedFile, Use, Window};
 
 /// Size in bytes of the header that the kernel puts before each record.
 const HEADER: u64 = 8;
+/// Flags of the functions that commit a record (BPF_RB_NO_WAKEUP, BPF_RB_FORCE_WAKEUP). Without
+/// them, the reader is woken if it has read all earlier records.
+const NO_WAKEUP: u64 = 1;
+const FORCE_WAKEUP: u64 = 2;
+/// Flags in the length of a record's header: the record is reserved, or it was discarded
+/// (BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT).
+const BUSY: u32 = 1 << 31;
+const DISCARDED: u32 = 1 << 30;
 
 /// A ring buffer.
 pub struct Ringbuf {
@@ -27,6 +40,10 @@ pub struct Ringbuf {
     records: VecDeque<Record>,
     /// Whether a program is reading samples in `bpf_user_ringbuf_drain`.
     busy: bool,
+    /// The positions that a process sees, if the ring is shared.
+    window: Option<Window>,
+    /// Whether the last commit must wake a process that waits for records.
+    wakes: bool,
 }
 
 struct Record {
@@ -62,7 +79,101 @@ impl Ringbuf {
             consumer: 0,
             records: VecDeque::new(),
             busy: false,
+            window: None,
+            wakes: false,
         })
+    }
+
+    /// Returns a shared ring of one page.
+    #[cfg(test)]
+    pub(crate) fn for_test(region: &Region, file: SharedFile) -> Ringbuf {
+        let def = MapDef {
+            max_entries: PAGE as u32,
+            ..MapDef::default()
+        };
+        let mut ring = Ringbuf::create(&def, region).expect("memory");
+        ring.share(region, file).expect("the file can be mapped");
+        ring
+    }
+
+    /// Returns the size of the file of a shared ring: two pages of positions, and the data.
+    pub fn shared_bytes(entries: u32) -> u64 {
+        2 * PAGE + u64::from(entries).max(PAGE).next_power_of_two()
+    }
+
+    /// Shares the ring with a process. The file has the pages that the kernel lets a process map:
+    /// the position of the consumer, the position of the producer, and the data. The ring must be
+    /// empty.
+    ///
+    /// # Errors
+    /// The host cannot map the file.
+    pub(super) fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), String> {
+        let data = SharedFile {
+            offset: file.offset + 2 * PAGE,
+            ..file
+        };
+        region.share(self.base, self.size, data)?;
+        region.share(self.base + self.size, self.size, data)?;
+        self.window = Some(Window::new(file)?);
+        Ok(())
+    }
+
+    /// Returns whether the last commit must wake a process that waits for records, and forgets it.
+    pub fn take_wake(&mut self) -> bool {
+        std::mem::take(&mut self.wakes)
+    }
+
+    /// Drops the records that the process has consumed. Ignores a position that no correct process
+    /// writes.
+    fn follow_consumer(&mut self, region: &Region) {
+        let Some(window) = &self.window else { return };
+        let consumer = window.consumer();
+        if consumer < self.consumer || consumer > self.producer {
+            return;
+        }
+        while let Some(record) = self.records.front()
+            && record.start + record.span <= consumer
+            && record.state != State::Reserved
+        {
+            self.consumer = record.start + record.span;
+            self.records.pop_front();
+            region.memory().uncharge_records(Use::Records, 1);
+        }
+    }
+
+    /// Writes the header of a record, if the ring is shared.
+    fn write_header(&self, region: &Region, start: u64, len: u32) {
+        if self.window.is_some() {
+            let header = self.base + start % self.size;
+            let page = (header + HEADER - self.base) / PAGE;
+            // The pages of the ring are accessible as long as it exists.
+            let _ = region.store::<u32>(header, len);
+            let _ = region.store::<u32>(header + 4, page as u32);
+        }
+    }
+
+    /// Takes the oldest record that the process has produced.
+    fn consume_shared(&mut self, region: &Region) -> Option<(u64, u64)> {
+        let window = self.window.as_ref()?;
+        let producer = window.producer();
+        loop {
+            let left = producer.checked_sub(self.consumer).filter(|&left| left <= self.size)?;
+            if left < HEADER {
+                return None;
+            }
+            let header = self.base + self.consumer % self.size;
+            let word = region.load::<u32>(header).ok()?;
+            let len = u64::from(word & !(BUSY | DISCARDED));
+            let span = (len + HEADER).next_multiple_of(8);
+            if word & BUSY != 0 || span > left {
+                return None;
+            }
+            self.consumer += span;
+            window.set_consumer(self.consumer);
+            if word & DISCARDED == 0 {
+                return Some((header + HEADER, len));
+            }
+        }
     }
 
     /// Reserves a record. Returns its address, or 0 if it does not fit into the ring.
@@ -73,6 +184,7 @@ impl Ringbuf {
         if len > self.size {
             return Ok(0);
         }
+        self.follow_consumer(region);
         let need = (len + HEADER).next_multiple_of(8);
         // One byte must always stay free (bpf_ringbuf_has_space).
         if need > self.size || self.producer + need - self.consumer > self.size - 1 {
@@ -89,12 +201,16 @@ impl Ringbuf {
             span: need,
             state: State::Reserved,
         });
+        self.write_header(region, start, len as u32 | BUSY);
+        if let Some(window) = &self.window {
+            window.set_producer(self.producer);
+        }
         Ok(addr)
     }
 
     /// Submits or discards a reserved record. Returns `false` if no reserved record has address
-    /// `addr`.
-    pub fn commit(&mut self, addr: u64, discard: bool) -> bool {
+    /// `addr`. `flags` are those of `bpf_ringbuf_submit`.
+    pub fn commit(&mut self, region: &Region, addr: u64, discard: bool, flags: u64) -> bool {
         // The address of a record says at which offset of the ring the record lies, but not in
         // which round. The record lies less than one ring size after the read position `consumer`,
         // so only one round is possible.
@@ -108,6 +224,12 @@ impl Ringbuf {
             return false;
         }
         record.state = if discard { State::Discarded } else { State::Submitted };
+        let len = record.len as u32;
+        if let Some(window) = &self.window {
+            let caught_up = window.consumer() == start && flags & NO_WAKEUP == 0;
+            self.wakes = caught_up || flags & FORCE_WAKEUP != 0;
+            self.write_header(region, start, if discard { len | DISCARDED } else { len });
+        }
         true
     }
 
@@ -115,6 +237,9 @@ impl Ringbuf {
     /// data, which are valid until the next `reserve`. Returns `None` if there is no record, or if
     /// the oldest one is not submitted yet.
     pub fn consume(&mut self, region: &Region) -> Option<(u64, u64)> {
+        if self.window.is_some() {
+            return self.consume_shared(region);
+        }
         loop {
             if self.records.front()?.state == State::Reserved {
                 return None;
@@ -129,11 +254,11 @@ impl Ringbuf {
     }
 
     /// Writes a record for user space. Returns `false` if the record does not fit into the ring.
-    pub fn produce(&mut self, region: &Region, data: &[u8]) -> bool {
+    pub fn produce(&mut self, region: &Region, data: &[u8], flags: u64) -> bool {
         let Ok(addr @ 1..) = self.reserve(region, data.len() as u64) else {
             return false;
         };
-        region.write(addr, data).is_ok() && self.commit(addr, false)
+        region.write(addr, data).is_ok() && self.commit(region, addr, false, flags)
     }
 
     /// Starts to drain samples. Returns `false` if a program is already draining samples.
@@ -149,11 +274,15 @@ impl Ringbuf {
     /// Implements `bpf_ringbuf_query`. Properties 0 to 3 are the number of unread bytes, the size,
     /// the consumer position and the producer position. For any other property, returns 0.
     pub fn query(&self, property: u64) -> u64 {
+        let (consumer, producer) = match &self.window {
+            Some(window) => (window.consumer(), window.producer()),
+            None => (self.consumer, self.producer),
+        };
         match property {
-            0 => self.producer - self.consumer,
+            0 => producer.wrapping_sub(consumer),
             1 => self.size,
-            2 => self.consumer,
-            3 => self.producer,
+            2 => consumer,
+            3 => producer,
             _ => 0,
         }
     }

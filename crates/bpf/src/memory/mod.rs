@@ -44,6 +44,7 @@ mod objects;
 mod owned;
 mod pages;
 mod region;
+mod share;
 pub(crate) mod slab;
 
 pub use exhausted::Exhausted;
@@ -53,6 +54,7 @@ pub use layout::{ARENA_SIZE, NULL_LIMIT, OWN_SHIFT, PAGE, REACH, SHIFT, SIZE};
 pub use limit::{DEFAULT_LIMIT, Memory, OutOfMemory, RECORD, Use};
 pub use owned::Owned;
 pub use region::{Bytes, Region};
+pub use share::{SharedFile, Window, arena_address};
 pub use slab::{ObjectType, Slab};
 
 #[cfg(test)]

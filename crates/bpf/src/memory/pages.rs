@@ -26,6 +26,7 @@ impl Region {
         let first = (base - self.base) / PAGE;
         let words = (first / 64..(first + ARENA_SIZE / PAGE) / 64).map(|word| &self.mapped[word as usize]);
         let pages: u64 = words.map(|word| u64::from(word.get().count_ones())).sum();
+        let pages = pages - self.shared_pages(base, ARENA_SIZE);
         self.discard(base, ARENA_SIZE);
         self.memory.uncharge(Use::Arenas, pages * PAGE);
     }
@@ -64,6 +65,7 @@ impl Region {
     /// Makes pages inaccessible and drops their contents. If the host refuses to make the pages
     /// inaccessible, later loads from them return zeros.
     pub(super) fn discard(&self, addr: u64, size: u64) {
+        self.unshare(addr, size);
         let protected = self.protect(addr, size, libc::PROT_NONE);
         // SAFETY: the pages belong to this region.
         unsafe { libc::madvise(self.host(addr), size as usize, libc::MADV_DONTNEED) };
@@ -84,7 +86,7 @@ impl Region {
     }
 
     /// Records whether pages are accessible.
-    fn mark(&self, addr: u64, size: u64, prot: libc::c_int) {
+    pub(super) fn mark(&self, addr: u64, size: u64, prot: libc::c_int) {
         let first = (addr - self.base) / PAGE;
         let end = first + size.div_ceil(PAGE);
         let mut page = first;

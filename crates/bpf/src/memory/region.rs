@@ -46,6 +46,8 @@ pub struct Region {
     /// the sanitizer.
     pub(super) freed: RefCell<Option<Vec<u64>>>,
     pub(super) maps: Maps,
+    /// Ranges of addresses that are mapped from a file ([`Region::share`]), with their sizes.
+    pub(super) shared: RefCell<Vec<(u64, u64)>>,
 }
 
 impl Region {
@@ -73,6 +75,7 @@ impl Region {
             writable: OnceCell::new(),
             freed: RefCell::default(),
             maps: Maps::default(),
+            shared: RefCell::default(),
         };
         want_huge_pages((host + KERNEL) as *const u8, (KERNEL_END - KERNEL) as usize);
         let zeros = region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
@@ -175,7 +178,7 @@ impl Region {
         )
     }
 
-    fn is_mapped(&self, page: u64) -> bool {
+    pub(super) fn is_mapped(&self, page: u64) -> bool {
         self.mapped[(page / 64) as usize].get() >> (page % 64) & 1 != 0
     }
 

@@ -121,6 +121,38 @@ impl Object {
         functions.map(|symbol| symbol.name.as_str())
     }
 
+    /// Returns the kernel functions and tracepoints to which the object's programs are to be attached.
+    pub fn attach_points(&self) -> Vec<(ProgramKind, String)> {
+        let sections = self.elf.sections.iter().filter(|section| section.executable);
+        let points = sections.map(|section| {
+            let (kind, target, ..) = program::parse_section(&section.name);
+            (kind, target.to_owned())
+        });
+        points.filter(|(_, target)| !target.is_empty()).collect()
+    }
+
+    /// Returns the names and the sizes of the sections of globals that become maps.
+    pub fn data_sections(&self) -> impl Iterator<Item = (&str, u64)> {
+        let sections = self.elf.sections.iter().enumerate();
+        sections
+            .filter(|&(index, _)| matches!(self.section_kind(index), SectionKind::Rodata | SectionKind::Data))
+            .map(|(_, section)| (section.name.as_str(), section.size))
+    }
+
+    /// Replaces the contents of a section of globals. It may become longer or shorter. Returns false
+    /// if there is no such section.
+    pub fn set_section(&mut self, name: &str, bytes: &[u8]) -> bool {
+        let Some(section) = self.elf.sections.iter_mut().find(|section| section.name == name) else {
+            return false;
+        };
+        section.size = bytes.len() as u64;
+        // Zeros at the end take no memory.
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        section.data = bytes[..end].to_vec();
+        section.pages.clear();
+        true
+    }
+
     /// Sets the number of entries of a map, as `bpf_map__set_max_entries` does.
     pub fn set_max_entries(&mut self, map: &str, entries: u32) -> Result<(), Error> {
         self.map_mut(map)?.max_entries = entries;

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory that a process outside of the simulator shares with BPF programs.
+//!
+//! The user-space part of a scheduler maps its maps, ring buffers and arenas into its memory. The
+//! simulator keeps the contents of these maps in one file without a name, of which both sides map
+//! the same parts.
+
+use std::os::fd::RawFd;
+
+use super::layout::{ARENA_SIZE, ARENAS, BASE, BPF, NR_ARENAS, PAGE, within};
+use super::limit::Use;
+use super::region::Region;
+
+/// A part of a file whose pages are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedFile {
+    /// The file. It stays open as long as the pages are in use.
+    pub fd: RawFd,
+    /// Offset of the first page, a multiple of the size of a page.
+    pub offset: u64,
+}
+
+/// Returns the address at which programs see an arena: the arena with the number `nr` of a machine,
+/// with the address `extra` in its definition (`map_extra`). Returns `None` if a machine has not so
+/// many arenas.
+pub fn arena_address(nr: u64, extra: u64) -> Option<u64> {
+    (nr < NR_ARENAS).then(|| BASE + ARENAS + nr * ARENA_SIZE + (extra & (ARENA_SIZE - 1)))
+}
+
+/// Maps a part of a file at the host address `host`, or at any address if `host` is 0.
+fn map_file(host: u64, size: u64, file: SharedFile) -> Option<u64> {
+    let fixed = if host == 0 { 0 } else { libc::MAP_FIXED };
+    let offset = libc::off_t::try_from(file.offset).ok()?;
+    let size = usize::try_from(size).ok()?;
+    // SAFETY: with MAP_FIXED, the caller owns the pages at `host`. Without, the call replaces no
+    // mapping.
+    let got = unsafe {
+        libc::mmap(
+            host as *mut libc::c_void,
+            size,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | fixed,
+            file.fd,
+            offset,
+        )
+    };
+    (got != libc::MAP_FAILED).then_some(got as u64)
+}
+
+impl Region {
+    /// Replaces pages of the area of BPF programs, or of an arena, by pages of a file. Their
+    /// contents are then those of the file, and the pages are accessible. `size` is rounded up to
+    /// whole pages.
+    ///
+    /// # Errors
+    /// The pages lie in a different area, or the host cannot map the file.
+    pub fn share(&self, addr: u64, size: u64, file: SharedFile) -> Result<(), String> {
+        let size = size.max(1).next_multiple_of(PAGE);
+        let end = ARENAS + NR_ARENAS * ARENA_SIZE;
+        let own = within(addr.wrapping_sub(self.base), size, BPF, end - BPF);
+        if !own || !addr.is_multiple_of(PAGE) || !file.offset.is_multiple_of(PAGE) {
+            return Err(format!("{size} bytes at {addr:#x} are not pages of a BPF program"));
+        }
+        let mapped = map_file(self.host::<u8>(addr) as u64, size, file);
+        mapped.ok_or_else(|| format!("the host cannot share memory: {}", std::io::Error::last_os_error()))?;
+        if self.in_arenas(addr) {
+            // The pages of the file are limited by their user.
+            let first = (addr - self.base) / PAGE;
+            let charged = (first..first + size / PAGE)
+                .filter(|&page| self.is_mapped(page))
+                .count();
+            self.memory.uncharge(Use::Arenas, charged as u64 * PAGE);
+        }
+        self.mark(addr, size, libc::PROT_READ | libc::PROT_WRITE);
+        self.shared.borrow_mut().push((addr, size));
+        Ok(())
+    }
+
+    /// Returns the number of shared pages within a range.
+    pub(super) fn shared_pages(&self, addr: u64, size: u64) -> u64 {
+        let shared = self.shared.borrow();
+        let inside = shared.iter().filter(|&&(start, len)| within(start, len, addr, size));
+        inside.map(|&(_, len)| len / PAGE).sum()
+    }
+
+    /// Replaces the shared pages within a range by private ones, which are inaccessible.
+    pub(super) fn unshare(&self, addr: u64, size: u64) {
+        let mut shared = self.shared.borrow_mut();
+        if shared.is_empty() {
+            return;
+        }
+        shared.retain(|&(start, len)| {
+            let inside = within(start, len, addr, size.next_multiple_of(PAGE));
+            if inside {
+                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+                let len = usize::try_from(len).unwrap_or(0);
+                // SAFETY: the pages belong to this region, and their user releases them.
+                unsafe { libc::mmap(self.host(start), len, libc::PROT_NONE, flags, -1, 0) };
+            }
+            !inside
+        });
+    }
+}
+
+/// Two words in pages of a file: the positions of the consumer and the producer of a ring buffer,
+/// which lie at the beginning of two adjacent pages.
+pub struct Window {
+    host: u64,
+}
+
+impl Window {
+    /// Maps the two pages.
+    ///
+    /// # Errors
+    /// The host cannot map the file.
+    pub fn new(file: SharedFile) -> Result<Window, String> {
+        let host = map_file(0, 2 * PAGE, file);
+        let host = host.ok_or_else(|| format!("the host cannot share memory: {}", std::io::Error::last_os_error()))?;
+        Ok(Window { host })
+    }
+
+    fn word(&self, page: u64) -> *mut u64 {
+        (self.host + page * PAGE) as *mut u64
+    }
+
+    /// Returns the position of the consumer.
+    pub fn consumer(&self) -> u64 {
+        // SAFETY: the word lies in a page that this value has mapped.
+        unsafe { self.word(0).read_volatile() }
+    }
+
+    /// Returns the position of the producer.
+    pub fn producer(&self) -> u64 {
+        // SAFETY: as in `consumer`.
+        unsafe { self.word(1).read_volatile() }
+    }
+
+    /// Sets the position of the consumer.
+    pub fn set_consumer(&self, position: u64) {
+        // SAFETY: as in `consumer`.
+        unsafe { self.word(0).write_volatile(position) }
+    }
+
+    /// Sets the position of the producer.
+    pub fn set_producer(&self, position: u64) {
+        // SAFETY: as in `consumer`.
+        unsafe { self.word(1).write_volatile(position) }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: this value has mapped the pages.
+        unsafe { libc::munmap(self.host as *mut libc::c_void, 2 * PAGE as usize) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::Ringbuf;
+    use std::fs::File;
+    use std::os::fd::{AsRawFd, FromRawFd};
+    use std::os::unix::fs::FileExt;
+
+    /// Returns a file in memory with 16 pages.
+    fn file() -> File {
+        // SAFETY: the name is a C string, and the descriptor has no other owner.
+        let file = unsafe { File::from_raw_fd(libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC)) };
+        file.set_len(16 * PAGE).expect("the file can grow");
+        file
+    }
+
+    fn part(file: &File, page: u64) -> SharedFile {
+        SharedFile {
+            fd: file.as_raw_fd(),
+            offset: page * PAGE,
+        }
+    }
+
+    #[test]
+    fn both_sides_see_stores_to_shared_pages() {
+        let region = Region::new().expect("a region");
+        let file = file();
+        let addr = region.pages(PAGE).expect("memory");
+        file.write_all_at(b"before", PAGE).expect("the file can be written");
+        region
+            .share(addr, PAGE, part(&file, 1))
+            .expect("the pages are a program's");
+        assert_eq!(region.bytes(addr, 6).expect("accessible").as_slice(), b"before");
+        region.write(addr + 8, b"after").expect("accessible");
+        let mut bytes = [0; 5];
+        file.read_exact_at(&mut bytes, PAGE + 8).expect("the file can be read");
+        assert_eq!(&bytes, b"after");
+        region.release_pages(addr, PAGE);
+        assert!(region.bytes(addr, 1).is_err(), "released pages are inaccessible");
+        assert!(
+            region.share(region.base(), PAGE, part(&file, 1)).is_err(),
+            "not memory of programs"
+        );
+        assert!(
+            region.share(region.base() + (90 << 30), PAGE, part(&file, 1)).is_err(),
+            "kernel memory"
+        );
+    }
+
+    #[test]
+    fn arenas_account_for_shared_pages() {
+        let region = Region::new().expect("a region");
+        let file = file();
+        let arena = region.arena().expect("an arena");
+        assert_eq!(arena_address(0, 0), Some(arena));
+        region.commit_arena(arena, 2 * PAGE).expect("memory");
+        region
+            .share(arena, 4 * PAGE, part(&file, 0))
+            .expect("the pages are a program's");
+        // Panics if more is released than was charged.
+        region.release_arena(arena);
+        assert_eq!(region.arena(), Some(arena));
+        region.commit_arena(arena, PAGE).expect("memory");
+        assert_eq!(region.load::<u64>(arena).expect("accessible"), 0);
+    }
+
+    #[test]
+    fn a_ring_has_the_form_that_a_process_expects() {
+        let region = Region::new().expect("a region");
+        let file = file();
+        let mut ring = Ringbuf::for_test(&region, part(&file, 4));
+        let word = |at: u64| {
+            let mut bytes = [0; 8];
+            file.read_exact_at(&mut bytes, 4 * PAGE + at)
+                .expect("the file can be read");
+            u64::from_le_bytes(bytes)
+        };
+        assert!(ring.produce(&region, b"abcdefgh", 0));
+        assert!(ring.take_wake(), "the reader has read all earlier records");
+        assert_eq!(
+            (word(0), word(PAGE)),
+            (0, 16),
+            "positions of the consumer and the producer"
+        );
+        assert_eq!(word(2 * PAGE) as u32, 8, "length, without flags");
+        assert_eq!(word(2 * PAGE + 8).to_le_bytes(), *b"abcdefgh");
+        assert!(ring.produce(&region, b"x", 0));
+        assert!(!ring.take_wake(), "the reader is behind");
+        // The process reads the first record.
+        file.write_all_at(&16u64.to_le_bytes(), 4 * PAGE)
+            .expect("the file can be written");
+        assert_eq!(ring.query(0), 16);
+        // A position that no correct process writes has no effect.
+        file.write_all_at(&u64::MAX.to_le_bytes(), 4 * PAGE)
+            .expect("the file can be written");
+        assert!(ring.produce(&region, b"y", 0));
+    }
+}

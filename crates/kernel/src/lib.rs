@@ -43,6 +43,7 @@ mod watch;
 pub use layout::release;
 pub use machine::{Ended, Machine, Options};
 pub use policy::{kfuncs, load, target, user_space};
+pub use programs::native;
 pub use sched::class::state as class;
 pub use sched::overlap::detector::state::{Race, Seen};
 pub use sched::overlap::state::{Hold, Overlap, Plan, Step};

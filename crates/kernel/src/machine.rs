@@ -9,6 +9,7 @@ use crate::hardware::memory::state::Memory;
 use crate::hardware::smt::state::Smt;
 use crate::layout::release::Release;
 use crate::layout::{Layout, MAX_TASKS, rq};
+use crate::programs::state::native::Native;
 use crate::programs::state::noise::Noise;
 use crate::programs::state::resource::Sync;
 use crate::sched::cgroup::state::Cgroups;
@@ -135,6 +136,10 @@ pub struct Machine {
     pub(crate) mover: Mover,
     /// State of callbacks that overlap, or `None` if each runs at one instant.
     pub(crate) overlap: Option<Box<Overlap>>,
+    /// The program outside of the simulator whose threads are tasks of this machine, or `None`.
+    pub native: Option<Box<dyn Native>>,
+    /// Whether an event is pending that calls [`Native::event`].
+    pub(crate) native_posted: bool,
     /// Number of handled events. Counted only in builds with debug assertions.
     pub(crate) nr_events: u64,
 }
@@ -294,6 +299,8 @@ impl Machine {
             stepped: None,
             mover: Mover::None,
             overlap: None,
+            native: None,
+            native_posted: false,
             nr_events: 0,
         };
         for (index, task) in machine.workload.tasks.iter().enumerate() {

@@ -3,6 +3,7 @@
 
 use crate::machine::*;
 use crate::policy::bpf_world;
+use crate::programs::native;
 use crate::sched::state::rq::Entry;
 use crate::sched::{deadline, ext, fair};
 use crate::simulation::event::Event;
@@ -111,7 +112,12 @@ impl Machine {
             if self.nr_alive + self.sync.pending_spawns == self.noise.nr_tasks {
                 return Some(Ended::AllExited);
             }
-            if self.events.wakers() == u64::from(self.noise.nr_tasks) && self.all_asleep() && !self.is_any_suspended() {
+            // The threads of a program are counted, too, but they may sleep without an event.
+            if self.events.wakers() == u64::from(self.noise.nr_tasks)
+                && self.all_asleep()
+                && !self.is_any_suspended()
+                && self.native.is_none()
+            {
                 return Some(self.end_without_events());
             }
         }
@@ -233,6 +239,7 @@ impl Machine {
             }
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
+            Event::Native { cpu } => return native::event(self, cpu),
             Event::Resume { .. } => return false,
         }
         true

@@ -151,6 +151,9 @@ pub enum Op {
     /// Wait until the channel has a message, and leave it there (poll).
     Poll(ResourceId),
     Yield,
+    /// Continue the thread of a program outside of the simulator that this task stands for
+    /// (`windtunnel exec`), until the thread exits.
+    Native,
     /// Create the task that `Workload::tasks[task]` describes. Its `start_ns` counts from this
     /// step. If `thread` is set, the task belongs to the parent's process.
     Fork {

@@ -153,6 +153,10 @@ impl World for Machine {
         Ok(())
     }
 
+    fn ring_posted(&mut self) {
+        self.post_native();
+    }
+
     fn before_access(&mut self, access: Access) {
         overlap::point(self, access);
     }

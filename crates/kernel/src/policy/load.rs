@@ -13,6 +13,7 @@ use crate::sched::ext;
 use crate::sched::ext::state::core::MAX_TIMEOUT_NS;
 use crate::sched::ext::state::exit_info::Exit;
 use crate::sched::ext::state::ops_table::{OpsTable, PreparedPolicy};
+use crate::sched::tracepoint;
 use crate::sched::tracepoint::state as hook;
 use bpf::cache::{Competitors, LINE};
 use bpf::engine::{Engine, Vm};
@@ -194,6 +195,55 @@ pub fn attach(m: &mut Machine, image: &Image, policy: PreparedPolicy, profile: &
         ext::enable::abandon(m);
     }
     loaded
+}
+
+/// Links and compiles an object, and installs its policy without enabling it. Afterwards its maps
+/// exist, and its programs of type syscall can run. The caller does what else user space does before
+/// it [enables](enable) the policy. Also returns whether the policy uses cids.
+///
+/// # Errors
+/// If the object cannot be loaded, or if another policy is loaded.
+pub fn install(
+    m: &mut Machine,
+    object: &Object,
+    profile: &Profile,
+    engine: Engine,
+) -> Result<(Image, bool), LoadError> {
+    let (image, policy) = open(m, object, profile, engine)?;
+    let cid = policy.cid;
+    let hooks = hook::resolve(&image.programs, profile).0;
+    ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
+    m.ext.shows_dsqs = image
+        .accessed
+        .iter()
+        .any(|field| field.ends_with(".scx.dsq") || field.ends_with("sched_ext_entity.dsq"));
+    Ok((image, cid))
+}
+
+/// Enables a policy that [`install`] has installed. `change` gets the table of callbacks, and sets
+/// what user space has changed in it.
+///
+/// # Errors
+/// The exit record if the kernel would reject the policy, or if the policy failed while it was being
+/// enabled. It has then been removed.
+pub fn enable(m: &mut Machine, image: &Image, cid: bool, change: impl FnOnce(&mut OpsTable)) -> Result<(), LoadError> {
+    let release = m.options.release;
+    let Some(policy) = m.ext.policy.as_mut() else {
+        return Err(LoadError::Input("no policy is installed".into()));
+    };
+    change(&mut policy.ops);
+    let checked = check_members(&policy.ops, release);
+    let enabled = checked
+        .map_err(|message| LoadError::refused(m, image, message))
+        .and_then(|()| {
+            tracepoint::bpf_scx_reg(m, cid);
+            register_competitors(m, image)?;
+            ext::enable::enable(m, cid).map_err(LoadError::Refused)
+        });
+    if enabled.is_err() {
+        ext::enable::abandon(m);
+    }
+    enabled
 }
 
 /// Performs the steps of the profile for a policy that has been installed in the machine, and

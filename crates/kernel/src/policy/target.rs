@@ -8,8 +8,10 @@ use crate::layout::{Layout, enums};
 use crate::policy::kfuncs;
 use crate::simulation::id::CpuId;
 use bpf::btf::build::Builder;
+use bpf::btf::{Btf, Kind};
 use bpf::kstruct;
 use bpf::link::Target;
+use bpf::object::ProgramKind;
 use machine::MachineSpec;
 use std::mem::offset_of;
 
@@ -66,31 +68,26 @@ kstruct! {
     }
 }
 
+kstruct! {
+    /// The value of a map of type STRUCT_OPS: the callbacks, behind a header of one cache line.
+    struct bpf_struct_ops_sched_ext_ops {
+        common: [u64; 8],
+        data: layout::sched_ext_ops,
+    }
+
+    struct bpf_struct_ops_sched_ext_ops_cid {
+        common: [u64; 8],
+        data: layout::sched_ext_ops_cid,
+    }
+}
+
 /// Returns all parts of the simulated kernel that an object can refer to. Weak references to
 /// symbols that the release lacks become NULL.
 ///
 /// # Panics
 /// If a prototype in the table of kfuncs is not valid C. This is a bug of the simulator.
 pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
-    let mut types = Builder::new();
-    add_types(&mut types, release);
-    for func in kfuncs::table(&spec.costs) {
-        if !func.proto.is_empty()
-            && release.is_among(func.releases)
-            && let Err(error) = types.declare_func(func.proto)
-        {
-            panic!("{error}");
-        }
-    }
-    for variable in ["struct rq runqueues", "struct cpufreq_policy *cpufreq_cpu_data"] {
-        types.declare_var(variable).expect("the declaration is valid C");
-    }
-    for (parent, name) in release.absent() {
-        match parent {
-            Some(parent) => types.remove_member(parent, name),
-            None => types.remove_type(name),
-        }
-    }
+    let types = types(spec, release);
     let mut target = Target::new(types);
     target.missing_numbers_read_as_0 = true;
     target.ksym("runqueues", layout.rq_addr(CpuId::BOOT));
@@ -110,6 +107,30 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
         target.config(name, &value);
     }
     target
+}
+
+/// Returns the types, functions and variables of the simulated kernel.
+fn types(spec: &MachineSpec, release: Release) -> Builder {
+    let mut types = Builder::new();
+    add_types(&mut types, release);
+    for func in kfuncs::table(&spec.costs) {
+        if !func.proto.is_empty()
+            && release.is_among(func.releases)
+            && let Err(error) = types.declare_func(func.proto)
+        {
+            panic!("{error}");
+        }
+    }
+    for variable in ["struct rq runqueues", "struct cpufreq_policy *cpufreq_cpu_data"] {
+        types.declare_var(variable).expect("the declaration is valid C");
+    }
+    for (parent, name) in release.absent() {
+        match parent {
+            Some(parent) => types.remove_member(parent, name),
+            None => types.remove_type(name),
+        }
+    }
+    types
 }
 
 /// Adds the structs, typedefs and enums that an object can refer to.
@@ -179,6 +200,47 @@ fn add_types(types: &mut Builder, release: Release) {
     types.add::<bpf_iter_bits>();
     types.add::<bpf_dynptr>();
     types.add::<bpf_cpumask>();
+}
+
+/// Returns the types of the simulated kernel as a loader in user space finds them in
+/// /sys/kernel/btf/vmlinux. `attached` are the functions and tracepoints to which programs are to be
+/// attached. They exist, even if the simulated kernel never calls them.
+pub fn vmlinux(spec: &MachineSpec, release: Release, attached: &[(ProgramKind, String)]) -> Btf {
+    let mut types = types(spec, release);
+    types.add::<bpf_struct_ops_sched_ext_ops>();
+    if release.has_type("sched_ext_ops_cid") {
+        types.add::<bpf_struct_ops_sched_ext_ops_cid>();
+    }
+    let pointer = types.ptr(0);
+    for (kind, name) in attached {
+        let function = match kind {
+            ProgramKind::TpBtf => {
+                types.typedef(&format!("btf_trace_{name}"), pointer);
+                continue;
+            }
+            ProgramKind::Fentry | ProgramKind::Fexit | ProgramKind::FmodRet => name.clone(),
+            ProgramKind::Iter => format!("bpf_iter_{name}"),
+            _ => continue,
+        };
+        let is_name = function.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if is_name
+            && types
+                .btf()
+                .find(&function, |kind| matches!(kind, Kind::Func { .. }))
+                .is_none()
+        {
+            // A name that is no identifier is not declared, and then no program can be attached.
+            let _ = types.declare_func(&format!("void {function}(void)"));
+        }
+    }
+    types.finish()
+}
+
+/// Returns the configuration of the simulated kernel as the text of a .config file.
+pub fn config_file(spec: &MachineSpec, release: Release) -> String {
+    let lines = config(spec, release).into_iter();
+    let lines = lines.filter(|(name, _)| name.starts_with("CONFIG_"));
+    lines.map(|(name, value)| format!("{name}={value}\n")).collect()
 }
 
 /// Returns the kernel configuration variables that an object can refer to.

@@ -7,7 +7,9 @@
 //! been executed ([`Stage`]).
 
 use crate::machine::Machine;
+use crate::programs::native;
 use crate::programs::state::cursor::*;
+use crate::programs::state::native::Turn;
 use crate::sched::state::task::{Next, State};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
@@ -120,6 +122,7 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         Op::Yield | Op::Fork { .. } | Op::WaitChildren | Op::WaitChild { .. } | Op::Exec { .. } | Op::Exit => {
             process(m, task, op, syscall)
         }
+        Op::Native => native(m, task, syscall),
         _ => synchronize(m, task, op),
     };
     let cursor = &mut m.tasks[task].program;
@@ -141,6 +144,20 @@ fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> 
         m.reserve_channel(channel, task);
     }
     None
+}
+
+/// Continues a thread of a program outside of the simulator.
+fn native(m: &mut Machine, task: TaskId, syscall: u64) -> Outcome {
+    match native::run(m, task) {
+        Some(Turn::Run { .. }) => Outcome::Settled(Some(Next::Work)),
+        Some(Turn::Block { until_ns: Some(at) }) => sleep_until(m, task, at, State::Interruptible),
+        Some(Turn::Block { until_ns: None }) => Outcome::Blocked,
+        Some(Turn::Yield) => {
+            m.tasks[task].program.add_time(syscall);
+            Outcome::Settled(Some(Next::Yield))
+        }
+        Some(Turn::Exit) | None => Outcome::Settled(Some(exit(m, task))),
+    }
 }
 
 /// Executes a step that makes the task sleep for some time.

@@ -66,6 +66,9 @@ pub enum Event {
     DlServer { cpu: CpuId, server: Server },
     /// Deferred sched_ext work of a CPU is due (irq_work, deferred local DSQ moves).
     ExtDeferred { cpu: CpuId },
+    /// Work for the program outside of the simulator is due on the CPU, for example to wake a
+    /// thread that waits for a ring buffer.
+    Native { cpu: CpuId },
     /// A suspended handler continues, unless it has already done so (`sched::overlap`).
     Resume { slot: u32, generation: u32 },
 }
@@ -78,6 +81,7 @@ impl Event {
             Event::Wake { .. }
                 | Event::Wakeups { .. }
                 | Event::Spawn { .. }
+                | Event::Native { .. }
                 | Event::CfsPeriod { .. }
                 | Event::CfsSlack { .. }
         )

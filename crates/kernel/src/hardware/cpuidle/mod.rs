@@ -44,6 +44,7 @@ impl Machine {
             | Event::Wakeups { cpu }
             | Event::NohzBalance { cpu }
             | Event::TickKick { cpu }
+            | Event::Native { cpu }
             | Event::ExtDeferred { cpu } => cpu,
             Event::Tick { cpu, generation }
                 if self.rqs[cpu].tick_generation == generation && self.cpuidle.cpus[cpu].tick =>

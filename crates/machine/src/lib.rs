@@ -33,6 +33,7 @@ pub mod show;
 pub mod smt;
 mod speed;
 mod synthetic;
+pub mod sysfs;
 pub mod topology;
 mod xml;
 

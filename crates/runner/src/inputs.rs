@@ -174,7 +174,7 @@ impl Inputs {
             let policy = Policy::find(&spec.policy)?;
             let profile = match &policy {
                 Policy::Object { name, path } => profiles::locate(given.map(Path::new), name, path)?,
-                Policy::Eevdf => None,
+                Policy::Eevdf | Policy::Exec { .. } => None,
             };
             Ok((policy, profile))
         })
@@ -249,10 +249,21 @@ fn policy_key(policy: &Policy, profile: Option<&Located>) -> Result<Key, Error> 
             let bytes = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
             Some(Key::of_bytes(&bytes))
         }
+        Policy::Exec { command, .. } => return exec_key(command),
     };
     let contents = profile.map_or_else(|| Ok(Profile::default()), Located::read)?;
     // The result contains the word that selects the profile.
     Key::of(&(object, contents, profile.map(|located| &located.word)))
+}
+
+/// Returns the key of a program: its command line, and the contents of all files that it names.
+fn exec_key(command: &[String]) -> Result<Key, Error> {
+    let mut files = Vec::new();
+    for path in exec::files(command).map_err(Error::new)? {
+        let bytes = std::fs::read(&path).map_err(|error| Error::io(&path, &error))?;
+        files.push(Key::of_bytes(&bytes));
+    }
+    Key::of(&("exec", command, files))
 }
 
 fn parse_hotplug(spec: &str) -> Result<(u64, u32, bool), Error> {

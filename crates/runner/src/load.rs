@@ -273,7 +273,7 @@ pub struct Checked {
 pub fn check(policy: &Policy, release: Release) -> Result<Checked, Error> {
     let profile = match policy {
         Policy::Object { name, path } => profiles::locate(None, name, path)?,
-        Policy::Eevdf => None,
+        Policy::Eevdf | Policy::Exec { .. } => None,
     };
     check_with(policy, profile.as_ref(), &[], release)
 }
@@ -320,6 +320,10 @@ pub fn check_with(
 /// # Errors
 /// The object cannot be read, or its profile does not fit it.
 pub fn show(policy: &Policy, release: Release) -> Result<(String, Vec<String>), Error> {
+    if let Policy::Exec { name, .. } = policy {
+        let text = format!("{name}: a scheduler's program. Its own --help describes its options.\n");
+        return Ok((text, Vec::new()));
+    }
     let Policy::Object { name, path } = policy else {
         let text = "eevdf: built in, the kernel's fair class. It has no parameters.\n";
         return Ok((text.into(), Vec::new()));

@@ -21,7 +21,9 @@ use report::{
     ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, KickingResult, KicksResult, LockResult, Run,
     RunResult, Status,
 };
+use std::cell::RefCell;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 use trace::{Sink, Tee};
 use workload::Action;
@@ -55,6 +57,8 @@ pub struct Running<'a> {
     reloads: u32,
     ended: Option<Ended>,
     interrupted: bool,
+    /// The report of the scheduler's program, if the policy is one.
+    program: Option<Rc<RefCell<exec::Report>>>,
 }
 
 impl Scenario {
@@ -65,7 +69,12 @@ impl Scenario {
     /// The errors of [`Scenario::run`].
     pub fn start(&self) -> Result<Running<'_>, Error> {
         let started = Instant::now();
-        let mut machine = self.spec.boot(self.machine.clone(), self.workload.clone())?;
+        let mut workload = self.workload.clone();
+        let threads = match &self.policy {
+            Policy::Exec { command, .. } => Some(kernel::native::add_to(&mut workload, &comm(command))),
+            Policy::Eevdf | Policy::Object { .. } => None,
+        };
+        let mut machine = self.spec.boot(self.machine.clone(), workload)?;
         for &(at, cpu, online) in &self.hotplug {
             if cpu >= machine.nr_cpus() {
                 return Err(Error::new(format!(
@@ -78,7 +87,7 @@ impl Scenario {
         let mut sinks = Sinks::new(self, &machine)?;
         let mut at = 0;
         let mut ended = None;
-        let (mut image, mut refused) = (None, None);
+        let (mut image, mut refused, mut program) = (None, None, None);
         match &self.policy {
             Policy::Eevdf => {
                 if let Some((name, _)) = self.settings.first() {
@@ -108,6 +117,22 @@ impl Scenario {
                     Loaded::Refused(exit) => refused = Some(exit),
                 }
             }
+            Policy::Exec { name, command } => {
+                if let Some((setting, _)) = self.settings.first() {
+                    return Err(Error::new(format!("--set {setting}: {name} is a program"))
+                        .hint("a program has options of its own: put them on its command line"));
+                }
+                let settings = exec::Settings {
+                    command: command.clone(),
+                    engine: self.spec.engine.engine(),
+                    echo: self.spec.program_output,
+                    index: threads.unwrap_or_default(),
+                };
+                let report = exec::start(&mut machine, settings).map_err(Error::new)?;
+                refused = report.borrow_mut().refused_policy.take();
+                image = report.borrow().image.clone();
+                program = Some(report);
+            }
         }
         machine.details = self.trace.is_some();
         Ok(Running {
@@ -126,6 +151,7 @@ impl Scenario {
             reloads: 0,
             ended,
             interrupted: false,
+            program,
         })
     }
 
@@ -227,6 +253,7 @@ impl Running<'_> {
             if self.ended == Some(Ended::Policy) {
                 self.at = self.machine.now;
             }
+            self.check_program()?;
             if let Some(counters) = self
                 .counters
                 .as_mut()
@@ -260,6 +287,17 @@ impl Running<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the error of a program that could not continue.
+    fn check_program(&self) -> Result<(), Error> {
+        let Some(report) = &self.program else {
+            return Ok(());
+        };
+        match report.borrow().message(self.scenario.policy.name()) {
+            Some(message) => Err(Error::new(message)),
+            None => Ok(()),
+        }
     }
 
     /// Ends the run early at the user's request. The trace file is incomplete and is therefore
@@ -306,6 +344,9 @@ impl Running<'_> {
     /// Returns a warning if the policy was loaded but never scheduled a task.
     fn without_tasks(&self) -> Option<String> {
         let core = self.machine.ext();
+        if self.program.is_some() && core.enable_seq == 0 {
+            return Some("the program attached no policy; the fair class scheduled all tasks".to_owned());
+        }
         if self.image.is_none() || core.nr_enabled > 0 || self.machine.tasks().is_empty() {
             return None;
         }
@@ -323,6 +364,11 @@ impl Running<'_> {
     /// # Errors
     /// The trace file cannot be written.
     pub fn outcome(mut self) -> Result<Outcome, Error> {
+        // This ends the program, if the policy is one.
+        self.machine.native = None;
+        if let Some(report) = &self.program {
+            self.warnings.append(&mut report.borrow_mut().warnings);
+        }
         let profile = std::mem::take(&mut self.profile);
         let counters = self.counters.take();
         let counters = counters.map(|counters| counters.finish(&self.machine, self.machine.now));
@@ -403,6 +449,14 @@ impl Running<'_> {
         outcome.result.interrupted = self.interrupted;
         Ok(outcome)
     }
+}
+
+/// Returns the name that the first task of a program has.
+fn comm(command: &[String]) -> String {
+    let program = command.first().map(Path::new).and_then(Path::file_name);
+    program
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 fn arena_faults(machine: &Machine) -> Vec<ArenaFault> {

@@ -105,6 +105,10 @@ pub struct RunSpec {
     /// the schedule.
     #[arg(skip)]
     pub sanitize: bool,
+    /// Whether the output of a scheduler's program (`exec:`) appears on standard error.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub program_output: bool,
     /// Whether the kernel, the policy and the caches cost no time.
     #[arg(skip)]
     pub no_costs: bool,
@@ -228,6 +232,7 @@ impl Default for RunSpec {
             memory: DEFAULT_LIMIT,
             engine: EngineChoice::default(),
             sanitize: false,
+            program_output: false,
             no_costs: false,
             hz: None,
             scaled: None,

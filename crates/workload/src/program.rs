@@ -152,7 +152,7 @@ pub enum Op {
     Poll(ResourceId),
     Yield,
     /// Continue the thread of a program outside of the simulator that this task stands for
-    /// (`windtunnel exec`), until the thread exits.
+    /// (a policy `exec:`), until the thread exits.
     Native,
     /// Create the task that `Workload::tasks[task]` describes. Its `start_ns` counts from this
     /// step. If `thread` is set, the task belongs to the parent's process.

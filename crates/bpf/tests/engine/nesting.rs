@@ -229,7 +229,7 @@ fn user_space_reads_and_writes_ring_buffers() {
                 map.ringbuf()
                     .unwrap()
                     .borrow_mut()
-                    .produce(&world.region, &value.to_le_bytes())
+                    .produce(&world.region, &value.to_le_bytes(), 0)
             );
         }
         assert_eq!(Vm::call(&mut world, 0, [0; 5]).unwrap(), 2);

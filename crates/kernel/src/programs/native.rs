@@ -78,6 +78,11 @@ pub fn wake(m: &mut Machine, pid: u32) {
     }
 }
 
+/// Returns the number of the CPU that executes kernel code now.
+pub fn this_cpu(m: &Machine) -> u32 {
+    m.this_cpu.nr()
+}
+
 /// Gives a thread a new name (PR_SET_NAME).
 pub fn rename(m: &mut Machine, pid: u32, comm: &str) {
     if let Some(task) = m.find_task(pid) {

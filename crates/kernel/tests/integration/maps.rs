@@ -102,7 +102,10 @@ fn user_ring_buffer_drains_do_not_nest() {
         .ringbuf()
         .expect("the map is a ring buffer");
     for sample in [1u64, 2] {
-        assert!(ring.borrow_mut().produce(run.machine.region(), &sample.to_le_bytes()));
+        assert!(
+            ring.borrow_mut()
+                .produce(run.machine.region(), &sample.to_le_bytes(), 0)
+        );
     }
     assert_eq!(call(&mut run, "drain_within_drain"), Ok(0));
 }

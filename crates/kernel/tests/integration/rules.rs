@@ -46,7 +46,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     vm.set_contexts(u32::MAX);
     if let Some(ring) = vm.map_by_name("samples") {
         let mut ring = ring.ringbuf().expect("the map is a ring buffer").borrow_mut();
-        assert!(ring.produce(m.region(), &7u64.to_le_bytes()));
+        assert!(ring.produce(m.region(), &7u64.to_le_bytes(), 0));
     }
     let memory = image.sections.iter().find(|section| section.name == ".data.given");
     let memory = memory.expect("the object has the section .data.given").addr;

@@ -307,7 +307,7 @@ pub fn names(sides: &[Scenario; 2]) -> [String; 2] {
     };
     let path = |side: &Scenario| match &side.policy {
         runner::policy::Policy::Object { path, .. } => path.display().to_string(),
-        runner::policy::Policy::Eevdf => side.policy.name().to_owned(),
+        policy => policy.name().to_owned(),
     };
     let namings: [&dyn Fn(&Scenario) -> String; 3] = [&|side| side.policy.name().to_owned(), &settings, &path];
     let found = namings.iter().map(|name| [name(&sides[0]), name(&sides[1])]);

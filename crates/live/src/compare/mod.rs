@@ -97,6 +97,10 @@ fn execute(args: &Args, scenario: &Scenario, limit: u64) -> Result<Result<Live, 
         ))
         .hint("unload it: `windtunnel live unload`")),
         Policy::Eevdf => execute().map(Ok),
+        Policy::Exec { name, .. } => Err(Error::new(format!(
+            "{name}: a scheduler's program runs only on a simulated machine"
+        ))
+        .hint("start the program yourself, and compare with eevdf")),
         Policy::Object { name, path } => {
             host_kernel::can_load()?;
             let source = Source::new(name.clone(), path.clone(), &scenario.settings)?;

@@ -4,7 +4,7 @@
 
 mod suggestion;
 
-use crate::search;
+use crate::{quote, search};
 use input::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,12 @@ pub enum Policy {
     Eevdf,
     /// A sched_ext object.
     Object { name: String, path: PathBuf },
+    /// The user-space program of a scheduler, with the words of its command line.
+    Exec { name: String, command: Vec<String> },
 }
+
+/// Prefix of a command line in place of the name of a policy.
+pub const EXEC: &str = "exec:";
 
 impl Policy {
     /// Finds the policy that `spec` names: a path, the name of a built policy, or `eevdf`.
@@ -29,6 +34,9 @@ impl Policy {
     pub fn find(spec: &str) -> Result<Policy, Error> {
         if spec == EEVDF {
             return Ok(Policy::Eevdf);
+        }
+        if let Some(command) = spec.strip_prefix(EXEC) {
+            return exec_policy(spec, command);
         }
         let path = Path::new(spec);
         if path.is_file() {
@@ -60,9 +68,24 @@ impl Policy {
     pub fn name(&self) -> &str {
         match self {
             Policy::Eevdf => EEVDF,
-            Policy::Object { name, .. } => name,
+            Policy::Object { name, .. } | Policy::Exec { name, .. } => name,
         }
     }
+}
+
+/// Returns the policy for the command line of a program. Its name is that of the program, with its
+/// arguments.
+fn exec_policy(spec: &str, command: &str) -> Result<Policy, Error> {
+    let words = quote::split(command).map_err(|message| Error::new(format!("{spec}: {message}")))?;
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(Error::new(format!("{spec}: the command line is missing"))
+            .hint("for example 'exec: ./scx_rusty --slice-us-underutil 10000'"));
+    };
+    let mut name = name_from_path(Path::new(program));
+    for argument in arguments {
+        name = format!("{name} {}", quote::quote(argument));
+    }
+    Ok(Policy::Exec { name, command: words })
 }
 
 fn name_from_path(path: &Path) -> String {
@@ -146,6 +169,16 @@ mod tests {
 
     const HEADER: &str = "a: the idea, in\ntwo lines.\n\nProse: of all kinds.\n\nGood for: short tasks;\nlong ones.\n\
         Bad for: the rest.\nDifferent here: nothing.";
+
+    #[test]
+    fn a_command_line_takes_the_place_of_a_policy() {
+        let found = Policy::find("exec: ./scx_x -a 'b c'").expect("the quotes are closed");
+        assert_eq!(found.name(), "scx_x -a 'b c'");
+        let words = ["./scx_x", "-a", "b c"].map(str::to_owned).to_vec();
+        assert!(matches!(found, Policy::Exec { command, .. } if command == words));
+        let error = Policy::find("exec:").expect_err("there is no program");
+        assert!(error.to_string().contains("the command line is missing"), "{error}");
+    }
 
     #[test]
     fn a_header_has_an_idea_and_remarks() {

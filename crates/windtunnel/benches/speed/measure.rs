@@ -25,7 +25,7 @@ pub fn policy(name: &str) -> Option<Policy> {
 /// Returns a scenario with seed 1 that lasts `for_ns` of simulated time.
 pub fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scenario {
     let word = match policy {
-        Policy::Eevdf => policy.name().to_owned(),
+        Policy::Eevdf | Policy::Exec { .. } => policy.name().to_owned(),
         Policy::Object { path, .. } => path.display().to_string(),
     };
     let spec = RunSpec {

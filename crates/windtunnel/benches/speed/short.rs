@@ -47,7 +47,7 @@ fn commands(policy: &Policy) -> (u64, u64) {
     let cache = tempfile::tempdir().expect("a temporary directory");
     let object = match policy {
         Policy::Object { path, .. } => path.display().to_string(),
-        Policy::Eevdf => "eevdf".into(),
+        Policy::Eevdf | Policy::Exec { .. } => policy.name().into(),
     };
     let args = [
         "run",

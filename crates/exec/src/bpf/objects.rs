@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Finds the BPF objects in the program's file. Both bpftool and libbpf-rs store the whole object as
+//! data of the program.
+
+use std::path::Path;
+
+use ::bpf::object::Object;
+
+/// Largest size of a program's file.
+const LARGEST: u64 = 1 << 30;
+/// First bytes of an ELF file with 64 bits in little-endian order.
+const MAGIC: [u8; 6] = *b"\x7fELF\x02\x01";
+/// Kind and machine of a BPF object: ET_REL, EM_BPF.
+const BPF: [u8; 4] = [1, 0, 247, 0];
+
+/// Returns the objects in a file, in their order.
+///
+/// # Errors
+/// The file cannot be read, or it contains no object.
+pub(super) fn find(path: &Path) -> Result<Vec<Object>, String> {
+    let file = path.display();
+    let size = path.metadata().map_err(|error| format!("{file}: {error}"))?.len();
+    if size > LARGEST {
+        return Err(format!("{file}: the program has more than {} MiB", LARGEST >> 20));
+    }
+    let bytes = std::fs::read(path).map_err(|error| format!("{file}: {error}"))?;
+    let mut objects = Vec::new();
+    let mut at = 0;
+    while let Some(next) = bytes[at..].iter().position(|&byte| byte == MAGIC[0]) {
+        at += next;
+        let rest = &bytes[at..];
+        if rest.starts_with(&MAGIC)
+            && rest.get(16..20) == Some(&BPF)
+            && let Some(object) = rest.get(..extent(rest).unwrap_or(0))
+            && let Ok(object) = Object::parse(object, &format!("{}.bpf.o", name(path)))
+        {
+            objects.push(object);
+        }
+        at += 1;
+    }
+    match objects.is_empty() {
+        true => Err(format!(
+            "{file} contains no BPF object: a scheduler's program contains its object, as bpftool and libbpf-cargo store it"
+        )),
+        false => Ok(objects),
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Returns the size of an object: the end of its last section or of its section headers.
+fn extent(object: &[u8]) -> Option<usize> {
+    let u64_at = |at: usize| Some(u64::from_le_bytes(*object.get(at..)?.first_chunk()?));
+    let u16_at = |at: usize| Some(u64::from(u16::from_le_bytes(*object.get(at..)?.first_chunk()?)));
+    let (headers, size, count) = (u64_at(40)?, u16_at(58)?, u16_at(60)?);
+    let mut end = headers.checked_add(size * count)?;
+    for header in 0..count {
+        let at = usize::try_from(headers.checked_add(header * size)?).ok()?;
+        let kind = u32::from_le_bytes(*object.get(at.checked_add(4)?..)?.first_chunk()?);
+        // A section of kind SHT_NOBITS occupies no bytes of the file.
+        if kind != 8 {
+            end = end.max(u64_at(at + 24)?.checked_add(u64_at(at + 32)?)?);
+        }
+    }
+    usize::try_from(end).ok()
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The files of the program: its file descriptors, and what they refer to.
+//!
+//! Nearly all files exist only here. The exceptions are libraries and the files that the command
+//! line names, which the program opens on the host, for reading only ([`Kind::Host`]). Their
+//! descriptors are below [`FIRST`], all others above.
+
+pub(crate) mod epoll;
+pub(crate) mod paths;
+pub(crate) mod stat;
+pub(crate) mod tree;
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// First descriptor of files that the host does not know.
+pub(crate) const FIRST: i32 = 200;
+/// Largest number of descriptors.
+const MOST: usize = 20_000;
+/// Largest number of bytes in a pipe, and in a file in memory.
+pub(crate) const PIPE_BYTES: usize = 64 << 10;
+pub(crate) const FILE_BYTES: usize = 64 << 20;
+
+/// An entry of a directory: its name, and whether it is a directory.
+pub(crate) type Entry = (String, bool);
+
+/// What a descriptor refers to.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// A file of the host that is open for reading.
+    Host,
+    /// Standard input: an empty file.
+    Null,
+    /// Standard output or standard error.
+    Output,
+    /// A file with these contents, in memory.
+    Bytes {
+        bytes: Vec<u8>,
+        pos: usize,
+    },
+    /// A directory.
+    Dir {
+        entries: Vec<Entry>,
+        pos: usize,
+        path: String,
+    },
+    /// An eventfd.
+    Event {
+        count: u64,
+        semaphore: bool,
+    },
+    /// An end of a pipe or of a pair of sockets: the numbers of the buffers that it reads and writes.
+    Pipe {
+        read: Option<usize>,
+        write: Option<usize>,
+    },
+    /// A timerfd: the time of its next expiry, and its period, ns.
+    Timer {
+        next: Option<u64>,
+        period: u64,
+    },
+    Epoll(Vec<epoll::Interest>),
+    /// A file on which nothing ever happens: a signalfd, inotify, or a socket that listens.
+    Silent,
+    /// A map, program or link of BPF, by its number, or types.
+    Map(usize),
+    Prog(usize),
+    Link(usize),
+    Btf,
+}
+
+/// An open file, to which several descriptors can refer.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    pub kind: Kind,
+    pub nonblocking: bool,
+    /// Number of descriptors.
+    refs: u32,
+    /// Number of events that happened, for edge-triggered waits.
+    pub events: u64,
+}
+
+/// All open files.
+#[derive(Default)]
+pub(crate) struct Files {
+    descriptors: BTreeMap<i32, usize>,
+    open: Vec<Option<Open>>,
+    /// Contents of pipes and sockets.
+    pub pipes: Vec<VecDeque<u8>>,
+}
+
+impl Files {
+    /// Returns the files of a new program, with the three standard files.
+    pub fn new() -> Files {
+        let mut files = Files::default();
+        for (fd, kind) in [(0, Kind::Null), (1, Kind::Output), (2, Kind::Output)] {
+            let at = files.store(kind);
+            files.descriptors.insert(fd, at);
+        }
+        files
+    }
+
+    fn store(&mut self, kind: Kind) -> usize {
+        let open = Open {
+            kind,
+            nonblocking: false,
+            refs: 1,
+            events: 0,
+        };
+        let at = self.open.iter().position(Option::is_none).unwrap_or(self.open.len());
+        if at == self.open.len() {
+            self.open.push(None);
+        }
+        self.open[at] = Some(open);
+        at
+    }
+
+    /// Opens a file. Returns its descriptor or a negative error number.
+    pub fn add(&mut self, kind: Kind) -> i64 {
+        match self.free(FIRST) {
+            Some(fd) => {
+                let at = self.store(kind);
+                self.descriptors.insert(fd, at);
+                fd.into()
+            }
+            None => -i64::from(libc::EMFILE),
+        }
+    }
+
+    /// Records a file that the host has opened with this descriptor.
+    pub fn add_host(&mut self, fd: i32) {
+        let at = self.store(Kind::Host);
+        self.descriptors.insert(fd, at);
+    }
+
+    /// Returns the first free descriptor that is not below `from`.
+    fn free(&self, from: i32) -> Option<i32> {
+        let mut fd = from.max(FIRST);
+        for &taken in self.descriptors.range(fd..).map(|(fd, _)| fd) {
+            if taken > fd {
+                break;
+            }
+            fd = taken + 1;
+        }
+        (self.descriptors.len() < MOST).then_some(fd)
+    }
+
+    pub fn get(&self, fd: i32) -> Option<&Open> {
+        self.open[*self.descriptors.get(&fd)?].as_ref()
+    }
+
+    pub fn get_mut(&mut self, fd: i32) -> Option<&mut Open> {
+        self.open[*self.descriptors.get(&fd)?].as_mut()
+    }
+
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Open> {
+        self.open.iter_mut().flatten()
+    }
+
+    /// Returns whether a descriptor belongs to a file of the host.
+    pub fn is_host(&self, fd: i32) -> bool {
+        self.get(fd).is_some_and(|open| matches!(open.kind, Kind::Host))
+    }
+
+    /// Duplicates a descriptor, to the first free one from `from`, or to `exactly`. Returns the new
+    /// descriptor or a negative error number, and the file that the new descriptor referred to
+    /// before, if that was its last one.
+    pub fn duplicate(&mut self, fd: i32, from: i32, exactly: Option<i32>) -> (i64, Option<Kind>) {
+        let Some(&at) = self.descriptors.get(&fd) else {
+            return (-i64::from(libc::EBADF), None);
+        };
+        let to = match exactly {
+            Some(to) if to == fd => return (fd.into(), None),
+            Some(to) => Some(to),
+            None => self.free(from),
+        };
+        let Some(to) = to.filter(|&to| to >= 0) else {
+            return (-i64::from(libc::EMFILE), None);
+        };
+        let closed = self.close(to);
+        if let Some(open) = &mut self.open[at] {
+            open.refs += 1;
+        }
+        self.descriptors.insert(to, at);
+        (to.into(), closed.flatten())
+    }
+
+    /// Closes a descriptor. Returns `None` if it is not open, and otherwise the file, if this was its
+    /// last descriptor.
+    pub fn close(&mut self, fd: i32) -> Option<Option<Kind>> {
+        let at = self.descriptors.remove(&fd)?;
+        let open = self.open[at].as_mut()?;
+        open.refs -= 1;
+        if open.refs > 0 {
+            return Some(None);
+        }
+        Some(self.open[at].take().map(|open| open.kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_descriptor_closes_a_file() {
+        let mut files = Files::new();
+        let fd = files.add(Kind::Btf) as i32;
+        assert_eq!(fd, FIRST);
+        let (copy, closed) = files.duplicate(fd, 0, None);
+        assert_eq!((copy, closed.is_none()), (201, true));
+        assert!(matches!(files.close(fd), Some(None)));
+        assert!(matches!(files.close(201), Some(Some(Kind::Btf))));
+        assert!(files.close(201).is_none());
+        assert_eq!(files.add(Kind::Silent), i64::from(FIRST), "the lowest free descriptor");
+    }
+
+    #[test]
+    fn a_duplicate_replaces_an_open_file() {
+        let mut files = Files::new();
+        let (a, b) = (files.add(Kind::Btf) as i32, files.add(Kind::Silent) as i32);
+        let (to, closed) = files.duplicate(a, 0, Some(b));
+        assert_eq!(to, i64::from(b));
+        assert!(matches!(closed, Some(Kind::Silent)));
+        assert!(matches!(files.get(b).map(|open| &open.kind), Some(Kind::Btf)));
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a run reports about its program.
+
+use std::collections::BTreeMap;
+
+/// Largest number of bytes of output that is kept.
+const OUTPUT: usize = 64 << 10;
+
+/// What became of a program, and what it printed.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The reason why the program could not continue, in one sentence.
+    pub failure: Option<String>,
+    /// The exit status of a program that ended.
+    pub exit_status: Option<i32>,
+    /// The kernel's reason for refusing the policy.
+    pub refused_policy: Option<Box<kernel::ext::Exit>>,
+    /// The object of the program, once it was linked.
+    pub image: Option<bpf::link::Image>,
+    /// The last lines that the program printed.
+    pub output: String,
+    /// Whether the output is also written to standard error at once.
+    pub echo: bool,
+    /// Warnings about things that are not modelled.
+    pub warnings: Vec<String>,
+    /// Number of system calls by name.
+    pub calls: BTreeMap<String, u64>,
+    /// Number of calls that were refused or answered with an error because they are unknown, by name.
+    pub refused: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Records bytes that the program printed.
+    pub(crate) fn print(&mut self, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        if self.echo {
+            use std::io::Write;
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        }
+        self.output.push_str(&text);
+        if self.output.len() > 2 * OUTPUT {
+            let mut cut = self.output.len() - OUTPUT;
+            while !self.output.is_char_boundary(cut) {
+                cut += 1;
+            }
+            self.output.drain(..cut);
+        }
+    }
+
+    /// Returns the values of 64-bit globals of the program's object, or 0 for those that do not
+    /// exist.
+    pub fn globals<const N: usize>(&self, machine: &kernel::Machine, names: [&str; N]) -> [u64; N] {
+        names.map(|name| {
+            let value = self
+                .image
+                .as_ref()
+                .and_then(|image| image.get(machine.region(), name).ok());
+            value.and_then(|value| value.parse().ok()).unwrap_or(0)
+        })
+    }
+
+    /// Returns the last `count` lines that the program printed, without control characters.
+    pub fn last_lines(&self, count: usize) -> String {
+        let lines: Vec<&str> = self.output.lines().collect();
+        let last = &lines[lines.len().saturating_sub(count)..];
+        let clean = |line: &&str| -> String { line.chars().filter(|c| !c.is_control()).collect() };
+        last.iter().map(clean).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns the error message of a program that could not continue, with its last output.
+    pub fn message(&self, command: &str) -> Option<String> {
+        let failure = self.failure.as_ref()?;
+        let lines = self.last_lines(8);
+        Some(match lines.is_empty() {
+            true => format!("{command}: {failure}"),
+            false => format!("{command}: {failure}; the last lines of its output:\n{lines}"),
+        })
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Compiles the test programs, and runs them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use exec::Settings;
+use kernel::{Ended, Machine, Options};
+use trace::Hash;
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Returns the path of the test program, which is compiled at the first call.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let sources = Path::new(HERE).join("tests/programs");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let object = folder.join("echo.bpf.o");
+        let include = format!("-I{HERE}/../../policies/include");
+        let compiled = clang::compile(&sources.join("echo.bpf.c"), &["-g", &include], &object);
+        compiled.unwrap_or_else(|error| panic!("{error}"));
+        let program = folder.join("echo");
+        // The name of the file is complete only after the compiler has ended.
+        let part = folder.join(format!("echo.{}", std::process::id()));
+        let status = Command::new("gcc")
+            .args(["-O1", "-pthread", "-o"])
+            .arg(&part)
+            .arg(sources.join("echo.c"))
+            .arg(format!("-DOBJECT=\"{}\"", object.display()))
+            .status();
+        assert!(status.expect("gcc runs").success(), "echo.c does not compile");
+        std::fs::rename(&part, &program).expect("the program can be renamed");
+        program
+    })
+}
+
+/// Result of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    pub hash: u64,
+    /// The reason why the program could not be started or could not continue.
+    pub failure: Option<String>,
+    pub output: String,
+    /// Values of echo's globals nr_sent, nr_returned and nr_heartbeats.
+    pub globals: [u64; 3],
+    pub ended: Option<Ended>,
+}
+
+/// Runs the test program with an argument for 200 ms on four CPUs, with six tasks that compute and
+/// sleep.
+pub fn run(argument: &str) -> Outcome {
+    run_with(argument, "sleepers:n=6", 1)
+}
+
+pub fn run_with(argument: &str, workload: &str, seed: u64) -> Outcome {
+    let spec = machine::load("smp4", &[]).expect("the machine exists");
+    let mut workload = workload::generator::generate(workload).expect("the workload exists");
+    let index = kernel::native::add_to(&mut workload, "echo");
+    let options = Options {
+        stop_with_policy: true,
+        ..Options::from(seed)
+    };
+    let mut machine = Machine::new(spec, workload, options).expect("a machine");
+    let settings = Settings {
+        command: vec![program().display().to_string(), argument.to_owned()],
+        engine: bpf::engine::Engine::Interpreter,
+        echo: false,
+        index,
+    };
+    let mut outcome = Outcome {
+        hash: 0,
+        failure: None,
+        output: String::new(),
+        globals: [0; 3],
+        ended: None,
+    };
+    let report = match exec::start(&mut machine, settings) {
+        Ok(report) => report,
+        Err(failure) => {
+            outcome.failure = Some(failure);
+            return outcome;
+        }
+    };
+    let mut hash = Hash::default();
+    let mut sink = Sink(&mut hash);
+    outcome.ended = Some(machine.run(200_000_000, &mut sink));
+    outcome.hash = hash.value();
+    outcome.failure = report.borrow().message("echo");
+    outcome.output.clone_from(&report.borrow().output);
+    outcome.globals = report
+        .borrow()
+        .globals(&machine, ["nr_sent", "nr_returned", "nr_heartbeats"]);
+    outcome
+}
+
+struct Sink<'a>(&'a mut Hash);
+
+impl trace::Sink for Sink<'_> {
+    fn take(&mut self, records: &[trace::Record]) {
+        records.iter().for_each(|record| self.0.add(record));
+    }
+}

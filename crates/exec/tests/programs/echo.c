@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * echo: the user-space program of echo.bpf.c. It uses bpf(2) itself, so that the tests need no
+ * library. Its argument is what it does beside scheduling: "run", or a thing that a program must not
+ * do.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The object, which the simulator finds in this file. */
+__asm__(".section .rodata\n.balign 64\n.globl object\nobject:\n.incbin \"" OBJECT "\"\n.previous\n");
+extern const char object[];
+
+#define PAGE 4096UL
+#define RING 4096UL
+
+struct globals {
+	uint64_t nr_sent, nr_returned, nr_heartbeats;
+};
+
+static volatile struct globals *globals;
+
+static int bpf(int command, union bpf_attr *attr)
+{
+	return syscall(SYS_bpf, command, attr, sizeof(*attr));
+}
+
+static int check(int result, const char *what)
+{
+	if (result < 0) {
+		printf("%s: %s\n", what, strerror(errno));
+		fflush(stdout);
+		exit(3);
+	}
+	return result;
+}
+
+static int create_map(const char *name, int type, int key, int value, int entries, int flags)
+{
+	union bpf_attr attr = { .map_type = type, .key_size = key, .value_size = value, .max_entries = entries,
+				.map_flags = flags };
+
+	strncpy(attr.map_name, name, sizeof(attr.map_name) - 1);
+	return check(bpf(BPF_MAP_CREATE, &attr), name);
+}
+
+static void load_program(const char *name, int type)
+{
+	union bpf_attr attr = { .prog_type = type };
+
+	strncpy(attr.prog_name, name, sizeof(attr.prog_name) - 1);
+	check(bpf(BPF_PROG_LOAD, &attr), name);
+}
+
+static void *map_pages(int fd, size_t size, int prot, off_t offset)
+{
+	void *pages = mmap(NULL, size, prot, MAP_SHARED, fd, offset);
+
+	if (pages == MAP_FAILED)
+		check(-1, "mmap");
+	return pages;
+}
+
+/* A thread that sleeps and counts. */
+static void *heartbeat(void *unused)
+{
+	struct timespec time = { .tv_nsec = 10000000 };
+
+	pthread_setname_np(pthread_self(), "heartbeat");
+	for (;;) {
+		nanosleep(&time, NULL);
+		globals->nr_heartbeats++;
+	}
+	return NULL;
+}
+
+static void misbehave(const char *how)
+{
+	if (!strcmp(how, "fork")) {
+		fork();
+	} else if (!strcmp(how, "exec")) {
+		execl("/bin/sh", "sh", "-c", "true", NULL);
+	} else if (!strcmp(how, "network")) {
+		socket(AF_INET, SOCK_STREAM, 0);
+	} else if (!strcmp(how, "abort")) {
+		abort();
+	} else if (!strcmp(how, "exit")) {
+		exit(5);
+	} else if (!strcmp(how, "crash")) {
+		*(volatile int *)8 = 1;
+	} else if (!strcmp(how, "reboot")) {
+		syscall(SYS_reboot, 0, 0, 0, 0);
+	} else if (!strcmp(how, "shadow")) {
+		int fd = open("/etc/shadow", O_RDONLY);
+
+		printf("shadow: %s\n", fd < 0 ? strerror(errno) : "open");
+		fflush(stdout);
+		exit(6);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "run";
+	pthread_t thread;
+	struct epoll_event event = { .events = EPOLLIN };
+	int pid = getpid(), zero = 0;
+	int rodata, bss, in, out, ops, ep;
+
+	if (object[0] != 0x7f)
+		return 1;
+	misbehave(how);
+
+	rodata = create_map("echo_bpf.rodata", BPF_MAP_TYPE_ARRAY, 4, 4, 1, BPF_F_MMAPABLE);
+	union bpf_attr element = { .map_fd = rodata, .key = (uintptr_t)&zero, .value = (uintptr_t)&pid };
+
+	check(bpf(BPF_MAP_UPDATE_ELEM, &element), "update");
+	bss = create_map("echo_bpf.bss", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct globals), 1, BPF_F_MMAPABLE);
+	globals = map_pages(bss, PAGE, PROT_READ | PROT_WRITE, 0);
+	in = create_map("to_user", BPF_MAP_TYPE_RINGBUF, 0, 0, RING, 0);
+	out = create_map("from_user", BPF_MAP_TYPE_USER_RINGBUF, 0, 0, RING, 0);
+	ops = create_map("echo_ops", BPF_MAP_TYPE_STRUCT_OPS, 4, 512, 1, 1 << 13);
+	load_program("echo_select_cpu", BPF_PROG_TYPE_STRUCT_OPS);
+	load_program("echo_enqueue", BPF_PROG_TYPE_STRUCT_OPS);
+	load_program("echo_dispatch", BPF_PROG_TYPE_STRUCT_OPS);
+	load_program("echo_init", BPF_PROG_TYPE_STRUCT_OPS);
+
+	volatile uint64_t *in_consumer = map_pages(in, PAGE, PROT_READ | PROT_WRITE, 0);
+	volatile uint64_t *in_producer = map_pages(in, PAGE + 2 * RING, PROT_READ, PAGE);
+	volatile uint64_t *out_consumer = map_pages(out, PAGE, PROT_READ, 0);
+	volatile uint64_t *out_producer = map_pages(out, PAGE + 2 * RING, PROT_READ | PROT_WRITE, PAGE);
+	const char *in_data = (const char *)in_producer + PAGE;
+	char *out_data = (char *)out_producer + PAGE;
+
+	union bpf_attr link = { .link_create = { .prog_fd = ops, .attach_type = 44 } };
+
+	check(bpf(BPF_LINK_CREATE, &link), "link");
+	check(pthread_create(&thread, NULL, heartbeat, NULL) ? -1 : 0, "pthread_create");
+	printf("attached\n");
+	fflush(stdout);
+	if (!strcmp(how, "hang"))
+		for (;;)
+			;
+	if (!strcmp(how, "leave"))
+		return 0;
+
+	ep = check(epoll_create1(0), "epoll_create1");
+	check(epoll_ctl(ep, EPOLL_CTL_ADD, in, &event), "epoll_ctl");
+	for (;;) {
+		check(epoll_wait(ep, &event, 1, -1), "epoll_wait");
+		while (*in_consumer < *in_producer) {
+			const uint32_t *header = (const void *)(in_data + *in_consumer % RING);
+			uint32_t len = *header & 0x3fffffff;
+
+			if (*header & (1U << 31))
+				break;
+			if (*out_producer - *out_consumer + 16 <= RING) {
+				uint32_t *to = (void *)(out_data + *out_producer % RING);
+
+				memcpy(to + 2, header + 2, 4);
+				to[0] = 4;
+				*out_producer += 16;
+			}
+			*in_consumer += (len + 8 + 7) / 8 * 8;
+		}
+	}
+}

@@ -30,6 +30,7 @@ pub fn run(
     if let Some(policy) = &script.policy {
         load(&mut machine, policy)?;
         machine.step_until(0);
+        machine.occupy_housekeeping_cpu();
         machine.take_events();
     }
     let mut log = Log::default();

@@ -11,7 +11,7 @@ use crate::sched::fair::state::entity::Entity as FairEntity;
 use crate::sched::fair::state::slices::custom_slice;
 use crate::sched::rt::state::queue::Entity as RtEntity;
 use crate::sched::state::task::{State, Task};
-use crate::sched::{ext, fair, tracepoint};
+use crate::sched::{ext, fair, rt, tracepoint};
 use crate::simulation::cpuset::{ALL_CPUS, CpuSet};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -220,6 +220,7 @@ impl Machine {
         fair::numa::init_task(self, id);
         fair::sched_cache::init_task(self, id);
         ext::task_created(self, id);
+        rt::init_task(self, id);
         self.class_task_fork(id);
         if let Err(errno) = ext::post_fork(self, id) {
             self.cancel_fork(id, above.unwrap_or(IDLE), errno);
@@ -287,7 +288,7 @@ impl Machine {
         );
         tracepoint::sched_wakeup(self, task, true);
         self.wakeup_preempt(cpu, task, flags::WF_FORK);
-        ext::task_woken(self, cpu, task);
+        self.class_task_woken(cpu, task);
         self.unlock(LockId::Rq(cpu));
     }
 
@@ -319,35 +320,36 @@ impl Machine {
         if mover == Mover::None {
             self.mover = Mover::Stopper;
         }
-        self.update_rq_clock(cpu);
-        // The stopper runs now, so a fair task is no longer the current task of its class.
-        let fair = self.tasks[task].class == Class::Fair;
-        if fair {
-            self.class_put_prev_task(cpu, task, IDLE);
-        }
-        let queued = self.tasks[task].on_rq();
-        if queued {
-            self.deactivate_task(cpu, task, flags::NOCLOCK);
-        }
-        let here = self.this_cpu;
-        if !fair {
-            self.this_cpu = cpu;
-            self.schedule(cpu);
-            self.this_cpu = here;
-        }
-        self.set_task_cpu(task, to, reason);
-        if queued {
-            self.lock(LockId::Rq(to));
-            self.activate_task(to, task, flags::MIGRATED);
-            self.wakeup_preempt(to, task, 0);
-            self.unlock(LockId::Rq(to));
-        }
-        if fair {
-            self.this_cpu = cpu;
-            self.schedule(cpu);
-            self.this_cpu = here;
-        }
+        self.run_stopper(cpu, |m| {
+            let queued = m.tasks[task].on_rq();
+            if queued {
+                m.deactivate_task(cpu, task, flags::NOCLOCK);
+            }
+            m.set_task_cpu(task, to, reason);
+            if queued {
+                m.lock(LockId::Rq(to));
+                m.activate_task(to, task, flags::MIGRATED);
+                m.wakeup_preempt(to, task, 0);
+                m.unlock(LockId::Rq(to));
+            }
+        });
         self.mover = mover;
+    }
+
+    /// Lets the stopper of `cpu` interrupt the running task and do `work`. Then the CPU picks its next
+    /// task.
+    pub(crate) fn run_stopper(&mut self, cpu: CpuId, work: impl FnOnce(&mut Machine)) {
+        self.update_rq_clock(cpu);
+        let here = std::mem::replace(&mut self.this_cpu, cpu);
+        let curr = self.rqs[cpu].curr;
+        match self.class_of(curr) {
+            Class::Ext => ext::put_prev_for_stopper(self, cpu, curr),
+            _ => self.class_put_prev_task(cpu, curr, IDLE),
+        }
+        self.rqs[cpu].stopping = true;
+        work(self);
+        self.schedule(cpu);
+        self.this_cpu = here;
     }
 
     /// Begins the exit of the running task (do_exit). In a kernel with CONFIG_SCHED_AUTOGROUP, which

@@ -119,8 +119,11 @@ impl Machine {
         }
         let kicked_by = std::mem::take(&mut self.rqs[cpu].ext.kicks.kicked_by);
         let began = if kicked_by == 0 { 0 } else { self.local_time(cpu) };
-        // A task that has left its queue was charged with its CPU time before it left.
-        if prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu() == cpu {
+        // A task that has left its queue was charged with its CPU time before it left. A real-time task
+        // is charged when it is put back into its queue. The costs of the kernel's work are charged
+        // before that.
+        let later = self.stepped.is_some() && self.class_of(prev) == Class::Rt;
+        if prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu() == cpu && !later {
             self.update_rq_clock(cpu);
         } else {
             self.account(cpu);
@@ -172,20 +175,25 @@ impl Machine {
     /// Returns the next task, from the highest class that has a runnable task (pick_next_task).
     fn pick_next_task(&mut self, cpu: CpuId, prev: TaskId) -> TaskId {
         rt::balance(self, cpu);
+        // The stopper has no interest in the policy's choice, so it is not the previous task of an
+        // ext task.
+        let ext_prev = if self.rqs[cpu].stopping { IDLE } else { prev };
         let next = deadline::pick_task(self, cpu, prev)
             .or_else(|| rt::pick_task(self, cpu))
             .or_else(|| fair::pick_task(self, cpu, prev))
-            .or_else(|| ext::pick_task(self, cpu, prev))
+            .or_else(|| ext::pick_task(self, cpu, ext_prev))
             .or_else(|| idle::pick_task(self, cpu))
             .expect("the idle class always returns a task");
-        if next != prev {
+        if std::mem::take(&mut self.rqs[cpu].stopping) {
+            if next == prev {
+                // The task stays on its CPU, or balancing has pulled it back.
+                self.observe(Transition::Dequeued { task: next });
+            }
+            self.class_set_next_task(cpu, next);
+        } else if next != prev {
             if prev == IDLE || self.tasks[prev].cpu() == cpu {
                 self.class_put_prev_task(cpu, prev, next);
             }
-            self.class_set_next_task(cpu, next);
-        } else if next != IDLE && self.class_of(next) == Class::Fair && self.rqs[cpu].fair.eevdf.curr != next {
-            // The stopper has moved the task away, and balancing has pulled it back.
-            self.observe(Transition::Dequeued { task: next });
             self.class_set_next_task(cpu, next);
         }
         next

@@ -5,8 +5,8 @@ use crate::layout::cpumask;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::fair::state::slices::custom_slice;
-use crate::sched::state::task::State;
-use crate::sched::{ext, fair};
+use crate::sched::state::task::{State, Task};
+use crate::sched::{ext, fair, rt};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::watch::state::observed::Transition;
@@ -158,10 +158,17 @@ impl Machine {
         let cpu = self.tasks[task].cpu();
         let old_class = self.tasks[task].class;
         let old_prio = self.tasks[task].prio();
-        self.change_queued(task, flags::MOVE, |m| {
+        let class = ext::class_for_policy(self, Task::policy_number(policy).0);
+        // A task whose priority stays keeps its position.
+        let moves = if self.tasks[task].prio_with(policy) == old_prio {
+            0
+        } else {
+            flags::MOVE
+        };
+        let changes = if class == old_class { 0 } else { flags::CLASS };
+        self.change_queued(task, moves | changes, |m| {
             m.tasks[task].set_params(policy);
             m.tasks[task].fair.slice = slice;
-            let class = ext::class_for(m, &m.tasks[task]);
             if class != old_class {
                 m.class_switched_from(old_class, cpu, task);
             }
@@ -177,6 +184,7 @@ impl Machine {
         } else {
             self.class_changed(task, old_class);
         }
+        rt::balance_callback(self, cpu);
         let (pid, prio) = (self.tasks[task].pid(), self.tasks[task].prio());
         if prio != old_prio {
             self.trace(self.this_cpu, trace::Event::Prio { pid, prio });
@@ -192,7 +200,7 @@ impl Machine {
             return;
         }
         self.task_groups.custom_slices = true;
-        self.change_queued(task, flags::MOVE, |m| {
+        self.change_queued(task, 0, |m| {
             m.tasks[task].fair.slice = slice;
             ext::params_changed(m, task);
         });
@@ -216,8 +224,8 @@ impl Machine {
 
     /// Applies `change` to a task. A queued task is dequeued before the change and queued again
     /// after it (the kernel's sched_change pattern). A running task is handled as if it stopped
-    /// before the change and started again after it. `flags` is [`flags::MOVE`] if the task loses its
-    /// position in the queue, otherwise 0.
+    /// before the change and started again after it. `flags` has [`flags::MOVE`] if the task loses its
+    /// position in the queue, and [`flags::CLASS`] if it changes its class.
     pub(crate) fn change_queued(&mut self, task: TaskId, flags: u32, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu();
         let (queued, running) = (self.tasks[task].on_rq(), self.tasks[task].on_cpu());
@@ -234,7 +242,7 @@ impl Machine {
         change(self);
         if queued {
             // A task that becomes less important goes to the head of the queue of its priority.
-            let demoted = flags & flags::MOVE != 0 && self.tasks[task].prio() > prio;
+            let demoted = self.tasks[task].prio() > prio;
             let head = if demoted { flags::HEAD } else { 0 };
             self.class_enqueue_task(cpu, task, flags::RESTORE | flags::NOCLOCK | flags | head);
         }

@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::state::rq::Waking;
 use crate::sched::state::task::State;
-use crate::sched::{ext, tracepoint};
+use crate::sched::tracepoint;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
@@ -111,11 +111,11 @@ impl Machine {
         self.activate_task(cpu, task, enqueue);
         self.tasks[task].set_state(State::Running);
         self.wakeup_preempt(cpu, task, wake);
-        ext::task_woken(self, cpu, task);
         let (pid, target) = (self.tasks[task].pid(), cpu.nr());
         let new = false;
         self.trace(self.this_cpu, trace::Event::Wakeup { pid, target, new });
         tracepoint::sched_wakeup(self, task, false);
+        self.class_task_woken(cpu, task);
     }
 
     /// Returns the part of a wake-up's cost that belongs to queueing the task, in ns. It is charged

@@ -64,8 +64,6 @@ impl Machine {
         self.activate_task(cpu, task, enqueue);
         self.tasks[task].set_state(State::Running);
         self.wakeup_preempt(cpu, task, wake_flags | flags::WF_TTWU);
-        ext::task_woken(self, cpu, task);
-        self.unlock(LockId::Rq(cpu));
         self.trace(
             waker_cpu,
             trace::Event::Wakeup {
@@ -75,6 +73,8 @@ impl Machine {
             },
         );
         tracepoint::sched_wakeup(self, task, false);
+        self.class_task_woken(cpu, task);
+        self.unlock(LockId::Rq(cpu));
         true
     }
 

@@ -146,12 +146,6 @@ impl CpuSet {
         }
     }
 
-    /// Returns the first CPU of the set at or after `from`. If there is none, returns the first CPU
-    /// of the set (for_each_cpu_wrap()).
-    pub(crate) fn next_wrap(&self, from: u32) -> Option<CpuId> {
-        self.next(from).or_else(|| self.first())
-    }
-
     /// Returns the first CPU at or after `from` that is in both sets.
     pub(crate) fn next_and(&self, other: &CpuSet, from: u32) -> Option<CpuId> {
         if from >= self.nr_cpus {

@@ -7,7 +7,7 @@
 pub mod rows;
 
 use crate::machine::Machine;
-use crate::sched::class::state::flags;
+use crate::sched::class::state::{Class, flags};
 use crate::sched::ext;
 use crate::sched::state::task::{State, Task};
 use crate::simulation::cpuset::CpuSet;
@@ -48,6 +48,12 @@ impl Machine {
             rq.idle_since = 0;
         }
         self.records.clear();
+    }
+
+    /// Lets CPU 0 be busy from now on, because the housekeeping runs there. Call this when the script's
+    /// policy has been loaded.
+    pub fn occupy_housekeeping_cpu(&mut self) {
+        ext::update_idle(self, CpuId::BOOT, false);
     }
 
     /// Returns the events since the last call.
@@ -210,8 +216,10 @@ impl Machine {
     }
 
     pub fn step_yield(&mut self, name: &str) -> Result<(), Refused> {
-        let (_, cpu) = self.enter_task(name)?;
-        self.update_rq_clock(cpu);
+        let (task, cpu) = self.enter_task(name)?;
+        if self.class_of(task) != Class::Rt {
+            self.update_rq_clock(cpu);
+        }
         self.class_yield_task(cpu);
         self.rqs[cpu].need_resched = true;
         self.leave();

@@ -106,6 +106,7 @@ impl Machine {
     pub(crate) fn class_set_curr_task(&mut self, cpu: CpuId, curr: TaskId) {
         match self.class_of(curr) {
             Class::Fair => fair::set_curr_task(self, cpu, curr),
+            Class::Rt => rt::set_curr_task(self, cpu, curr),
             _ => self.class_set_next_task(cpu, curr),
         }
     }
@@ -115,6 +116,17 @@ impl Machine {
     #[inline]
     pub(crate) fn class_update_curr(&mut self, class: Class, cpu: CpuId, ns: u64) {
         by_class!(class, update_curr(self, cpu, ns))
+    }
+
+    /// Handles a task that was woken and queued on `cpu`, whose runqueue is locked (task_woken).
+    pub(crate) fn class_task_woken(&mut self, cpu: CpuId, task: TaskId) {
+        let now = self.now;
+        self.tasks[task].sched_info_enqueue(now);
+        match self.class_of(task) {
+            Class::Rt => rt::task_woken(self, cpu, task),
+            Class::Ext => ext::task_woken(self, cpu),
+            Class::Fair | Class::Idle => {}
+        }
     }
 
     pub(crate) fn class_task_tick(&mut self, cpu: CpuId) {

@@ -28,6 +28,8 @@ pub mod flags {
     pub const MOVE: u32 = 0x4;
     /// ENQUEUE_NOCLOCK: the caller has already updated the runqueue's clock.
     pub const NOCLOCK: u32 = 0x8;
+    /// ENQUEUE_CLASS: the task changes its class.
+    pub const CLASS: u32 = 0x40;
     /// ENQUEUE_HEAD: the task is inserted at the head of its queue.
     pub const HEAD: u32 = 0x1_0000;
     /// ENQUEUE_MIGRATED: the task comes from another CPU.

@@ -431,22 +431,41 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
 /// Handles a task that stops running because `next` runs now (put_prev_task_scx). `next` may be the
 /// same task.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
+    put_prev(m, cpu, task, next != task && m.class_of(next) > Class::Ext);
+    // The rest of this function corresponds to switch_class().
+    if next != task && m.class_of(next) < Class::Ext && m.ext.has_cpu_preempt() {
+        let why = match (m.class_of(next), m.tasks[next].policy()) {
+            (Class::Rt, SCHED_DEADLINE) => SCX_CPU_PREEMPT_DL,
+            (Class::Rt, _) => SCX_CPU_PREEMPT_RT,
+            // Linux has no SCX_CPU_PREEMPT_* reason for the fair class (preempt_reason_from_class).
+            _ => SCX_CPU_PREEMPT_UNKNOWN,
+        };
+        release_cpu(m, cpu, next, why);
+    }
+}
+
+/// Handles a task that the stopper of `cpu` interrupts (put_prev_task_scx).
+pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    put_prev(m, cpu, task, false);
+    if m.ext.has_cpu_preempt() {
+        release_cpu(m, cpu, IDLE, SCX_CPU_PREEMPT_STOP);
+    }
+}
+
+/// Performs put_prev_task_scx() without switch_class(). `idles` is set if the CPU becomes idle.
+fn put_prev(m: &mut Machine, cpu: CpuId, task: TaskId, idles: bool) {
     kick::kick_sync(m, cpu);
     if m.scx_flag(task, SCX_TASK_QUEUED) {
         let addr = m.tasks[task].addr();
         if m.ext.has_op(Op::Stopping) {
             ops::call_task(m, Op::Stopping, task, &[addr, 1]);
         }
-        requeue_prev(m, cpu, task, next);
-    }
-    // The rest of this function corresponds to switch_class().
-    if next != task && m.class_of(next) < Class::Ext && m.ext.has_cpu_preempt() {
-        release_cpu(m, cpu, next);
+        requeue_prev(m, cpu, task, idles);
     }
 }
 
-/// Queues the task that was running and is still runnable.
-fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
+/// Queues the task that was running and is still runnable. `idles` is set if the CPU becomes idle.
+fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, idles: bool) {
     m.set_task_runnable(task);
     if m.scx_entity(task).slice != 0 && !m.ext.bypassing() {
         if m.scx_flag(task, SCX_TASK_IMMED) {
@@ -460,7 +479,7 @@ fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
         }
         return;
     }
-    if next != task && m.class_of(next) > Class::Ext {
+    if idles {
         do_enqueue_task(m, cpu, task, SCX_ENQ_LAST);
         if m.ext.dsqs.current(task) == m.ext.dsqs.local(cpu) {
             m.resched_curr(cpu);
@@ -470,9 +489,11 @@ fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     }
 }
 
-/// Calls ops.cpu_release() because a task of a higher class takes the CPU. The callback is not
-/// called again before ops.cpu_acquire() is called.
-pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
+/// Calls ops.cpu_release() because a task of a higher class takes the CPU, for the reason `why`
+/// (SCX_CPU_PREEMPT_*). The callback is not called again before ops.cpu_acquire() is called.
+///
+/// `next` is the task, or IDLE instead of the stopper, for which no task_struct exists.
+pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId, why: u64) {
     if m.rqs[cpu].ext.cpu_released {
         return;
     }
@@ -482,12 +503,6 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
             offset_of!(scx_cpu_release_args, reason),
             offset_of!(scx_cpu_release_args, task),
         );
-        let why = match (m.class_of(next), m.tasks[next].policy()) {
-            (Class::Rt, SCHED_DEADLINE) => SCX_CPU_PREEMPT_DL,
-            (Class::Rt, _) => SCX_CPU_PREEMPT_RT,
-            // Linux has no SCX_CPU_PREEMPT_* reason for the fair class (preempt_reason_from_class).
-            _ => SCX_CPU_PREEMPT_UNKNOWN,
-        };
         args[reason..reason + 4].copy_from_slice(&(why as u32).to_le_bytes());
         args[task..task + 8].copy_from_slice(&m.addr_of_task(next, cpu).to_le_bytes());
         let frame = Frame::locked(cpu);

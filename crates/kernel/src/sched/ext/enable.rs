@@ -198,7 +198,7 @@ fn set_class(m: &mut Machine, task: TaskId, class: Class) {
         return;
     }
     let cpu = m.tasks[task].cpu();
-    m.change_queued(task, flags::MOVE, |m| {
+    m.change_queued(task, flags::MOVE | flags::CLASS, |m| {
         m.class_switched_from(old, cpu, task);
         m.tasks[task].class = class;
         super::switching_class(m, task, old);

@@ -17,12 +17,19 @@ use crate::sched::ext::state::entity::OpsState;
 use crate::simulation::id::{CpuId, Server, TaskId};
 use crate::watch::state::observed::Handler;
 
+/// Flag of Linux 7.3 for the insertion of a task into a local DSQ although its scheduler may not use the
+/// CPU (SCX_ENQ_IGNORE_CAPS). Only sub-schedulers lack CPUs, but ops.runnable() sees the flag.
+const SCX_ENQ_IGNORE_CAPS: u64 = 1 << 60;
+
 /// Queues a task that became runnable on `cpu` (enqueue_task_scx).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
-    let enq_flags = u64::from(core_flags);
+    let mut enq_flags = u64::from(core_flags);
     m.rqs[cpu].ext.in_wakeup = core_flags & flags::WAKEUP != 0;
     // A running task whose parameters change goes directly back to the local DSQ of its CPU.
     let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu].curr == task;
+    if stays {
+        enq_flags |= SCX_ENQ_IGNORE_CAPS;
+    }
     debug_assert!(!m.scx_flag(task, SCX_TASK_QUEUED));
     m.set_task_runnable(task);
     m.scx_set_flag(task, SCX_TASK_QUEUED);
@@ -418,7 +425,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task].addr();
     // The kernel also calls ops.stopping() before ops.quiescent().
-    if m.rqs[cpu].curr == task && m.ext.has_op(Op::Stopping) {
+    if m.rqs[cpu].curr == task && !m.rqs[cpu].stopping && m.ext.has_op(Op::Stopping) {
         ops::call_on(m, Op::Stopping, cpu, task, &[addr, 0]);
     }
     let migrating = core_flags & (flags::SLEEP | flags::SAVE) == 0;

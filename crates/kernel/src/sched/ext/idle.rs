@@ -83,8 +83,11 @@ fn llc_weight(m: &Machine, cpu: CpuId) -> u32 {
 }
 
 /// Returns the first group of the scheduling domain sd_numa of `cpu`, which is the node of `cpu`.
-/// Machines with a single node have no such domain.
+/// Machines with a single node have no such domain, and isolated CPUs have none.
 fn numa_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
+    if m.options.isolated.contains(&cpu.nr()) {
+        return None;
+    }
     let populated = m.idle.nodes.iter().filter(|node| !node.is_empty()).count();
     (populated > 1).then(|| m.idle.nodes[m.spec.topology.cpus[cpu.index()].node as usize])
 }
@@ -117,6 +120,8 @@ pub(crate) fn update(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.idle.enabled {
         return;
     }
+    // The housekeeping CPU of a script is always busy.
+    let idle = idle && !(m.stepped.is_some() && cpu == CpuId::BOOT);
     let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node_of(m, cpu));
     write(m, cpus, cpu);
     if idle {

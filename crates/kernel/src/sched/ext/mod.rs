@@ -36,7 +36,7 @@ pub mod task_state;
 pub mod watchdog;
 
 pub(crate) use dispatch::{
-    pick_task, put_prev_task, select_task_rq, set_next_task, task_tick, update_curr, yield_task,
+    pick_task, put_prev_for_stopper, put_prev_task, select_task_rq, set_next_task, task_tick, update_curr, yield_task,
 };
 pub use enable::unload;
 pub(crate) use enqueue::{dequeue_task, enqueue_task};
@@ -48,7 +48,7 @@ use crate::sched::class::state::Class;
 use crate::sched::ext::state::core::EnableState;
 use crate::sched::ext::state::exit_info::ExitKind;
 use crate::sched::state::task::Task;
-use crate::sched::tracepoint;
+use crate::sched::{rt, tracepoint};
 use crate::simulation::id::{CpuId, TaskId};
 use layout::enums::*;
 use workload::Policy as TaskPolicy;
@@ -56,7 +56,12 @@ use workload::Policy as TaskPolicy;
 /// Returns the class that a task belongs to (task_should_scx). The class depends on the task's
 /// scheduling policy (SCHED_*) and on whether a BPF scheduler is enabled.
 pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
-    match task.policy() {
+    class_for_policy(m, task.policy())
+}
+
+/// Returns the class of tasks with the scheduling policy `policy` (SCHED_*).
+pub(crate) fn class_for_policy(m: &Machine, policy: u32) -> Class {
+    match policy {
         layout::SCHED_DEADLINE | layout::SCHED_FIFO | layout::SCHED_RR => Class::Rt,
         layout::SCHED_EXT if m.ext.takes_tasks() => Class::Ext,
         _ if m.ext.switching_all && m.ext.takes_tasks() => Class::Ext,
@@ -108,16 +113,18 @@ pub(crate) fn irq_work(m: &mut Machine) {
 /// Performs deferred work of `cpu` after a task was woken and queued there (task_woken_scx). The
 /// runqueue of `cpu` is locked.
 #[inline]
-pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    let now = m.now;
-    m.tasks[task].sched_info_enqueue(now);
+pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId) {
     if deferred::pending(m, cpu) {
         deferred::run_deferred(m, cpu);
     }
 }
 
-/// Runs tracing programs at every tick, regardless of the current task's class.
+/// Runs tracing programs at every tick, regardless of the current task's class. If a policy is
+/// loaded, updates the averages of the other classes (scx_tick).
 pub(crate) fn tick(m: &mut Machine, cpu: CpuId) {
+    if m.ext.enabled {
+        rt::update_other_load_avgs(m, cpu);
+    }
     tracepoint::sched_tick(m, cpu);
 }
 

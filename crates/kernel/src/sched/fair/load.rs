@@ -364,7 +364,7 @@ impl Machine {
 
     /// Calculates the capacity that a CPU has for fair tasks (update_cpu_capacity).
     pub(super) fn update_cpu_capacity(&mut self, cpu: CpuId) {
-        let used = self.rqs[cpu].rt.util_avg(self.clock_pelt(cpu));
+        let used = self.rqs[cpu].rt.util_avg();
         self.rqs[cpu].fair.cpu_capacity = self.arch_capacity(cpu).saturating_sub(used).max(1);
     }
 

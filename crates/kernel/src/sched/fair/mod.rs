@@ -489,6 +489,9 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
     if let Some(curr) = m.fair_curr(cpu) {
         entity_ticks(m, cpu, curr);
         m.resched_curr(cpu);
+    } else if m.curr_class(cpu) < Class::Idle {
+        // A task of another class has begun to run since then.
+        m.class_task_tick(cpu);
     }
 }
 

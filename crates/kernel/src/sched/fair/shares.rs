@@ -15,6 +15,7 @@ use crate::sched::fair::state::entity::{
     CfsRqId, EntityId, GROUP, MIN_SHARES, NICE_0_LOAD, scale_load, scale_load_down,
 };
 use crate::sched::fair::state::task_group::shares;
+use crate::sched::rt;
 use crate::sched::state::task::WEIGHT_IDLEPRIO;
 use crate::simulation::id::{CpuId, TaskId};
 
@@ -153,6 +154,7 @@ impl Machine {
     /// tasks runs there (sched_balance_update_blocked_averages).
     pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
         let jiffies = self.jiffies();
+        rt::update_other_load_avgs(self, cpu);
         for at in 0..self.task_groups.bottom_up.len() {
             let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
             let rq = self.task_groups.rq(id);
@@ -172,7 +174,7 @@ impl Machine {
             self.cpufreq_update_util(cpu, false);
         }
         let avg = &self.rqs[cpu].fair.cfs.avg;
-        let blocked = avg.load_avg > 0 || avg.util_avg > 0 || self.rqs[cpu].rt.util_avg(self.clock_pelt(cpu)) > 0;
+        let blocked = avg.load_avg > 0 || avg.util_avg > 0 || self.rqs[cpu].rt.util_avg() > 0;
         let rq = &mut self.rqs[cpu].fair;
         rq.last_blocked_update = jiffies;
         rq.has_blocked_load &= blocked;

@@ -5,6 +5,7 @@
 use crate::machine::Machine;
 use crate::sched::class::state::flags;
 use crate::sched::rt::state::queue::NO_RT;
+use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::watch::state::stepped::Mover;
@@ -23,9 +24,24 @@ pub(super) fn curr_prio(m: &Machine, cpu: CpuId) -> u32 {
     if curr == IDLE { NO_RT } else { prio(m, curr) }
 }
 
-/// Returns whether a task may migrate.
-pub(super) fn movable(m: &Machine, task: TaskId) -> bool {
-    m.tasks[task].nr_cpus_allowed() > 1 && m.tasks[task].migration_disabled() == 0
+/// Returns whether the affinity of a task has several CPUs. The task may have disabled migration.
+pub(super) fn migratable(m: &Machine, task: TaskId) -> bool {
+    m.tasks[task].nr_cpus_allowed() > 1
+}
+
+/// Returns whether a task could move to a CPU whose tasks have a lower priority
+/// (check_preempt_equal_prio).
+pub(super) fn could_move(m: &Machine, task: TaskId) -> bool {
+    migratable(m, task)
+        && m.root_domain
+            .find(prio(m, task), |cpu| m.tasks[task].cpus.contains(cpu))
+            .is_some()
+}
+
+/// Returns whether a CPU is fast enough for a task (rt_task_fits_capacity). Real-time tasks need the
+/// full capacity, unless uclamp says otherwise.
+pub(super) fn fits_capacity(m: &Machine, _task: TaskId, cpu: CpuId) -> bool {
+    !m.domains.asym || m.spec.topology.cpus[cpu.index()].capacity >= 1024
 }
 
 /// Returns a CPU on which no queued or running real-time task has the priority of `task` or a
@@ -34,100 +50,104 @@ pub(super) fn movable(m: &Machine, task: TaskId) -> bool {
 /// The task's own CPU is preferred, then the CPU that is nearest to it. If several CPUs are equally
 /// near, the current CPU is preferred.
 pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
-    if !movable(m, task) {
+    if !migratable(m, task) {
         return None;
     }
     let t = &m.tasks[task];
-    let lowest = m.root_domain.find(prio(m, task), &t.cpus, &m.online_cpus)?;
-    let good = |cpu: CpuId| lowest.contains(cpu) && t.cpus.contains(cpu) && m.online_cpus.contains(cpu);
+    let usable = |cpu: CpuId| t.cpus.contains(cpu) && m.online_cpus.contains(cpu);
+    let fitting = |cpu: CpuId| usable(cpu) && fits_capacity(m, task, cpu);
+    let of_fitting = if m.domains.asym {
+        m.root_domain.find(prio(m, task), fitting)
+    } else {
+        None
+    };
+    let fits = of_fitting.is_some();
+    let lowest = of_fitting.or_else(|| m.root_domain.find(prio(m, task), usable))?;
+    let good = |cpu: CpuId| lowest.contains(cpu) && if fits { fitting(cpu) } else { usable(cpu) };
     if good(t.cpu()) {
         return Some(t.cpu());
     }
     let this_cpu = Some(m.this_cpu).filter(|&cpu| good(cpu));
-    let start = m.root_domain.last_choice + 1;
-    // Returns the first allowed CPU after the CPU that was chosen last, wrapping around.
-    let choose = |among: &[u32]| {
-        let from = among.partition_point(|&cpu| cpu < start);
-        among[from..]
-            .iter()
-            .chain(&among[..from])
-            .filter_map(|&cpu| m.cpu_id(cpu))
-            .find(|&cpu| good(cpu))
+    let last = m.rqs[m.this_cpu].distribute_cpu_mask_prev;
+    // Successive choices of a CPU go through the CPUs in turn.
+    let next = |among: &CpuSet| {
+        let choices = || among.iter().filter(|&cpu| good(cpu));
+        choices().find(|&cpu| cpu > last).or_else(|| choices().next())
     };
-    let topology = &m.spec.topology;
-    let near = [
-        topology.siblings(t.cpu().nr()),
-        topology.llc_cpus(t.cpu().nr()),
-        topology.node_cpus(t.cpu().nr()),
-    ];
-    let mut found = None;
-    for span in near {
-        found = this_cpu.filter(|cpu| span.contains(&cpu.nr())).or_else(|| choose(span));
-        if found.is_some() {
-            break;
+    let spans = m.domains.levels[t.cpu().index()]
+        .iter()
+        .map(|level| &m.domains.spans[level.span as usize]);
+    for span in spans.filter(|span| span.near) {
+        if let Some(cpu) = this_cpu.filter(|&cpu| span.set.contains(cpu)) {
+            return Some(cpu);
+        }
+        if let Some(cpu) = next(&span.set) {
+            m.rqs[m.this_cpu].distribute_cpu_mask_prev = cpu;
+            return Some(cpu);
         }
     }
-    let anywhere = || {
-        lowest
-            .next_wrap(start % m.nr_cpus())
-            .filter(|&cpu| good(cpu))
-            .or_else(|| lowest.iter().find(|&cpu| good(cpu)))
-    };
-    let found = found.or(this_cpu).or_else(anywhere)?;
-    m.root_domain.last_choice = found.nr();
-    Some(found)
-}
-
-/// Returns the waiting tasks of `cpu` that may run on other CPUs, highest priority first.
-fn pushable(m: &Machine, cpu: CpuId) -> impl Iterator<Item = TaskId> + '_ {
-    let rq = &m.rqs[cpu];
-    rq.rt
-        .iter(&m.tasks)
-        .filter(move |&task| task != rq.curr && !m.tasks[task].on_cpu() && movable(m, task))
+    if this_cpu.is_some() {
+        return this_cpu;
+    }
+    let cpu = next(lowest)?;
+    m.rqs[m.this_cpu].distribute_cpu_mask_prev = cpu;
+    Some(cpu)
 }
 
 /// Pushes waiting tasks of `cpu` to CPUs that run tasks of lower priority or are idle.
 pub(super) fn push_tasks(m: &mut Machine, cpu: CpuId) {
-    while m.root_domain.overloaded.contains(cpu) {
-        let Some(task) = pushable(m, cpu).next() else { return };
-        if prio(m, task) < curr_prio(m, cpu) {
-            m.resched_curr(cpu);
-            return;
-        }
-        let Some(to) = find_lowest_rq(m, task).filter(|&to| to != cpu) else {
-            return;
-        };
-        if m.rqs[to].rt.highest() <= prio(m, task) {
-            return;
-        }
-        m.mover = Mover::RtPush;
-        m.move_queued_task(task, to, MigrateReason::Balance);
-        m.mover = Mover::None;
-        m.trace(m.this_cpu, trace::Event::Balance { moved: 1 });
+    while push_task(m, cpu) {}
+}
+
+/// Pushes the waiting task with the highest priority. Returns whether it was moved (push_rt_task).
+fn push_task(m: &mut Machine, cpu: CpuId) -> bool {
+    let movable = |task: &TaskId| !m.tasks[*task].on_cpu() && m.tasks[*task].migration_disabled() == 0;
+    let Some(task) = m.rqs[cpu].rt.pushable.iter().map(|&(_, task)| task).find(movable) else {
+        return false;
+    };
+    if prio(m, task) < curr_prio(m, cpu) {
+        m.resched_curr(cpu);
+        return false;
     }
+    let Some(to) = find_lowest_rq(m, task).filter(|&to| to != cpu) else {
+        return false;
+    };
+    if m.rqs[to].rt.highest() <= prio(m, task) {
+        return false;
+    }
+    m.mover = Mover::RtPush;
+    m.move_queued_task(task, to, MigrateReason::Balance);
+    m.mover = Mover::None;
+    m.resched_curr(to);
+    m.trace(m.this_cpu, trace::Event::Balance { moved: 1 });
+    true
 }
 
 /// Pulls the waiting tasks with the highest priorities from other CPUs, because `cpu` is about to
-/// run a task of a lower priority than before. Returns whether a task was moved.
-pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) -> bool {
+/// run a task of a lower priority than before (pull_rt_task).
+pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) {
     let own = u32::from(m.root_domain.overloaded.contains(cpu));
     if m.root_domain.nr_overloaded == own {
-        return false;
+        return;
     }
     let mut pulled = 0;
     let mut next = m.root_domain.overloaded.first();
     while let Some(src) = next {
         next = m.root_domain.overloaded.next(src.nr() + 1);
-        if src == cpu {
+        let highest = m.rqs[cpu].rt.highest();
+        let waiting = m.rqs[src].rt.pushable.first().map_or(NO_RT, |&(prio, _)| prio);
+        if src == cpu || waiting >= highest {
             continue;
         }
         let line = m.spec.costs.cache_line.at(m.distance(m.this_cpu, src));
         m.charge_here(line);
-        let best = pushable(m, src).find(|&task| m.is_cpu_allowed(task, cpu));
-        let Some(task) = best else { continue };
+        let can_run = |task: &TaskId| !m.tasks[*task].on_cpu() && m.tasks[*task].cpus.contains(cpu);
+        let Some(task) = m.rqs[src].rt.pushable.iter().map(|&(_, task)| task).find(can_run) else {
+            continue;
+        };
         // A task with a higher priority than the current task of its CPU is about to run there, so
-        // it is not pulled.
-        if prio(m, task) >= m.rqs[cpu].rt.highest() || prio(m, task) < curr_prio(m, src) {
+        // it is not pulled. A task with migration disabled cannot be pulled either.
+        if prio(m, task) >= highest || prio(m, task) < curr_prio(m, src) || m.tasks[task].migration_disabled() > 0 {
             continue;
         }
         m.lock(LockId::Rq(src));
@@ -137,10 +157,11 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) -> bool {
         m.mover = Mover::None;
         m.unlock(LockId::Rq(src));
         m.activate_task(cpu, task, flags::MIGRATED);
+        m.wakeup_preempt(cpu, task, 0);
         pulled += 1;
     }
     if pulled > 0 {
         m.trace(m.this_cpu, trace::Event::Balance { moved: pulled });
+        m.resched_curr(cpu);
     }
-    pulled > 0
 }

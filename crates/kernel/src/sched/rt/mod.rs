@@ -14,8 +14,9 @@
 //! - real-time task groups and their bandwidth
 //! - deadlines and throttling of SCHED_DEADLINE
 //! - RT_PUSH_IPI (off by default)
-//! - moving a running task away through the stopper so that a pinned task can run
-//! - placement according to CPU capacity
+//! - moving a running task away through the stopper so that a waiting task with migration disabled
+//!   can run (push_cpu_stop)
+//! - uclamp: real-time tasks have the default boost of 1024, so they fit the fastest CPUs only
 
 mod balance;
 
@@ -29,7 +30,7 @@ use crate::sched::class::state::{Class, flags};
 use crate::sched::fair;
 use crate::sched::fair::state::pelt::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use balance::{curr_prio, find_lowest_rq, movable, prio};
+use balance::{could_move, curr_prio, find_lowest_rq, fits_capacity, migratable, prio};
 
 /// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.
 const RR_TIMESLICE_MS: u32 = 100;
@@ -39,15 +40,17 @@ fn rr_timeslice(m: &Machine) -> u32 {
     (RR_TIMESLICE_MS * m.spec.hz / 1000).max(1)
 }
 
-/// Tries to pull a task from other CPUs if the priority of `cpu` drops (balance_rt).
+/// Tries to pull a task from other CPUs if the priority of `cpu` drops (balance_rt). The priority
+/// also drops when the stopper has done its work.
 pub(crate) fn balance(m: &mut Machine, cpu: CpuId) {
-    let prev = m.rqs[cpu].curr;
-    if prev != IDLE
-        && m.tasks[prev].class == Class::Rt
-        && !m.tasks[prev].rt.on_list
-        && m.rqs[cpu].rt.highest() > prio(m, prev)
-        && m.online_cpus.contains(cpu)
-    {
+    let rq = &m.rqs[cpu];
+    let prev = rq.curr;
+    let drops = rq.stopping
+        || prev != IDLE
+            && m.tasks[prev].class == Class::Rt
+            && !m.tasks[prev].rt.on_rq
+            && rq.rt.highest() > prio(m, prev);
+    if drops && m.online_cpus.contains(cpu) {
         balance::pull_tasks(m, cpu);
     }
 }
@@ -62,8 +65,20 @@ pub(crate) fn pick_task(m: &Machine, cpu: CpuId) -> Option<TaskId> {
 fn update_root_domain(m: &mut Machine, cpu: CpuId) {
     let rt = &m.rqs[cpu].rt;
     m.root_domain.set(cpu, rt.highest());
-    m.root_domain
-        .set_overloaded(cpu, rt.nr_running > 1 && rt.nr_movable > 0);
+    m.root_domain.set_overloaded(cpu, !rt.pushable.is_empty());
+}
+
+/// Adds a waiting task to those that can be pushed to another CPU (enqueue_pushable_task).
+fn add_pushable(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    if migratable(m, task) {
+        let prio = prio(m, task);
+        let at = m.rqs[cpu].rt.pushable.partition_point(|&(other, _)| other <= prio);
+        m.rqs[cpu].rt.pushable.insert(at, (prio, task));
+    }
+}
+
+fn remove_pushable(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    m.rqs[cpu].rt.pushable.retain(|&(_, other)| other != task);
 }
 
 /// Returns whether a task leaves its list. While its affinity changes, it keeps its position
@@ -74,14 +89,17 @@ fn moves(flags: u32) -> bool {
 
 /// Adds a task to the list of its priority (enqueue_task_rt).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
-    let (prio, movable, rr) = (prio(m, task), movable(m, task), m.is_round_robin(task));
+    let (prio, rr) = (prio(m, task), m.is_round_robin(task));
     let rt = &mut m.rqs[cpu].rt;
     if moves(flags) {
         rt.link(&mut m.tasks, task, prio, flags & flags::HEAD != 0);
     }
     rt.nr_running += 1;
-    rt.nr_movable += u32::from(movable);
     rt.nr_round_robin += u32::from(rr);
+    m.tasks[task].rt.on_rq = true;
+    if m.rqs[cpu].curr != task || m.rqs[cpu].stopping {
+        add_pushable(m, cpu, task);
+    }
     update_root_domain(m, cpu);
     m.track_deadline_task(task);
     m.cpufreq_update_util(cpu, false);
@@ -89,14 +107,15 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
 
 /// Removes a task from the list of its priority (dequeue_task_rt).
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
-    let (movable, rr) = (movable(m, task), m.is_round_robin(task));
+    let rr = m.is_round_robin(task);
     let rt = &mut m.rqs[cpu].rt;
     if moves(flags) {
         rt.unlink(&mut m.tasks, task);
     }
     rt.nr_running -= 1;
-    rt.nr_movable -= u32::from(movable);
     rt.nr_round_robin -= u32::from(rr);
+    m.tasks[task].rt.on_rq = false;
+    remove_pushable(m, cpu, task);
     update_root_domain(m, cpu);
     m.cpufreq_update_util(cpu, false);
 }
@@ -107,94 +126,119 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     m.rqs[cpu].rt.requeue(&mut m.tasks, curr, false);
 }
 
-/// Reschedules if the woken task has a higher priority than the current task. Otherwise tries to
-/// push the woken task to another CPU.
+/// Reschedules if the woken task has a higher priority than the current task (wakeup_preempt_rt).
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
     let curr = m.rqs[cpu].curr;
+    if m.class_of(curr) != Class::Rt {
+        return;
+    }
     if prio(m, task) < curr_prio(m, cpu) {
         m.resched_curr(cpu);
         return;
     }
-    if m.rqs[cpu].resched_pending() || task == curr {
-        return;
-    }
-    if prio(m, task) == prio(m, curr) && !movable(m, task) && movable(m, curr) && find_lowest_rq(m, curr).is_some() {
-        // Both tasks have the same priority. The current task could run on another CPU, but the
-        // woken task could not. The woken task runs here, and the current task is pushed away after
-        // the switch.
+    // If the current task could run on another CPU and the woken task could not, the woken task runs
+    // here, and the current task is pushed away after the switch (check_preempt_equal_prio).
+    if prio(m, task) == prio(m, curr) && !m.rqs[cpu].resched_pending() && could_move(m, curr) && !could_move(m, task) {
         m.rqs[cpu].rt.requeue(&mut m.tasks, task, true);
         m.resched_curr(cpu);
-        return;
     }
-    if movable(m, task) {
+}
+
+/// Pushes waiting tasks to other CPUs if a woken task does not run soon (task_woken_rt).
+pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    let curr = m.rqs[cpu].curr;
+    if !m.tasks[task].on_cpu()
+        && !m.rqs[cpu].resched_pending()
+        && migratable(m, task)
+        && m.class_of(curr) == Class::Rt
+        && (!migratable(m, curr) || prio(m, curr) <= prio(m, task))
+    {
         balance::push_tasks(m, cpu);
     }
 }
 
 /// Returns the CPU for a woken or new task. Searches for another CPU only if the current task on
-/// `prev_cpu` is a real-time task that is pinned or has at least the same priority. In all other
-/// cases the task stays on `prev_cpu` and preempts the current task.
+/// `prev_cpu` is a real-time task that is pinned or has at least the same priority, or if `prev_cpu`
+/// is too slow. In all other cases the task stays on `prev_cpu` and preempts the current task.
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if wake_flags & (flags::WF_TTWU | flags::WF_FORK) == 0 {
         return prev_cpu;
     }
     let curr = m.rqs[prev_cpu].curr;
-    let stays = m.class_of(curr) != Class::Rt || (movable(m, curr) && prio(m, curr) > prio(m, task));
-    if stays {
+    let waits = m.class_of(curr) == Class::Rt && (!migratable(m, curr) || prio(m, curr) <= prio(m, task));
+    if !waits && fits_capacity(m, task, prev_cpu) {
         return prev_cpu;
     }
     match find_lowest_rq(m, task) {
+        Some(cpu) if !waits && !fits_capacity(m, task, cpu) => prev_cpu,
         Some(cpu) if prio(m, task) < m.rqs[cpu].rt.highest() => cpu,
         _ => prev_cpu,
     }
 }
 
-/// Handles a task that stops running. If it is still queued, it may be pushed to another CPU after
-/// the switch.
+/// Handles a task that stops running. If it is still queued, it may be pushed to another CPU
+/// (put_prev_task_rt).
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, _next: TaskId) {
-    if m.tasks[prev].rt.on_list {
-        m.rqs[cpu].rt.push_wanted = true;
+    if m.stepped.is_some() {
+        m.update_curr(cpu);
+    }
+    if m.tasks[prev].rt.on_rq {
+        add_pushable(m, cpu, prev);
+        update_root_domain(m, cpu);
     }
 }
 
 /// Handles a real-time task that starts to run: updates averages, and requests a push if other
 /// real-time tasks wait on this CPU (set_next_task_rt).
-pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
+pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     fair::exit_idle(m, cpu);
-    let now = m.clock_pelt(cpu);
+    set_curr_task(m, cpu, next);
+    update_average(m, cpu, false);
     let rt = &mut m.rqs[cpu].rt;
-    rt.avg.update(
-        now,
-        State {
-            load: 0,
-            runnable: 0,
-            running: false,
-        },
-        1,
-    );
-    rt.push_wanted |= rt.nr_running > 1;
+    rt.push_wanted |= !rt.pushable.is_empty();
 }
 
-/// Pushes waiting tasks to CPUs that run tasks of lower priority. Runs after a context switch.
+/// Handles the running task after a change (set_next_task_rt with `first` unset).
+pub(crate) fn set_curr_task(m: &mut Machine, cpu: CpuId, curr: TaskId) {
+    remove_pushable(m, cpu, curr);
+    update_root_domain(m, cpu);
+}
+
+/// Pushes waiting tasks to CPUs that run tasks of lower priority, or pulls tasks from other CPUs, if
+/// this was requested. Runs after a context switch and after a change of a task
+/// (balance_callbacks).
+#[inline]
 pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
     if std::mem::take(&mut m.rqs[cpu].rt.push_wanted) {
         balance::push_tasks(m, cpu);
+    }
+    if std::mem::take(&mut m.rqs[cpu].rt.pull_wanted) {
+        balance::pull_tasks(m, cpu);
     }
 }
 
 /// Updates the PELT average of the capacity that real-time tasks use (update_rt_rq_load_avg).
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, _ns: u64) {
+    update_average(m, cpu, true);
+}
+
+/// Updates the average of a CPU that may run a task of another class (update_other_load_avgs).
+pub(crate) fn update_other_load_avgs(m: &mut Machine, cpu: CpuId) {
+    if m.rqs[cpu].rt.avg.decays() || m.curr_class(cpu) == Class::Rt {
+        update_average(m, cpu, m.curr_class(cpu) == Class::Rt);
+    }
+}
+
+/// Updates the average up to now. `running` tells whether a real-time task has run since the last
+/// update.
+fn update_average(m: &mut Machine, cpu: CpuId, running: bool) {
     let now = m.clock_pelt(cpu);
-    let rt = &mut m.rqs[cpu].rt;
-    rt.avg.update(
-        now,
-        State {
-            load: 1,
-            runnable: 1,
-            running: true,
-        },
-        1,
-    );
+    let state = State {
+        load: u64::from(running),
+        runnable: u64::from(running),
+        running,
+    };
+    m.rqs[cpu].rt.avg.update(now, state, 1);
 }
 
 /// Counts down the slice of a SCHED_RR task. When the slice is used up, moves the task to the end
@@ -217,41 +261,47 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
+/// Sets the slice that a new task has if it becomes a SCHED_RR task (__sched_fork).
+pub(crate) fn init_task(m: &mut Machine, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
 }
 
-/// Pulls tasks from other CPUs if a CPU's last real-time task has left the class
-/// (switched_from_rt).
+/// Does nothing: `init_task` initializes all tasks.
+pub(crate) fn task_fork(_m: &mut Machine, _task: TaskId) {}
+
+/// Requests a pull if a CPU's last real-time task has left the class (switched_from_rt).
 pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    if m.tasks[task].on_rq() && m.rqs[cpu].rt.nr_running == 0 && balance::pull_tasks(m, cpu) {
-        m.resched_curr(cpu);
+    if m.tasks[task].on_rq() && m.rqs[cpu].rt.nr_running == 0 {
+        m.rqs[cpu].rt.pull_wanted = true;
     }
 }
 
-/// Reschedules, or pushes tasks to other CPUs, after a task has entered the class (switched_to_rt).
+/// Reschedules, or requests a push, after a task has entered the class (switched_to_rt).
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    m.tasks[task].rt.time_slice = rr_timeslice(m);
     let t = &m.tasks[task];
-    if t.on_rq() && !t.on_cpu() {
+    if t.on_cpu() {
+        // From now on, the running time is part of the average.
+        update_average(m, cpu, false);
+    } else if t.on_rq() {
+        m.rqs[cpu].rt.push_wanted |= migratable(m, task) && !m.rqs[cpu].rt.pushable.is_empty();
         if prio(m, task) < curr_prio(m, cpu) {
             m.resched_curr(cpu);
-        } else {
-            balance::push_tasks(m, cpu);
         }
     }
 }
 
-/// Reschedules, or pulls tasks from other CPUs, after a change of a task's priority
-/// (prio_changed_rt).
-pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId, _old_prio: i32) {
+/// Reschedules, or requests a pull, after a change of a task's priority (prio_changed_rt).
+pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId, old_prio: i32) {
     let t = &m.tasks[task];
+    if !t.on_rq() {
+        return;
+    }
     if t.on_cpu() {
-        balance::pull_tasks(m, cpu);
+        m.rqs[cpu].rt.pull_wanted |= old_prio < t.prio();
         if prio(m, task) > m.rqs[cpu].rt.highest() {
             m.resched_curr(cpu);
         }
-    } else if t.on_rq() && prio(m, task) < curr_prio(m, cpu) {
+    } else if prio(m, task) < curr_prio(m, cpu) {
         m.resched_curr(cpu);
     }
 }

@@ -113,7 +113,7 @@ impl Machine {
     /// Returns the utilization of a CPU by all classes, at most its capacity (sugov_get_util,
     /// effective_cpu_util).
     fn frequency_util(&self, cpu: CpuId) -> u64 {
-        let mut util = self.rqs[cpu].rt.util_avg(self.clock_pelt(cpu));
+        let mut util = self.rqs[cpu].rt.util_avg();
         if self.ext.enabled {
             util += u64::from(self.layout.rq_struct(cpu).scx.cpuperf_target);
         }

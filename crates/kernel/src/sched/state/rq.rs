@@ -63,6 +63,9 @@ pub struct Rq {
     /// Whether the CPU spins in the kernel until other CPUs have rescheduled (SCX_KICK_WAIT). While
     /// it spins, the running task makes no progress.
     pub spinning: bool,
+    /// Whether the stopper thread has interrupted `curr`, which has already been put back into its
+    /// queue.
+    pub(crate) stopping: bool,
     pub tick_armed: bool,
     /// Work that the CPU does per ns at its frequency while the other hardware threads of its core
     /// are idle. It is 1024 on the machine's fastest CPU.
@@ -154,6 +157,7 @@ impl Rq {
             resched_deferred: false,
             resched_event_at: NEVER,
             spinning: false,
+            stopping: false,
             nr_running: 0,
             servers: Default::default(),
             rt: Default::default(),

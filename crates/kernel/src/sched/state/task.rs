@@ -234,22 +234,37 @@ impl Task {
         scale_load_down(self.task_struct.se.load.weight) as u32
     }
 
-    /// Sets the fields of the task_struct that depend on the scheduling policy and the nice value
-    /// (__setscheduler_params).
-    pub(crate) fn set_params(&mut self, policy: Policy) {
-        let s = &mut *self.task_struct;
-        (s.policy, s.rt_priority) = match policy {
+    /// Returns the number of a scheduling policy (SCHED_*) and the real-time priority.
+    pub(crate) fn policy_number(policy: Policy) -> (u32, u32) {
+        match policy {
             Policy::Normal { .. } => (SCHED_NORMAL, 0),
             Policy::Fifo { rt_priority } => (SCHED_FIFO, rt_priority),
             Policy::RoundRobin { rt_priority } => (SCHED_RR, rt_priority),
             Policy::Batch { .. } => (SCHED_BATCH, 0),
             Policy::Idle => (SCHED_IDLE, 0),
-            Policy::Deadline { bandwidth } => {
-                self.rt.bandwidth = bandwidth;
-                (SCHED_DEADLINE, 0)
-            }
+            Policy::Deadline { .. } => (SCHED_DEADLINE, 0),
             Policy::Ext { .. } => (SCHED_EXT, 0),
-        };
+        }
+    }
+
+    /// Returns the priority that the task has with a scheduling policy (__normal_prio).
+    pub(crate) fn prio_with(&self, policy: Policy) -> i32 {
+        match policy {
+            Policy::Deadline { .. } => -1,
+            Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => 99 - rt_priority as i32,
+            Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => 120 + nice,
+            Policy::Idle => self.task_struct.static_prio,
+        }
+    }
+
+    /// Sets the fields of the task_struct that depend on the scheduling policy and the nice value
+    /// (__setscheduler_params).
+    pub(crate) fn set_params(&mut self, policy: Policy) {
+        if let Policy::Deadline { bandwidth } = policy {
+            self.rt.bandwidth = bandwidth;
+        }
+        let s = &mut *self.task_struct;
+        (s.policy, s.rt_priority) = Task::policy_number(policy);
         // The other policies keep the nice value, which has no effect on them.
         let fair = match policy {
             Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {

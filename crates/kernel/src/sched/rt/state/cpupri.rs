@@ -14,12 +14,9 @@ pub struct RootDomain {
     levels: Vec<(u32, CpuSet)>,
     /// Index of the highest queued priority of each CPU.
     priorities: Table<CpuId, u32>,
-    /// CPUs that have more than one real-time task, at least one of which may migrate (rto_mask).
+    /// CPUs with a waiting real-time task whose affinity has several CPUs (rto_mask).
     pub overloaded: CpuSet,
     pub nr_overloaded: u32,
-    /// CPU that find_lowest_rq() chose last. Among equally good CPUs, its next search begins after
-    /// this CPU (cpumask_any_and_distribute).
-    pub(crate) last_choice: u32,
 }
 
 impl RootDomain {
@@ -31,7 +28,6 @@ impl RootDomain {
             priorities: vec![NO_RT; nr_cpus as usize].into(),
             overloaded: CpuSet::empty(nr_cpus),
             nr_overloaded: 0,
-            last_choice: 0,
         }
     }
 
@@ -59,14 +55,10 @@ impl RootDomain {
         }
     }
 
-    /// Finds the lowest priority level with a CPU that is in `allowed` and `online`, and returns
-    /// all CPUs of this level. Returns `None` if no such level is below `prio` (cpupri_find).
-    pub(crate) fn find(&self, prio: u32, allowed: &CpuSet, online: &CpuSet) -> Option<&CpuSet> {
+    /// Finds the lowest priority level with a CPU that is `usable`, and returns all CPUs of this level.
+    /// Returns `None` if no such level is below `prio` (cpupri_find).
+    pub(crate) fn find(&self, prio: u32, usable: impl Fn(CpuId) -> bool) -> Option<&CpuSet> {
         let lower = self.levels[prio as usize + 1..].iter().rev().filter(|(nr, _)| *nr > 0);
-        let usable = |cpus: &CpuSet| {
-            let words = cpus.words().iter().zip(allowed.words()).zip(online.words());
-            words.into_iter().any(|((a, b), c)| a & b & c != 0)
-        };
-        lower.map(|(_, cpus)| cpus).find(|cpus| usable(cpus))
+        lower.map(|(_, cpus)| cpus).find(|cpus| cpus.iter().any(&usable))
     }
 }

@@ -2,7 +2,7 @@
 //! A CPU's queue of real-time tasks (struct rt_prio_array): a list for each priority and a bitmap
 //! of the lists that are not empty.
 
-use crate::sched::fair::state::pelt::{Avg, State};
+use crate::sched::fair::state::pelt::Avg;
 use crate::sched::state::task::Task;
 use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::table::Table;
@@ -19,6 +19,8 @@ pub struct Entity {
     /// For SCHED_DEADLINE: share of a CPU's time that the task may use, in 1/1024 (dl_bw).
     pub bandwidth: u32,
     pub on_list: bool,
+    /// Whether the task is queued. While its affinity changes, it is not, but stays in its list.
+    pub on_rq: bool,
     prio: u32,
     prev: TaskId,
     next: TaskId,
@@ -30,6 +32,7 @@ impl Default for Entity {
             time_slice: 0,
             bandwidth: 0,
             on_list: false,
+            on_rq: false,
             prio: 0,
             prev: IDLE,
             next: IDLE,
@@ -44,12 +47,15 @@ pub struct RtRq {
     /// Bit set of the priority indexes whose lists are not empty.
     bitmap: u128,
     pub nr_running: u32,
-    /// Number of queued tasks that may migrate. The running task counts as queued.
-    pub nr_movable: u32,
     /// Number of queued SCHED_RR tasks.
     pub nr_round_robin: u32,
     /// Whether the CPU should try to push waiting tasks to other CPUs after the current switch.
     pub push_wanted: bool,
+    /// Whether the CPU should try to pull waiting tasks from other CPUs after the current change.
+    pub pull_wanted: bool,
+    /// Waiting tasks whose affinity has several CPUs, with their priority indexes, in the order in
+    /// which they can be pushed to other CPUs (pushable_tasks).
+    pub(crate) pushable: Vec<(u32, TaskId)>,
     /// First and last task of each priority. The running task stays in its list.
     lists: Box<[(TaskId, TaskId); NO_RT as usize]>,
     /// PELT average of the capacity that real-time tasks use (rq->avg_rt).
@@ -62,9 +68,10 @@ impl Default for RtRq {
             bitmap: 0,
             lists: Box::new([(IDLE, IDLE); NO_RT as usize]),
             nr_running: 0,
-            nr_movable: 0,
             nr_round_robin: 0,
             push_wanted: false,
+            pull_wanted: false,
+            pushable: Vec::new(),
             avg: Avg::of_queue(),
         }
     }
@@ -93,23 +100,10 @@ impl RtRq {
         (highest < NO_RT).then(|| self.lists[highest as usize].0)
     }
 
-    /// Returns the part of the CPU's capacity that real-time tasks use on average. `now` is the
-    /// time in ns on the CPU's clock for load averages. The average decays while no real-time task runs.
-    pub(crate) fn util_avg(&self, now: u64) -> u64 {
-        if self.avg.util_avg == 0 {
-            return 0;
-        }
-        let mut avg = self.avg;
-        avg.update(
-            now,
-            State {
-                load: 0,
-                runnable: 0,
-                running: false,
-            },
-            1,
-        );
-        avg.util_avg
+    /// Returns the part of the CPU's capacity that real-time tasks use on average, as of the last
+    /// update (cpu_util_rt).
+    pub(crate) fn util_avg(&self) -> u64 {
+        self.avg.util_avg
     }
 
     /// Returns the sum from which this average is calculated, as of the last update.
@@ -169,24 +163,5 @@ impl RtRq {
     pub(crate) fn is_alone(&self, tasks: &Table<TaskId, Task>, task: TaskId) -> bool {
         let list = self.lists[tasks[task].rt.prio as usize];
         list.0 == list.1
-    }
-
-    /// Returns all queued tasks, highest priority first.
-    pub(crate) fn iter<'a>(&'a self, tasks: &'a Table<TaskId, Task>) -> impl Iterator<Item = TaskId> + 'a {
-        let mut left = self.bitmap;
-        let mut task = IDLE;
-        std::iter::from_fn(move || {
-            if task != IDLE {
-                task = tasks[task].rt.next;
-            }
-            if task == IDLE {
-                if left == 0 {
-                    return None;
-                }
-                task = self.lists[left.trailing_zeros() as usize].0;
-                left &= left - 1;
-            }
-            Some(task)
-        })
     }
 }

@@ -23,7 +23,7 @@ const SUBCOMMANDS: &[(&[&str], &str)] = &[
     (&["experiments", "reproduce"], "experiment list"),
     (&["parameters", "params", "settings", "set"], "policy show"),
     (
-        &["simulate", "sim", "simulation", "start", "exec", "execute", "play"],
+        &["simulate", "sim", "simulation", "start", "execute", "play"],
         "run",
     ),
     (&["bench", "benchmark", "rate", "rank"], "score, compare"),

@@ -49,6 +49,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "exec",
+        &[
+            (
+                "A scheduler with its user-space part",
+                "windtunnel exec -m numa32 -w mixed -- ./scx_rusty",
+            ),
+            (
+                "Two sets of options of one scheduler",
+                "windtunnel compare 'exec: ./scx_rusty' 'exec: ./scx_rusty --slice-us-underutil 5000' -w mixed",
+            ),
+        ],
+    ),
+    (
         "report",
         &[
             ("The page of a trace", "windtunnel report run.wtt --output page.html"),

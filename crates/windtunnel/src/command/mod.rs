@@ -18,6 +18,7 @@ pub(crate) mod complete;
 mod diff;
 mod documents;
 mod examples;
+mod exec;
 mod experiment;
 mod explain;
 mod explore;
@@ -68,6 +69,8 @@ pub struct Command {
 enum Action {
     /// Run one or more policies on a simulated machine and print their results side by side
     Run(Box<run::Args>),
+    /// Run the user-space program of a scheduler on a simulated machine
+    Exec(Box<exec::Args>),
     /// Analyse trace files of runs and recordings of real machines
     Report(report::Args),
     /// Describe a recording of a real machine, and compare its replay with it
@@ -184,6 +187,7 @@ impl Command {
         }
         match self.action {
             Action::Run(args) => args.run(),
+            Action::Exec(args) => args.run(),
             Action::Report(args) => args.run(),
             Action::Replay(args) => args.run(),
             Action::Compare(args) => args.run(),

@@ -30,7 +30,20 @@ pub struct Args {
     #[arg(required = true, add = complete::policies())]
     policies: Vec<String>,
     #[command(flatten)]
-    spec: RunSpec,
+    options: Options,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitStatus, Error> {
+        self.options.run(&self.policies)
+    }
+}
+
+/// The options of `run` and `exec`.
+#[derive(ClapArgs)]
+pub struct Options {
+    #[command(flatten)]
+    pub spec: RunSpec,
     /// Run the policies in the sanitizer: check every memory access and call against the rules of
     /// the kernel's verifier, and end the run with the source line of the first violation. The
     /// schedule is the same, but the run takes longer
@@ -69,14 +82,15 @@ pub struct Args {
     draw: Option<String>,
 }
 
-impl Args {
-    pub fn run(self) -> Result<ExitStatus, Error> {
+impl Options {
+    /// Runs the policies and prints their results.
+    pub fn run(self, policies: &[String]) -> Result<ExitStatus, Error> {
         destination::check_stdout(self.outputs())?;
         let spec = RunSpec {
             sanitize: self.sanitize,
             ..self.spec.clone()
         };
-        let mut scenarios = spec.scenarios(&self.policies, &[])?;
+        let mut scenarios = spec.scenarios(policies, &[])?;
         let runs = scenarios.len();
         let names = distinct_names(scenarios.iter().map(|scenario| scenario.policy.name()));
         let mut exports = Vec::new();

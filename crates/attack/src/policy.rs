@@ -105,18 +105,18 @@ fn instruction(random: &mut Random) -> Insn {
             insn::LDX | insn::MEM | size,
             dst,
             insn::FP,
-            -8 * (1 + random.below(24) as i32),
+            -8 * (1 + random.below(24)),
             0,
         ),
         5 => make(
             insn::STX | insn::MEM | size,
             insn::FP,
             src,
-            -8 * (1 + random.below(24) as i32),
+            -8 * (1 + random.below(24)),
             0,
         ),
-        6 => make(insn::LDX | insn::MEM | size, dst, src, random.below(64) as i32, 0),
-        _ if random.chance(20) => make(insn::STX | insn::MEM | size, dst, src, random.below(64) as i32, 0),
+        6 => make(insn::LDX | insn::MEM | size, dst, src, random.below(64), 0),
+        _ if random.chance(20) => make(insn::STX | insn::MEM | size, dst, src, random.below(64), 0),
         _ => make(insn::ALU64 | alu::ADD, dst, 0, 0, imm & 0xff),
     }
 }

@@ -196,10 +196,8 @@ impl Path {
             return Err(format!("the run has more than {most} switches and wake-ups"));
         }
         self.turns.finish(end);
-        let path = match self.last.filter(|_| self.alive == 0) {
-            Some((time, pid)) => Some(self.critical(time, pid)),
-            None => None,
-        };
+        let last = self.last.filter(|_| self.alive == 0);
+        let path = last.map(|(time, pid)| self.critical(time, pid));
         Ok(Divided {
             path,
             tasks: self.all_tasks(end),

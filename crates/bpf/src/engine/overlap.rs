@@ -124,7 +124,8 @@ impl<W: World> Vm<W> {
             }
             assert!((*cx).depth == 0, "overlap() is not called while the program runs");
             (*cx).hooks = Some(Hooks::new::<W>());
-            (*cx).branches = vec![0; (&(*cx).code.insns).len()];
+            let code = &(*cx).code;
+            (*cx).branches = vec![0; code.insns.len()];
             (*cx).native_stack = host_stack::needed(host_stack::INTERPRETER_FRAME);
             let entries = &mut (*cx).entries;
             entries.fill(interpreter::run_overlapped);

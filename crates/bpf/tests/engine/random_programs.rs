@@ -150,7 +150,7 @@ impl Generator<'_, '_> {
                 self.emit(class | op | if wide { 0 } else { x }, dst, 0, 0, bits);
             }
             alu::DIV | alu::MOD => {
-                let signed = self.random.below(2) as i32;
+                let signed = self.random.below(2);
                 self.emit(class | op | x, dst, src, signed, imm);
             }
             alu::MOV if x != 0 => {
@@ -166,10 +166,10 @@ impl Generator<'_, '_> {
     /// Returns the base register and the offset of an access. Some accesses are invalid.
     fn operand(&mut self, size: u64) -> (u8, i32) {
         match self.random.below(60) {
-            0 => (self.register(), self.random.below(64) as i32),
+            0 => (self.register(), self.random.below(64)),
             // The access reaches the inaccessible page after the memory.
-            15 => (MEMORY, 4090 + self.random.below(16) as i32),
-            1..=14 => (insn::FP, -(8 * (1 + self.random.below(64)) as i32)),
+            15 => (MEMORY, 4090 + self.random.below(16)),
+            1..=14 => (insn::FP, -(8 * (1 + self.random.below(64)))),
             _ => (MEMORY, self.random.below(4097 - size) as i32),
         }
     }

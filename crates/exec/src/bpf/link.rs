@@ -51,7 +51,7 @@ impl Bpf {
                 .maps
                 .iter()
                 .filter(|map| !map.name.is_empty() && !map.name.starts_with("libbpf"));
-            callbacks.count() > 0 && maps.clone().count() > 0 && maps.clone().all(|map| has_map(map))
+            callbacks.count() > 0 && maps.clone().count() > 0 && maps.clone().all(has_map)
         };
         self.objects.iter().find(fits).or(self.objects.first())
     }

@@ -302,12 +302,12 @@ fn task_head(content: &str) -> Option<DumpTask> {
     let ms: i64 = time.parse().ok().filter(|_| time.starts_with(['+', '-']))?;
     // A name may contain brackets, so the last ones that a name of this length can have count.
     let ends = head.match_indices(']').map(|(at, _)| at);
-    let found = ends.filter_map(|end| {
+    let mut found = ends.filter_map(|end| {
         let start = head[..end].rfind('[')?;
         let pid = head[start + 1..end].parse().ok()?;
         (start <= COMM).then(|| (head[..start].to_owned(), pid))
     });
-    let (comm, pid) = found.last()?;
+    let (comm, pid) = found.next_back()?;
     Some(DumpTask {
         comm,
         pid,

@@ -5,10 +5,10 @@
 //! means over bins, intervals of equal length. Fairness is shown for always runnable tasks: they
 //! never slept, did not exit, and existed for at least half of the run.
 
-use super::Run;
 use super::moves::Cell;
 use super::pack;
 use super::scan::Scan;
+use super::{Run, Section};
 use crate::jain;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -39,7 +39,7 @@ pub struct RunData<'a> {
     queues: Queues,
     waits: Waits,
     /// Explained waits: index of the wait, headline, and headings with their lines.
-    explained: Vec<(usize, &'a str, &'a [(&'static str, Vec<String>)])>,
+    explained: Vec<(usize, &'a str, &'a [Section])>,
     /// Command that explains a wait if `TASK@TIME` is appended.
     why: &'a str,
     migrations: Vec<Cell>,

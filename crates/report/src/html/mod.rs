@@ -49,9 +49,11 @@ pub struct Explained {
     /// Time of the record with which the wait begins, in ns.
     pub begin: u64,
     pub headline: String,
-    /// Headings and their lines.
-    pub parts: Vec<(&'static str, Vec<String>)>,
+    pub parts: Vec<Section>,
 }
+
+/// A heading of an explanation, and the lines below it.
+pub type Section = (&'static str, Vec<String>);
 
 /// A response time that queueing theory predicts.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -141,7 +141,7 @@ fn add(folder: &Path, name: &str) -> Result<Make, Error> {
         Err(error) => return Err(Error::io(&makefile, &error)),
     };
     for (file, text) in &own {
-        write(&folder.join(file), &text.replace(PLACEHOLDER, name))?;
+        write(&folder.join(file), text.replace(PLACEHOLDER, name))?;
     }
     let shipped = shipped::files().map_err(|error| Error::new(error.to_string()))?;
     for (path, contents) in shipped {

@@ -320,20 +320,40 @@ impl Machine {
         if mover == Mover::None {
             self.mover = Mover::Stopper;
         }
-        self.run_stopper(cpu, |m| {
-            let queued = m.tasks[task].on_rq();
+        if self.overlap.is_some() && self.tasks[task].class == Class::Ext {
+            // While a callback is suspended, another CPU could run a task that is queued but still the
+            // current one here. So the CPU switches before the task is queued again.
+            self.update_rq_clock(cpu);
+            let queued = self.tasks[task].on_rq();
             if queued {
-                m.deactivate_task(cpu, task, flags::NOCLOCK);
+                self.deactivate_task(cpu, task, flags::NOCLOCK);
             }
-            m.set_task_cpu(task, to, reason);
-            if queued {
-                m.lock(LockId::Rq(to));
-                m.activate_task(to, task, flags::MIGRATED);
-                m.wakeup_preempt(to, task, 0);
-                m.unlock(LockId::Rq(to));
-            }
-        });
+            let here = std::mem::replace(&mut self.this_cpu, cpu);
+            self.schedule(cpu);
+            self.this_cpu = here;
+            self.move_stopped(task, to, queued, reason);
+        } else {
+            self.run_stopper(cpu, |m| {
+                let queued = m.tasks[task].on_rq();
+                if queued {
+                    m.deactivate_task(cpu, task, flags::NOCLOCK);
+                }
+                m.move_stopped(task, to, queued, reason);
+            });
+        }
         self.mover = mover;
+    }
+
+    /// Moves a task that the stopper has dequeued to another CPU, and queues it there if `queued` is set
+    /// (move_queued_task).
+    fn move_stopped(&mut self, task: TaskId, to: CpuId, queued: bool, reason: MigrateReason) {
+        self.set_task_cpu(task, to, reason);
+        if queued {
+            self.lock(LockId::Rq(to));
+            self.activate_task(to, task, flags::MIGRATED);
+            self.wakeup_preempt(to, task, 0);
+            self.unlock(LockId::Rq(to));
+        }
     }
 
     /// Lets the stopper of `cpu` interrupt the running task and do `work`. Then the CPU picks its next

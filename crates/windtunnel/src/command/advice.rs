@@ -22,10 +22,7 @@ const SUBCOMMANDS: &[(&[&str], &str)] = &[
     (&["workloads", "load", "loads", "generators"], "workload list"),
     (&["experiments", "reproduce"], "experiment list"),
     (&["parameters", "params", "settings", "set"], "policy show"),
-    (
-        &["simulate", "sim", "simulation", "start", "execute", "play"],
-        "run",
-    ),
+    (&["simulate", "sim", "simulation", "start", "execute", "play"], "run"),
     (&["bench", "benchmark", "rate", "rank"], "score, compare"),
     (&["trace", "draw", "plot", "graph", "html"], "run, report"),
     (&["record", "capture"], "live record"),

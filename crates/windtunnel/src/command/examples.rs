@@ -50,16 +50,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     (
         "exec",
-        &[
-            (
-                "A scheduler with its user-space part",
-                "windtunnel exec -m numa32 -w mixed -- ./scx_rusty",
-            ),
-            (
-                "Two sets of options of one scheduler",
-                "windtunnel compare 'exec: ./scx_rusty' 'exec: ./scx_rusty --slice-us-underutil 5000' -w mixed",
-            ),
-        ],
+        &[(
+            "A scheduler with its user-space part",
+            "windtunnel exec -m numa32 -w mixed -- ./scx_rusty",
+        )],
     ),
     (
         "report",

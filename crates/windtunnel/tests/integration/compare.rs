@@ -393,11 +393,11 @@ fn a_difference_is_divided_into_parts_that_add_up() {
     let ran = windtunnel(&args);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(
-        ran.stdout.contains("\nwhere the difference comes from: with seed 1, "),
+        ran.stdout.contains("\nwhere the difference comes from, with seed 1:\n"),
         "{}",
         ran.stdout
     );
-    assert!(ran.stdout.contains(" points  other parts\n"), "{}", ran.stdout);
+    assert!(ran.stdout.contains(" points  other parts: "), "{}", ran.stdout);
     let ran = windtunnel(&[&args[..], &["--json"]].concat());
     let json: serde_json::Value = serde_json::from_str(&ran.stdout).expect("the output is JSON");
     for side in ["a_ns", "b_ns"] {

@@ -143,7 +143,16 @@
       [...story.querySelectorAll("button")].find((one) => one.textContent === "×").click();
       check("the explanation is closed", story.hidden && !wt.waits.selected);
       // A click on the turn after a wait.
-      const ends = (run) => [...wt.timeline.waits(run).ended].findIndex((ended, i) => ended && wt.timeline.waits(run).to[i] > 0);
+      // In random recordings, not every wait ends where a turn begins.
+      const ends = (run) => {
+        const all = wt.timeline.waits(run), turns = wt.turns.byTask(wt.timeline.data(run));
+        const begins = (task, time) => {
+          for (let at = turns.first[task]; at < turns.first[task + 1]; at++) if (turns.start(at) === time) return true;
+          return false;
+        };
+        return all.ended.findIndex((ended, i) => ended && all.to[i] > 0 && wt.waits.endingAt(all, all.task[i], all.to[i]) === i
+          && begins(all.task[i], all.to[i]));
+      };
       const run = wt.runs.findIndex((_, i) => ends(i) >= 0), index = ends(run);
       const waits = wt.timeline.waits(run), chart = wt.timeline.charts[run];
       wt.timeline.go(run, index);

@@ -88,7 +88,10 @@ impl Program {
             (map.shared, map.shared_bytes) = (Some(at), bytes);
         }
         if map.kind == kind::ARENA {
-            let before = self.bpf.maps.iter().filter(|map| map.kind == kind::ARENA).count();
+            // The address must be the one that the linked object uses. Only a probe of the kernel's
+            // features creates an arena without a name, and that arena is not in the object.
+            let is_in_object = |map: &&Map| map.kind == kind::ARENA && !map.name.is_empty();
+            let before = self.bpf.maps.iter().filter(is_in_object).count();
             map.arena_address = arena_address(before as u64, a.u64(64));
         }
         let ring = match map.kind {

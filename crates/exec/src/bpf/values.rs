@@ -105,6 +105,12 @@ impl Program {
             map.callbacks = value.to_vec();
             return 0;
         }
+        let is_outer = matches!(map.kind, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS);
+        if linked && map.linked.is_none() && is_outer {
+            // The map is not in the object, so no BPF program reads it. scx_arena updates such a map
+            // to wait until running BPF programs have ended, and here none is running.
+            return 0;
+        }
         if !linked {
             map.pending.push((key.to_vec(), value.to_vec(), flags));
             return 0;

@@ -8,7 +8,7 @@ use crate::layout::{Layout, enums};
 use crate::policy::kfuncs;
 use crate::simulation::id::CpuId;
 use bpf::btf::build::Builder;
-use bpf::btf::{Btf, Kind};
+use bpf::btf::{Btf, Composite, Kind};
 use bpf::kstruct;
 use bpf::link::Target;
 use bpf::object::ProgramKind;
@@ -211,6 +211,11 @@ pub fn vmlinux(spec: &MachineSpec, release: Release, attached: &[(ProgramKind, S
     if release.has_type("sched_ext_ops_cid") {
         types.add::<bpf_struct_ops_sched_ext_ops_cid>();
     }
+    // libbpf refuses the variable cpufreq_cpu_data if it points to a forward declaration here and to
+    // a struct in the object.
+    let policy = types.forward("cpufreq_policy", false);
+    let (size, members) = (0, Vec::new());
+    types.define(policy, Composite { size, members });
     let pointer = types.ptr(0);
     for (kind, name) in attached {
         let function = match kind {

@@ -90,7 +90,10 @@ fn an_unknown_command_or_option_leads_to_the_right_one() {
 fn a_kind_of_scheduler_leads_to_its_policies() {
     let said = refused("run multilevelqueue");
     assert!(said.contains("hint: did you mean mlfq ("), "{said}");
-    assert!(said.contains("p9 (Plan 9's scheduler, one queue of 20 priority levels for all CPUs)"), "{said}");
+    assert!(
+        said.contains("p9 (Plan 9's scheduler, one queue of 20 priority levels for all CPUs)"),
+        "{said}"
+    );
     assert!(refused("run cfs").contains("hint: did you mean eevdf (the kernel's fair class, built in)"));
     assert!(refused("compare fifo roundrobin").contains("hint: did you mean rr ("));
 }

@@ -295,7 +295,8 @@ impl Path {
     fn add(&mut self, parts: &mut Parts, pid: u32, kind: Kind, capacity: Option<u32>, ns: u64) {
         if ns > 0 {
             let tasks = stem(&self.follow.task(pid).comm).to_owned();
-            *parts.entry(Part { tasks, kind, capacity }).or_default() += ns;
+            let sum = parts.entry(Part { tasks, kind, capacity }).or_default();
+            *sum = sum.saturating_add(ns);
         }
     }
 
@@ -312,7 +313,8 @@ impl Path {
     /// Counts the CPUs that are idle after a switch or a hotplug event.
     fn set_idle(&mut self, time: u64, before: bool, after: bool) {
         let had = self.nr_idle > 0;
-        self.nr_idle = self.nr_idle + usize::from(after) - usize::from(before);
+        // In a damaged trace, a CPU can leave the idle task twice.
+        self.nr_idle = (self.nr_idle + usize::from(after)).saturating_sub(usize::from(before));
         let has = self.nr_idle > 0;
         if had != has {
             let sum = self.idle_until(time);

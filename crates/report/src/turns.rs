@@ -65,14 +65,19 @@ impl Turns {
     pub fn switch(&mut self, cpu: u32, time: u64) -> usize {
         let current = &mut self.cpus[cpu as usize];
         let within = |start: u64| current.callbacks.iter().any(|&(from, to)| (from..to).contains(&start));
-        let waited: u64 = current.locks.iter().map(|&(_, ns)| ns).sum();
-        let inside: u64 = current
+        let sum = |sum: u64, ns| sum.saturating_add(ns);
+        let waited = current.locks.iter().map(|&(_, ns)| ns).fold(0, sum);
+        let inside = current
             .locks
             .iter()
             .filter(|&&(start, _)| within(start))
             .map(|&(_, ns)| ns)
-            .sum();
-        let called: u64 = current.callbacks.iter().map(|&(from, to)| to - from).sum();
+            .fold(0, sum);
+        let called = current
+            .callbacks
+            .iter()
+            .map(|&(from, to)| to.saturating_sub(from))
+            .fold(0, sum);
         // The record of the kernel's time contains callbacks and waits.
         let kernel = current.lost[KERNEL];
         let locks = waited.min(kernel);

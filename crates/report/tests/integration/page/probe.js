@@ -143,17 +143,18 @@
       [...story.querySelectorAll("button")].find((one) => one.textContent === "×").click();
       check("the explanation is closed", story.hidden && !wt.waits.selected);
       // A click on the turn after a wait.
-      // In random recordings, not every wait ends where a turn begins.
+      // Pages of long runs draw some turns together, and their waits cannot be clicked.
       const ends = (run) => {
-        const all = wt.timeline.waits(run), turns = wt.turns.byTask(wt.timeline.data(run));
-        const begins = (task, time) => {
-          for (let at = turns.first[task]; at < turns.first[task + 1]; at++) if (turns.start(at) === time) return true;
-          return false;
-        };
-        return all.ended.findIndex((ended, i) => ended && all.to[i] > 0 && wt.waits.endingAt(all, all.task[i], all.to[i]) === i
-          && begins(all.task[i], all.to[i]));
+        const all = wt.timeline.waits(run), data = wt.timeline.data(run);
+        if (data.cpus.some((own) => own.turns.some((turns) => turns > 1))) return -1;
+        return all.ended.findIndex((ended, i) => {
+          if (!ended || wt.waits.endingAt(all, all.task[i], all.to[i]) !== i) return false;
+          const own = data.cpus[all.got[i]], at = wt.turns.find(own, all.to[i] + 1);
+          return at >= 0 && at < own.n && wt.turns.begin(own, at) === all.to[i] && own.turns[at] === 1 && own.task[at] === all.task[i];
+        });
       };
       const run = wt.runs.findIndex((_, i) => ends(i) >= 0), index = ends(run);
+      if (run < 0) return;
       const waits = wt.timeline.waits(run), chart = wt.timeline.charts[run];
       wt.timeline.go(run, index);
       wt.waits.select(null, -1);

@@ -153,8 +153,9 @@
           return at >= 0 && at < own.n && wt.turns.begin(own, at) === all.to[i] && own.turns[at] === 1 && own.task[at] === all.task[i];
         });
       };
-      const run = wt.runs.findIndex((_, i) => ends(i) >= 0), index = ends(run);
+      const run = wt.runs.findIndex((_, i) => ends(i) >= 0);
       if (run < 0) return;
+      const index = ends(run);
       const waits = wt.timeline.waits(run), chart = wt.timeline.charts[run];
       wt.timeline.go(run, index);
       wt.waits.select(null, -1);

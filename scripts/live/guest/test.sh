@@ -7,7 +7,7 @@
 #   long=POLICY:N     for how long this policy is loaded
 #   plain=1           loads policies only with their default parameters
 #   soak=1            prints a table row for each policy, and does not require its counters to move
-#   brief=1           makes `speed` measure with one seed and fewer messages
+#   brief=1           makes `speed` measure with fewer rounds of the ping-pong
 #   half=1 or half=2  runs half of the schedulers that `speed` compares; both halves begin with scx_simple
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 parts=$(word parts)
@@ -237,7 +237,7 @@ part policies && policies
 if part speed; then
   simple=/objects/scx_simple.bpf.o
   length="3 20000 200"
-  [ -z "$(word brief)" ] || length="1 5000 50"
+  [ -z "$(word brief)" ] || length="3 5000 200"
   if [ "$(word half)" = 2 ]; then
     sh /speed.sh $length $simple fifo linux26 mqs p9 rr || failed=1
   else

@@ -3,7 +3,7 @@
 //! input is made from the seed of the campaign and the index of the input.
 
 use crate::child::EXIT_MEMORY;
-use crate::kind::Kind;
+use crate::kind::InputKind;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// An input that ended its child process: by a panic, by a signal, or because it exceeded a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    pub kind: Kind,
+    pub kind: InputKind,
     pub seed: u64,
     pub index: u64,
     /// Message and location of the panic, or the signal, or the limit that was exceeded.
@@ -37,7 +37,7 @@ pub struct Tally {
 /// The child process cannot be started.
 pub fn run(
     attack: &Path,
-    kind: Kind,
+    kind: InputKind,
     seed: u64,
     range: Range<u64>,
     deadline: Option<Instant>,
@@ -168,13 +168,13 @@ pub fn keep(failure: &Failure) -> Result<String, String> {
 /// A child process cannot be started.
 pub fn for_seconds(
     attack: &Path,
-    kinds: &[Kind],
+    kinds: &[InputKind],
     seed: u64,
     seconds: u64,
     report: &mut dyn FnMut(&Failure),
-) -> Result<Vec<(Kind, Tally)>, String> {
+) -> Result<Vec<(InputKind, Tally)>, String> {
     let end = Instant::now() + Duration::from_secs(seconds);
-    let mut tallies: Vec<(Kind, Tally)> = kinds.iter().map(|&kind| (kind, Tally::default())).collect();
+    let mut tallies: Vec<(InputKind, Tally)> = kinds.iter().map(|&kind| (kind, Tally::default())).collect();
     let mut next = vec![0u64; kinds.len()];
     while Instant::now() < end {
         let left = end.saturating_duration_since(Instant::now());

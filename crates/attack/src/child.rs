@@ -2,7 +2,7 @@
 //! The child process of a campaign. It runs inputs with limits on CPU time and memory, and prints
 //! one line to standard output for each input.
 
-use crate::kind::Kind;
+use crate::kind::InputKind;
 use std::io::Write;
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub const EXIT_MEMORY: i32 = 120;
 
 /// Runs a range of inputs. For each input, prints its number, a tab, and how the run ended. After
 /// an input that has used too much memory, exits with [`EXIT_MEMORY`].
-pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
+pub fn run(kind: InputKind, seed: u64, range: Range<u64>) {
     let limits = kind.limits();
     limit_memory();
     let stdout = std::io::stdout();
@@ -33,7 +33,7 @@ pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
 }
 
 /// Runs one input with the limits of its kind.
-pub fn repeat(kind: Kind, input: &[u8]) -> String {
+pub fn repeat(kind: InputKind, input: &[u8]) -> String {
     let limits = kind.limits();
     limit_memory();
     arm_timer(limits.cpu_seconds);

@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use trace::{Draw, DrawOptions, Record, Tee};
 use workload::{generator, replay, rtapp, to_rtapp_json};
 
-/// Kind of an input. It determines the meaning of the input's bytes.
+/// InputKind of an input. It determines the meaning of the input's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum InputKind {
     /// A number, which selects a hand-written attack object ([`corpus`](crate::corpus)) and one of
     /// four modes: the JIT or the interpreter, with or without the sanitizer (`--sanitize`).
     Corpus,
@@ -64,35 +64,35 @@ pub struct Limits {
 }
 
 /// All kinds whose inputs are random.
-pub const RANDOM: [Kind; 11] = [
-    Kind::Object,
-    Kind::Btf,
-    Kind::Profile,
-    Kind::Workload,
-    Kind::Machine,
-    Kind::Trace,
-    Kind::Recording,
-    Kind::Binary,
-    Kind::Suite,
-    Kind::Dump,
-    Kind::Policy,
+pub const RANDOM: [InputKind; 11] = [
+    InputKind::Object,
+    InputKind::Btf,
+    InputKind::Profile,
+    InputKind::Workload,
+    InputKind::Machine,
+    InputKind::Trace,
+    InputKind::Recording,
+    InputKind::Binary,
+    InputKind::Suite,
+    InputKind::Dump,
+    InputKind::Policy,
 ];
 
-const NAMES: [(&str, Kind); 14] = [
-    ("corpus", Kind::Corpus),
-    ("text", Kind::Text),
-    ("object", Kind::Object),
-    ("btf", Kind::Btf),
-    ("profile", Kind::Profile),
-    ("workload", Kind::Workload),
-    ("machine", Kind::Machine),
-    ("trace", Kind::Trace),
-    ("recording", Kind::Recording),
-    ("binary", Kind::Binary),
-    ("suite", Kind::Suite),
-    ("dump", Kind::Dump),
-    ("policy", Kind::Policy),
-    ("harm", Kind::Harm),
+const NAMES: [(&str, InputKind); 14] = [
+    ("corpus", InputKind::Corpus),
+    ("text", InputKind::Text),
+    ("object", InputKind::Object),
+    ("btf", InputKind::Btf),
+    ("profile", InputKind::Profile),
+    ("workload", InputKind::Workload),
+    ("machine", InputKind::Machine),
+    ("trace", InputKind::Trace),
+    ("recording", InputKind::Recording),
+    ("binary", InputKind::Binary),
+    ("suite", InputKind::Suite),
+    ("dump", InputKind::Dump),
+    ("policy", InputKind::Policy),
+    ("harm", InputKind::Harm),
 ];
 
 /// Size of a run of a hand-written attack. It is long enough for forks, sleeps and ticks.
@@ -116,7 +116,7 @@ const MAX_CPUS: u32 = 128;
 /// for the same reason.
 const MAX_TASKS: usize = 2000;
 
-impl Kind {
+impl InputKind {
     pub fn name(self) -> &'static str {
         NAMES
             .iter()
@@ -124,14 +124,14 @@ impl Kind {
             .map_or("", |(name, _)| name)
     }
 
-    pub fn by_name(name: &str) -> Option<Kind> {
+    pub fn by_name(name: &str) -> Option<InputKind> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 
     /// Returns the limits for one input. They also suffice for builds without optimisation.
     pub fn limits(self) -> Limits {
         match self {
-            Kind::Harm => Limits {
+            InputKind::Harm => Limits {
                 cpu_seconds: 2,
                 resident: 256 << 20,
             },
@@ -145,30 +145,30 @@ impl Kind {
     /// Returns the input number `index` of the campaign with the seed `seed`.
     pub fn make(self, seed: u64, index: u64) -> Vec<u8> {
         let mut random = Random::of_series(seed ^ (self as u64) << 48, index);
-        if matches!(self, Kind::Corpus | Kind::Text | Kind::Harm) {
+        if matches!(self, InputKind::Corpus | InputKind::Text | InputKind::Harm) {
             return index.to_le_bytes().to_vec();
         }
         let seeds = Seeds::get();
         match self {
-            Kind::Object => {
+            InputKind::Object => {
                 let object = random.pick(&seeds.objects);
                 mutate::object(&mut random, object)
             }
-            Kind::Btf => mutate::btf_pair(&mut random, &seeds.btf),
-            Kind::Profile => text(&mut random, &seeds.profiles, mutate::PROFILE),
-            Kind::Workload => text(&mut random, &seeds.workloads, mutate::WORKLOAD),
-            Kind::Machine => text(&mut random, &seeds.machines, mutate::MACHINE),
-            Kind::Trace => {
+            InputKind::Btf => mutate::btf_pair(&mut random, &seeds.btf),
+            InputKind::Profile => text(&mut random, &seeds.profiles, mutate::PROFILE),
+            InputKind::Workload => text(&mut random, &seeds.workloads, mutate::WORKLOAD),
+            InputKind::Machine => text(&mut random, &seeds.machines, mutate::MACHINE),
+            InputKind::Trace => {
                 let trace = random.pick(&seeds.traces);
                 mutate::trace(&mut random, trace)
             }
-            Kind::Recording => text(&mut random, &seeds.recordings, mutate::RECORDING),
-            Kind::Binary => {
+            InputKind::Recording => text(&mut random, &seeds.recordings, mutate::RECORDING),
+            InputKind::Binary => {
                 let recording = random.pick(&seeds.binary);
                 mutate::recording(&mut random, recording)
             }
-            Kind::Suite => text(&mut random, &seeds.suites, mutate::SUITE),
-            Kind::Dump => text(&mut random, &seeds.dumps, mutate::DUMP),
+            InputKind::Suite => text(&mut random, &seeds.suites, mutate::SUITE),
+            InputKind::Dump => text(&mut random, &seeds.dumps, mutate::DUMP),
             _ => (0..64).map(|_| random.next() as u8).collect(),
         }
     }
@@ -177,20 +177,20 @@ impl Kind {
     pub fn run(self, input: &[u8]) -> String {
         let as_text = || String::from_utf8_lossy(input).into_owned();
         match self {
-            Kind::Corpus => corpus(number(input)),
-            Kind::Text => texts::run(number(input)),
-            Kind::Object => object(input),
-            Kind::Btf => btf(input),
-            Kind::Profile => profile(&as_text()),
-            Kind::Workload => workload(&as_text()),
-            Kind::Machine => machine(&as_text()),
-            Kind::Trace => trace(input, "trace"),
-            Kind::Recording => recording(&as_text()),
-            Kind::Binary => binary(input),
-            Kind::Suite => suite(&as_text()),
-            Kind::Dump => dump(&as_text()),
-            Kind::Policy => policy::run(input),
-            Kind::Harm => harm(number(input)),
+            InputKind::Corpus => corpus(number(input)),
+            InputKind::Text => texts::run(number(input)),
+            InputKind::Object => object(input),
+            InputKind::Btf => btf(input),
+            InputKind::Profile => profile(&as_text()),
+            InputKind::Workload => workload(&as_text()),
+            InputKind::Machine => machine(&as_text()),
+            InputKind::Trace => trace(input, "trace"),
+            InputKind::Recording => recording(&as_text()),
+            InputKind::Binary => binary(input),
+            InputKind::Suite => suite(&as_text()),
+            InputKind::Dump => dump(&as_text()),
+            InputKind::Policy => policy::run(input),
+            InputKind::Harm => harm(number(input)),
         }
     }
 }
@@ -204,12 +204,12 @@ fn number(input: &[u8]) -> u64 {
     input.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Returns the number of inputs of [`Kind::Corpus`]. There is one for each attack in each mode.
+/// Returns the number of inputs of [`InputKind::Corpus`]. There is one for each attack in each mode.
 pub fn corpus_len() -> u64 {
     (Seeds::get().corpus.len() * MODES.len()) as u64
 }
 
-/// Returns the attack and the mode that an input of [`Kind::Corpus`] selects.
+/// Returns the attack and the mode that an input of [`InputKind::Corpus`] selects.
 pub fn corpus_case(index: u64) -> (usize, Mode) {
     let modes = MODES.len() as u64;
     ((index / modes) as usize, MODES[(index % modes) as usize])

@@ -12,7 +12,7 @@
 
 use attack::campaign::{self, Failure, Tally};
 use attack::execute::MODES;
-use attack::kind::{self, Kind, RANDOM};
+use attack::kind::{self, InputKind, RANDOM};
 use attack::{child, corpus};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -70,7 +70,7 @@ fn command(args: &[String]) -> Result<ExitCode, String> {
             let first = number(attack_number)? * MODES.len() as u64;
             let range = first..first + MODES.len() as u64;
             let mut print = |index, end: &str| println!("{:?}: {end}", kind::corpus_case(index).1);
-            let tally = campaign::run(&attack, Kind::Corpus, 0, range, None, &mut print)?;
+            let tally = campaign::run(&attack, InputKind::Corpus, 0, range, None, &mut print)?;
             tally.failures.iter().for_each(report);
             Ok(ExitCode::from(u8::from(!tally.failures.is_empty())))
         }
@@ -85,14 +85,14 @@ fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("'{text}': expected a number"))
 }
 
-fn parse_kind(name: &str) -> Result<Kind, String> {
-    Kind::by_name(name).ok_or_else(|| {
+fn parse_kind(name: &str) -> Result<InputKind, String> {
+    InputKind::by_name(name).ok_or_else(|| {
         let names: Vec<&str> = RANDOM.iter().map(|kind| kind.name()).collect();
         format!("'{name}': expected one of {}", names.join(", "))
     })
 }
 
-fn parse_kinds(names: &[&str]) -> Result<Vec<Kind>, String> {
+fn parse_kinds(names: &[&str]) -> Result<Vec<InputKind>, String> {
     match names {
         [] => Ok(RANDOM.to_vec()),
         names => names.iter().map(|name| parse_kind(name)).collect(),
@@ -109,7 +109,7 @@ fn report(failure: &Failure) {
     }
 }
 
-fn summary(tallies: &[(Kind, Tally)], started: Instant) -> ExitCode {
+fn summary(tallies: &[(InputKind, Tally)], started: Instant) -> ExitCode {
     println!("{:10} {:>9} {:>9}", "kind", "inputs", "failures");
     let mut failures = 0;
     for (kind, tally) in tallies {

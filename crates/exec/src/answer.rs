@@ -6,7 +6,7 @@
 
 use kernel::Machine;
 
-use crate::files::Kind;
+use crate::files::FileKind;
 use crate::program::{Deferred, Program};
 use crate::wait::Wait;
 
@@ -152,7 +152,9 @@ impl Program {
                 timeout => self.epoll_wait(m, t, args, timeout.and_then(Result::ok)),
             },
             libc::SYS_epoll_ctl => self.epoll_ctl(args),
-            libc::SYS_epoll_create | libc::SYS_epoll_create1 => Reply::Result(self.files.add(Kind::Epoll(Vec::new()))),
+            libc::SYS_epoll_create | libc::SYS_epoll_create1 => {
+                Reply::Result(self.files.add(FileKind::Epoll(Vec::new())))
+            }
             libc::SYS_poll => self.poll(m, t, args[0], args[1], milliseconds(args[2])),
             libc::SYS_ppoll => match self.read_time(args[2]) {
                 Some(Err(reply)) => reply,
@@ -205,7 +207,7 @@ impl Program {
             libc::SYS_setpriority => {
                 let of = if args[1] == 0 { pid } else { args[1] as u32 };
                 let nice = (args[2] as i32).clamp(-20, 19);
-                let policy = workload::Policy::Normal { nice };
+                let policy = workload::SchedPolicy::Normal { nice };
                 self.defer(m, Deferred::Policy { pid: of, policy });
                 Reply::Result(0)
             }
@@ -364,12 +366,12 @@ impl Program {
         let priority = self.host.memory.read_u32(args[2]).unwrap_or(0);
         let rt_priority = priority.clamp(1, 99);
         let policy = match args[1] as i32 & !0x4000_0000 {
-            0 => workload::Policy::Normal { nice: 0 },
-            1 => workload::Policy::Fifo { rt_priority },
-            2 => workload::Policy::RoundRobin { rt_priority },
-            3 => workload::Policy::Batch { nice: 0 },
-            5 => workload::Policy::Idle,
-            7 => workload::Policy::Ext { nice: 0 },
+            0 => workload::SchedPolicy::Normal { nice: 0 },
+            1 => workload::SchedPolicy::Fifo { rt_priority },
+            2 => workload::SchedPolicy::RoundRobin { rt_priority },
+            3 => workload::SchedPolicy::Batch { nice: 0 },
+            5 => workload::SchedPolicy::Idle,
+            7 => workload::SchedPolicy::Ext { nice: 0 },
             _ => return error(libc::EINVAL),
         };
         self.defer(m, Deferred::Policy { pid, policy });

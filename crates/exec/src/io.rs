@@ -7,7 +7,7 @@ use crate::answer::{Reply, error};
 use crate::files::epoll::{IN, OUT};
 use crate::files::paths::At;
 use crate::files::stat::{Mode, stat, statx};
-use crate::files::{FILE_BYTES, Kind, PIPE_BYTES};
+use crate::files::{FILE_BYTES, FileKind, PIPE_BYTES};
 use crate::host::Call;
 use crate::program::Program;
 use std::os::unix::ffi::OsStrExt;
@@ -70,18 +70,18 @@ impl Program {
             libc::SYS_pipe => self.pipe(args[0], 0, false),
             libc::SYS_pipe2 => self.pipe(args[0], args[1] as i32, false),
             libc::SYS_socketpair => self.pipe(args[3], args[1] as i32, true),
-            libc::SYS_timerfd_create => self.add(Kind::Timer { next: None, period: 0 }, args[1] as i32),
+            libc::SYS_timerfd_create => self.add(FileKind::Timer { next: None, period: 0 }, args[1] as i32),
             libc::SYS_timerfd_settime => self.set_timer(m, args),
             libc::SYS_timerfd_gettime => self.put(args[1], &[0; 32], 0),
-            libc::SYS_signalfd4 | libc::SYS_inotify_init1 => self.add(Kind::Silent, 0),
+            libc::SYS_signalfd4 | libc::SYS_inotify_init1 => self.add(FileKind::Silent, 0),
             libc::SYS_inotify_add_watch => Reply::Result(1),
             libc::SYS_memfd_create => {
                 let bytes = Vec::new();
-                self.add(Kind::Bytes { bytes, pos: 0 }, 0)
+                self.add(FileKind::Bytes { bytes, pos: 0 }, 0)
             }
             libc::SYS_socket => match fd {
                 // A socket on which nobody connects. Servers of statistics have one.
-                libc::AF_UNIX => self.add(Kind::Silent, args[1] as i32),
+                libc::AF_UNIX => self.add(FileKind::Silent, args[1] as i32),
                 _ => self.refuse("socket", "it uses the network, which a program here cannot do"),
             },
             libc::SYS_bind | libc::SYS_listen | libc::SYS_setsockopt | libc::SYS_shutdown => Reply::Result(0),
@@ -117,7 +117,7 @@ impl Program {
 
     /// Opens a file that the host does not know. `flags` may contain O_NONBLOCK, which has the same
     /// value for all kinds of files.
-    fn add(&mut self, kind: Kind, flags: i32) -> Reply {
+    fn add(&mut self, kind: FileKind, flags: i32) -> Reply {
         let fd = self.files.add(kind);
         if let Some(open) = self.files.get_mut(fd as i32) {
             open.nonblocking = flags & libc::O_NONBLOCK != 0;
@@ -132,7 +132,7 @@ impl Program {
         let flags = flags as i32;
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
         match self.find(m, &path) {
-            At::Own(Kind::Dir { .. }) if writes => error(libc::EISDIR),
+            At::Own(FileKind::Dir { .. }) if writes => error(libc::EISDIR),
             // The program may open its own files for writing, but what it writes has no effect.
             At::Own(kind) => self.add(kind, flags),
             At::Host(_) if writes => error(libc::EACCES),
@@ -193,8 +193,8 @@ impl Program {
         };
         let nonblocking = open.nonblocking;
         let bytes = match &mut open.kind {
-            Kind::Null => Vec::new(),
-            Kind::Bytes { bytes, pos, .. } => {
+            FileKind::Null => Vec::new(),
+            FileKind::Bytes { bytes, pos, .. } => {
                 let from = at.map_or(*pos, |at| at as usize).min(bytes.len());
                 let end = bytes.len().min(from + most);
                 if at.is_none() {
@@ -202,35 +202,35 @@ impl Program {
                 }
                 bytes[from..end].to_vec()
             }
-            Kind::Event { count, semaphore } if *count > 0 => {
+            FileKind::Event { count, semaphore } if *count > 0 => {
                 let value = if *semaphore { 1 } else { *count };
                 *count -= value;
                 value.to_le_bytes().to_vec()
             }
-            Kind::Timer {
+            FileKind::Timer {
                 next: Some(next),
                 period,
             } if *next <= now => {
                 let missed = (now - *next).checked_div(*period).unwrap_or(0);
                 let after = *next + (missed + 1) * *period;
                 let next_time = (*period > 0).then_some(after);
-                if let Kind::Timer { next, .. } = &mut open.kind {
+                if let FileKind::Timer { next, .. } = &mut open.kind {
                     *next = next_time;
                 }
                 (missed + 1).to_le_bytes().to_vec()
             }
-            &mut Kind::Pipe { read: Some(pipe), .. } => {
+            &mut FileKind::Pipe { read: Some(pipe), .. } => {
                 let pipe = &mut self.files.pipes[pipe];
                 let len = most.min(pipe.len());
                 pipe.drain(..len).collect()
             }
-            Kind::Event { .. } | Kind::Timer { .. } | Kind::Silent => Vec::new(),
-            Kind::Dir { .. } => return error(libc::EISDIR),
+            FileKind::Event { .. } | FileKind::Timer { .. } | FileKind::Silent => Vec::new(),
+            FileKind::Dir { .. } => return error(libc::EISDIR),
             _ => return error(libc::EINVAL),
         };
         let waits = matches!(
             self.files.get(fd).map(|open| &open.kind),
-            Some(Kind::Event { .. } | Kind::Timer { .. } | Kind::Pipe { .. } | Kind::Silent)
+            Some(FileKind::Event { .. } | FileKind::Timer { .. } | FileKind::Pipe { .. } | FileKind::Silent)
         );
         if bytes.is_empty() && waits && most > 0 {
             return match nonblocking {
@@ -266,9 +266,9 @@ impl Program {
         };
         let nonblocking = open.nonblocking;
         match &mut open.kind {
-            Kind::Output => self.report.borrow_mut().print(&bytes),
-            Kind::Null => {}
-            Kind::Bytes {
+            FileKind::Output => self.report.borrow_mut().print(&bytes),
+            FileKind::Null => {}
+            FileKind::Bytes {
                 bytes: contents, pos, ..
             } => {
                 let end = *pos + bytes.len();
@@ -281,7 +281,7 @@ impl Program {
                 contents[*pos..end].copy_from_slice(&bytes);
                 *pos = end;
             }
-            Kind::Event { count, .. } => {
+            FileKind::Event { count, .. } => {
                 let Some(value) = bytes.first_chunk().map(|word| u64::from_le_bytes(*word)) else {
                     return error(libc::EINVAL);
                 };
@@ -290,7 +290,7 @@ impl Program {
                 self.wake_ready(m);
                 return Reply::Result(8);
             }
-            &mut Kind::Pipe { write: Some(pipe), .. } => {
+            &mut FileKind::Pipe { write: Some(pipe), .. } => {
                 let contents = &mut self.files.pipes[pipe];
                 let room = PIPE_BYTES.saturating_sub(contents.len());
                 if room == 0 {
@@ -303,7 +303,7 @@ impl Program {
                 contents.extend(&bytes);
                 let readers = self.files.all_mut();
                 for open in
-                    readers.filter(|open| matches!(open.kind, Kind::Pipe { read: Some(read), .. } if read == pipe))
+                    readers.filter(|open| matches!(open.kind, FileKind::Pipe { read: Some(read), .. } if read == pipe))
                 {
                     open.events += 1;
                 }
@@ -330,9 +330,9 @@ impl Program {
         let [fd, offset, whence, ..] = call.args;
         let offset = offset.cast_signed();
         let (pos, len) = match self.files.get_mut(fd as i32).map(|open| &mut open.kind) {
-            Some(Kind::Host) => return self.pass(t, call),
-            Some(Kind::Bytes { bytes, pos, .. }) => (pos, bytes.len()),
-            Some(Kind::Dir { entries, pos, .. }) => (pos, entries.len()),
+            Some(FileKind::Host) => return self.pass(t, call),
+            Some(FileKind::Bytes { bytes, pos, .. }) => (pos, bytes.len()),
+            Some(FileKind::Dir { entries, pos, .. }) => (pos, entries.len()),
             Some(_) => return error(libc::ESPIPE),
             None => return error(libc::EBADF),
         };
@@ -353,7 +353,7 @@ impl Program {
 
     /// Answers getdents64(2).
     fn entries(&mut self, fd: i32, addr: u64, most: u64) -> Reply {
-        let Some(Kind::Dir { entries, pos, .. }) = self.files.get_mut(fd).map(|open| &mut open.kind) else {
+        let Some(FileKind::Dir { entries, pos, .. }) = self.files.get_mut(fd).map(|open| &mut open.kind) else {
             return error(libc::ENOTDIR);
         };
         let mut bytes: Vec<u8> = Vec::new();
@@ -378,10 +378,10 @@ impl Program {
     /// Returns the kind and the size of an open file that the host does not know.
     fn mode_of(&self, fd: i32) -> Option<(Mode, u64)> {
         Some(match &self.files.get(fd)?.kind {
-            Kind::Host => return None,
-            Kind::Bytes { bytes, .. } => (Mode::File, bytes.len() as u64),
-            Kind::Dir { .. } => (Mode::Dir, 0),
-            Kind::Null => (Mode::Device, 0),
+            FileKind::Host => return None,
+            FileKind::Bytes { bytes, .. } => (Mode::File, bytes.len() as u64),
+            FileKind::Dir { .. } => (Mode::Dir, 0),
+            FileKind::Null => (Mode::Device, 0),
             _ => (Mode::Pipe, 0),
         })
     }
@@ -414,8 +414,8 @@ impl Program {
             return error(libc::EFAULT);
         };
         match self.find(m, &path) {
-            At::Own(Kind::Dir { .. }) => put(self, Mode::Dir, 0),
-            At::Own(Kind::Bytes { bytes, .. }) => put(self, Mode::File, bytes.len() as u64),
+            At::Own(FileKind::Dir { .. }) => put(self, Mode::Dir, 0),
+            At::Own(FileKind::Bytes { bytes, .. }) => put(self, Mode::File, bytes.len() as u64),
             At::Own(_) => put(self, Mode::Device, 0),
             At::Host(real) => put(self, Mode::File, real.metadata().map_or(0, |data| data.len())),
             At::Missing => error(libc::ENOENT),
@@ -450,7 +450,7 @@ impl Program {
             return error(libc::EBADF);
         };
         match command {
-            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC if matches!(open.kind, Kind::Host) => error(libc::EINVAL),
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC if matches!(open.kind, FileKind::Host) => error(libc::EINVAL),
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Reply::Result(self.files.duplicate(fd, value as i32, None).0),
             libc::F_GETFD => Reply::Result(libc::FD_CLOEXEC.into()),
             libc::F_GETFL => {
@@ -480,7 +480,7 @@ impl Program {
     fn eventfd(&mut self, count: u64, flags: i32) -> Reply {
         let semaphore = flags & libc::EFD_SEMAPHORE != 0;
         let count = count & 0xffff_ffff;
-        self.add(Kind::Event { count, semaphore }, flags)
+        self.add(FileKind::Event { count, semaphore }, flags)
     }
 
     /// Creates a pipe, or a pair of sockets, of which each end can be read and written.
@@ -493,7 +493,7 @@ impl Program {
         };
         let mut bytes = Vec::new();
         for (read, write) in ends {
-            match self.add(Kind::Pipe { read, write }, flags) {
+            match self.add(FileKind::Pipe { read, write }, flags) {
                 Reply::Result(fd @ 0..) => bytes.extend_from_slice(&(fd as i32).to_le_bytes()),
                 other => return other,
             }
@@ -516,7 +516,7 @@ impl Program {
         let Some(open) = self.files.get_mut(fd as i32) else {
             return error(libc::EBADF);
         };
-        let Kind::Timer {
+        let FileKind::Timer {
             next,
             period: old_period,
         } = &mut open.kind

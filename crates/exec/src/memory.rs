@@ -3,7 +3,7 @@
 //! know. Memory that the program shares with BPF programs lies in one file.
 
 use crate::answer::{Reply, error};
-use crate::files::Kind;
+use crate::files::FileKind;
 use crate::host::{Call, SHARED_FD};
 use crate::program::Program;
 use ::bpf::map::kind;
@@ -43,14 +43,14 @@ impl Program {
             return self.pass(t, call);
         }
         match self.files.get(fd).map(|open| &open.kind) {
-            Some(Kind::Host) if flags as i32 & libc::MAP_TYPE == libc::MAP_PRIVATE => self.pass(t, call),
-            Some(Kind::Bytes { bytes, .. }) => {
+            Some(FileKind::Host) if flags as i32 & libc::MAP_TYPE == libc::MAP_PRIVATE => self.pass(t, call),
+            Some(FileKind::Bytes { bytes, .. }) => {
                 let from = (offset as usize).min(bytes.len());
                 let bytes = bytes[from..bytes.len().min(from + len as usize)].to_vec();
                 self.map_copy(t, call, &bytes)
             }
-            Some(&Kind::Map(map)) => self.map_map(t, call, map, prot & PROTECTIONS),
-            Some(Kind::Silent | Kind::Output) => error(libc::ENODEV),
+            Some(&FileKind::Map(map)) => self.map_map(t, call, map, prot & PROTECTIONS),
+            Some(FileKind::Silent | FileKind::Output) => error(libc::ENODEV),
             Some(_) => error(libc::EACCES),
             None => error(libc::EBADF),
         }

@@ -78,7 +78,7 @@ pub(crate) enum Deferred {
     },
     Policy {
         pid: u32,
-        policy: workload::Policy,
+        policy: workload::SchedPolicy,
     },
 }
 

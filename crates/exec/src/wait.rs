@@ -8,7 +8,7 @@ use kernel::Machine;
 use kernel::native;
 
 use crate::answer::{Reply, error};
-use crate::files::Kind;
+use crate::files::FileKind;
 use crate::files::epoll::{Interest, Rings};
 use crate::program::{EPOCH_NS, Program};
 
@@ -242,7 +242,7 @@ impl Program {
     pub fn epoll_wait(&mut self, m: &Machine, t: usize, args: [u64; 6], timeout: Option<u64>) -> Reply {
         let [fd, events, most, ..] = args;
         let (fd, now) = (fd as i32, self.now(m));
-        let Some(Kind::Epoll(interests)) = self.files.get(fd).map(|open| &open.kind) else {
+        let Some(FileKind::Epoll(interests)) = self.files.get(fd).map(|open| &open.kind) else {
             return error(libc::EINVAL);
         };
         let mut out = Vec::new();
@@ -256,7 +256,7 @@ impl Program {
             }
         }
         if !reported.is_empty() {
-            if let Some(Kind::Epoll(interests)) = self.files.get_mut(fd).map(|open| &mut open.kind) {
+            if let Some(FileKind::Epoll(interests)) = self.files.get_mut(fd).map(|open| &mut open.kind) {
                 for &(at, events) in &reported {
                     interests[at].reported = events;
                 }
@@ -288,7 +288,7 @@ impl Program {
             };
             (events, data) = (mask, word);
         }
-        let Some(Kind::Epoll(interests)) = self.files.get_mut(fd).map(|open| &mut open.kind) else {
+        let Some(FileKind::Epoll(interests)) = self.files.get_mut(fd).map(|open| &mut open.kind) else {
             return error(libc::EINVAL);
         };
         let known = interests.iter().position(|interest| interest.fd == target);

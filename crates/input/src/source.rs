@@ -123,12 +123,12 @@ mod tests {
     struct Machine {
         hz: u32,
         #[serde(default)]
-        kind: Vec<Kind>,
+        kind: Vec<CpuKind>,
     }
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Kind {
+    struct CpuKind {
         capacity: u32,
     }
 

@@ -55,7 +55,7 @@ pub use watch::state::{check, decision, violation, waiting};
 
 /// sched_ext: its state and its functions.
 pub mod ext {
-    pub use crate::layout::callbacks::Op;
+    pub use crate::layout::callbacks::Callback;
     pub use crate::sched::ext::state::core::{EnableState, KickCounts, KicksBy};
     pub use crate::sched::ext::state::exit_info::{Exit, ExitKind};
     pub use crate::sched::ext::state::ops_table::{OpsTable, PreparedPolicy};

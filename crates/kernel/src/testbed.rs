@@ -7,7 +7,7 @@ use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use machine::MachineSpec;
 use trace::{Event, Record};
-use workload::{Action, Dist, Disturbance, Op, Policy, Program, TaskSpec, Workload};
+use workload::{Action, Dist, Disturbance, Op, Program, SchedPolicy, TaskSpec, Workload};
 
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
@@ -76,7 +76,7 @@ impl Bed {
         self.workload.tasks.push(TaskSpec {
             comm: format!("t{number}"),
             program: number,
-            policy: Policy::Normal { nice: 0 },
+            policy: SchedPolicy::Normal { nice: 0 },
             cpus: None,
             start_cpu: Some(cpu),
             start_ns: 0,

@@ -9,7 +9,7 @@
 use crate::globals::Globals;
 use crate::journal::{self, End, Journal};
 use crate::{host_kernel, verifier};
-use bpf::btf::{Btf, Kind};
+use bpf::btf::{Btf, TypeKind};
 use bpf::object::Object;
 use input::error::Error;
 use libbpf_rs::{Link, MapCore, MapHandle, MapType, ObjectBuilder, OpenObject, ProgramInput, ProgramType, libbpf_sys};
@@ -393,7 +393,7 @@ fn known_flags() -> Option<i64> {
     let bytes = std::fs::read(host_kernel::BTF).ok()?;
     let btf = Btf::parse(&bytes).ok()?;
     btf.iter().find_map(|(_, ty)| match &ty.kind {
-        Kind::Enum { values, .. } if &*ty.name == "scx_ops_flags" => {
+        TypeKind::Enum { values, .. } if &*ty.name == "scx_ops_flags" => {
             let flags = values.iter().filter(|(name, _)| name.starts_with("SCX_OPS_"));
             Some(flags.fold(0, |all, (_, value)| all | *value))
         }
@@ -417,7 +417,7 @@ fn set_enum_constants(object: &mut Object) -> Result<(), Error> {
     let bytes = std::fs::read(host_kernel::BTF).map_err(|error| unreadable(error.to_string()))?;
     let btf = Btf::parse(&bytes).map_err(|error| unreadable(error.to_string()))?;
     for (_, ty) in btf.iter() {
-        let Kind::Enum { values, .. } = &ty.kind else {
+        let TypeKind::Enum { values, .. } = &ty.kind else {
             continue;
         };
         for (name, value) in values {

@@ -90,7 +90,7 @@ mod frequency;
 mod idle_states;
 mod topology;
 
-use topology::{Group, Kind, Matrix, WrittenTopology};
+use topology::{CpuKind, Group, Matrix, WrittenTopology};
 
 /// Maximum size of a machine file in bytes.
 pub(crate) const MAX_BYTES: u64 = 8 << 20;
@@ -112,7 +112,7 @@ struct Written {
     topology: Option<Spanned<WrittenTopology>>,
     cpus: Option<Spanned<Vec<Spanned<Group>>>>,
     #[serde(default)]
-    kind: Vec<Spanned<Kind>>,
+    kind: Vec<Spanned<CpuKind>>,
     distances: Option<Matrix>,
     memory: Option<Memory>,
     kernel_node: Option<Spanned<u32>>,

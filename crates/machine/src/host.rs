@@ -2,7 +2,7 @@
 //! Description of the host, read from /sys and /proc.
 
 use crate::bitmap::{Bitmap, MAX_INDEX};
-use crate::parts::{CpuParts, Distances, Kind, Parts};
+use crate::parts::{CpuParts, Distances, ObjectKind, Parts};
 use crate::speed::Speed;
 use input::Error;
 use input::cpu_list;
@@ -28,7 +28,7 @@ pub(crate) struct HostCpu {
 /// A core, cache or package, and its online CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    pub kind: Kind,
+    pub kind: ObjectKind,
     pub cpus: Bitmap,
     /// Size of a cache in bytes; 0 for other parts.
     pub bytes: u64,
@@ -124,7 +124,7 @@ fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
     let mut part = |kind, cpus: Option<Bitmap>, bytes| {
         parts.extend(cpus.map(|cpus| Part { kind, cpus, bytes }));
     };
-    part(Kind::Core, topology("thread_siblings", "core_cpus"), 0);
+    part(ObjectKind::Core, topology("thread_siblings", "core_cpus"), 0);
     for n in 0..MAX_CACHES {
         let cache = format!("{own}/cache/index{n}");
         let (Some(level), Some(kind)) = (
@@ -138,10 +138,10 @@ fn host_cpu(sys: &SysDirectory, cpu: u32, online: &Bitmap) -> HostCpu {
             let size = sys.text(&format!("{cache}/size")).unwrap_or_default();
             let kibibytes = size.trim_end_matches('K').parse::<u64>().unwrap_or(0);
             let cpus = shared(format!("{cache}/shared_cpu_list"));
-            part(Kind::Cache(level), cpus, kibibytes.saturating_mul(1024));
+            part(ObjectKind::Cache(level), cpus, kibibytes.saturating_mul(1024));
         }
     }
-    part(Kind::Package, topology("core_siblings", "package_cpus"), 0);
+    part(ObjectKind::Package, topology("core_siblings", "package_cpus"), 0);
     let belongs_to = |device: &str| {
         let cpus = SysDirectory(sys.0.join("..")).cpus(&format!("{device}/cpus"));
         cpus.is_some_and(|cpus| cpus.contains(cpu))

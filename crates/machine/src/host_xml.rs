@@ -4,7 +4,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::host::{Host, Part};
-use crate::parts::Kind;
+use crate::parts::ObjectKind;
 use crate::speed::Speed;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,26 +15,26 @@ impl Host {
     pub(crate) fn xml(&self) -> String {
         let online: Bitmap = self.cpus.iter().map(|cpu| cpu.os_index).collect();
         let part = |kind, cpus| Part { kind, cpus, bytes: 0 };
-        let mut parts = vec![part(Kind::Machine, online.clone())];
+        let mut parts = vec![part(ObjectKind::Machine, online.clone())];
         for cpu in &self.cpus {
             parts.extend(cpu.parts.iter().cloned());
-            parts.push(part(Kind::Pu, Bitmap::single(cpu.os_index)));
+            parts.push(part(ObjectKind::Pu, Bitmap::single(cpu.os_index)));
         }
         // In the XML, a NUMA node is a child of the part that has the same CPUs. If there is no
         // such part, a group with these CPUs is added.
         let mut nodes: BTreeMap<Bitmap, Vec<u32>> = BTreeMap::new();
         for (&node, (cpus, _)) in self.nodes.iter().filter(|(_, (cpus, _))| !cpus.is_empty()) {
             if parts.iter().all(|part| part.cpus != *cpus) {
-                parts.push(part(Kind::Group, cpus.clone()));
+                parts.push(part(ObjectKind::Group, cpus.clone()));
             }
             nodes.entry(cpus.clone()).or_default().push(node);
         }
         // Parts precede the smaller parts that they contain. Parts with the same CPUs are ordered
         // package, caches by descending level, core.
-        let level = |kind| if let Kind::Cache(level) = kind { level } else { 0 };
+        let level = |kind| if let ObjectKind::Cache(level) = kind { level } else { 0 };
         let kind = |kind| {
-            if let Kind::Cache(_) = kind {
-                Kind::Cache(0)
+            if let ObjectKind::Cache(_) = kind {
+                ObjectKind::Cache(0)
             } else {
                 kind
             }
@@ -96,17 +96,17 @@ impl Writer<'_> {
         };
         let first = part.cpus.first().unwrap_or(0);
         let (name, more) = match part.kind {
-            Kind::Cache(level) => (format!("L{level}Cache"), cache(level)),
-            Kind::Pu => ("PU".into(), format!(" os_index=\"{first}\"")),
+            ObjectKind::Cache(level) => (format!("L{level}Cache"), cache(level)),
+            ObjectKind::Pu => ("PU".into(), format!(" os_index=\"{first}\"")),
             kind => (format!("{kind:?}"), String::new()),
         };
         let mut complete = part.cpus.clone();
-        if part.kind == Kind::Machine {
+        if part.kind == ObjectKind::Machine {
             complete.insert_all(&self.host.offline);
         }
         self.object(&name, &part.cpus, &complete, None, &more, depth);
         self.out.push_str(">\n");
-        let model = self.host.model.as_ref().filter(|_| part.kind == Kind::Package);
+        let model = self.host.model.as_ref().filter(|_| part.kind == ObjectKind::Package);
         if let Some(model) = model {
             let _ = writeln!(
                 self.out,

@@ -61,40 +61,40 @@ pub struct Channels {
 
 /// Declaration of one kind of channel: its name in machine files, its row, and the source of its
 /// default values.
-pub struct Kind {
+pub struct ObjectKind {
     pub name: &'static str,
     pub row: fn(&mut Costs) -> &mut MessageCosts,
     pub default_source: &'static str,
 }
 
 /// All kinds, in the order in which they are printed.
-pub const CHANNELS: [Kind; 6] = [
-    Kind {
+pub const CHANNELS: [ObjectKind; 6] = [
+    ObjectKind {
         name: "pipe",
         row: |costs| &mut costs.channel.pipe,
         default_source: "assumption: 900 cycles at 3 GHz each for a write and a read, so that a round trip of lat_pipe of lmbench (two writes, two reads, two wake-ups, two switches) takes 3.5 us; bytes: 5 GB/s through a pipe, half of the time for each copy",
     },
-    Kind {
+    ObjectKind {
         name: "unix_stream",
         row: |costs| &mut costs.channel.unix_stream,
         default_source: "assumption: 2025 cycles at 3 GHz each for a send and a receive, 2.25 times those of a pipe, so that a round trip of lat_unix takes 5 us; bytes: 6.2 GB/s through a socket, half of the time for each copy",
     },
-    Kind {
+    ObjectKind {
         name: "unix_datagram",
         row: |costs| &mut costs.channel.unix_datagram,
         default_source: "assumption: as unix_stream, because both allocate, queue and free one sk_buff per message",
     },
-    Kind {
+    ObjectKind {
         name: "tcp",
         row: |costs| &mut costs.channel.tcp,
         default_source: "assumption: as pipe, because tcp_segment is the difference between TCP and a pipe",
     },
-    Kind {
+    ObjectKind {
         name: "futex",
         row: |costs| &mut costs.channel.futex,
         default_source: "assumption: 100 ns for the system call, plus 150 cycles for FUTEX_WAKE and 300 for FUTEX_WAIT (the lock of a hash bucket and the queue), at 3 GHz",
     },
-    Kind {
+    ObjectKind {
         name: "eventfd",
         row: |costs| &mut costs.channel.eventfd,
         default_source: "assumption: 100 ns for the system call, plus 300 cycles for the file and the lock of the counter, at 3 GHz",
@@ -103,7 +103,7 @@ pub const CHANNELS: [Kind; 6] = [
 
 /// Returns the name under which the source of a channel's costs is stored, for example
 /// "channel.pipe".
-pub fn source_name(kind: &Kind) -> String {
+pub fn source_name(kind: &ObjectKind) -> String {
     format!("channel.{}", kind.name)
 }
 

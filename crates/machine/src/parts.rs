@@ -27,7 +27,7 @@ pub(crate) struct Found {
 
 /// Kind of a part of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ObjectKind {
     Machine,
     Group,
     Package,
@@ -68,12 +68,12 @@ impl CpuParts {
     }
 
     /// Adds a part that contains the CPU. Parts must be added from the innermost to the outermost.
-    pub(crate) fn add(&mut self, kind: Kind, key: u64, bytes: u64) {
+    pub(crate) fn add(&mut self, kind: ObjectKind, key: u64, bytes: u64) {
         match kind {
-            Kind::Core => self.core = Some(key),
-            Kind::Package => self.package = Some(key),
-            Kind::Cache(1) => self.l1d_bytes = bytes,
-            Kind::Cache(level) => {
+            ObjectKind::Core => self.core = Some(key),
+            ObjectKind::Package => self.package = Some(key),
+            ObjectKind::Cache(1) => self.l1d_bytes = bytes,
+            ObjectKind::Cache(level) => {
                 if level == 2 {
                     self.l2_bytes = bytes;
                 }
@@ -81,7 +81,12 @@ impl CpuParts {
                     (self.llc_level, self.llc, self.llc_bytes) = (level, Some(key), bytes);
                 }
             }
-            Kind::Machine | Kind::Group | Kind::Die | Kind::Node | Kind::InstructionCache | Kind::Pu => {}
+            ObjectKind::Machine
+            | ObjectKind::Group
+            | ObjectKind::Die
+            | ObjectKind::Node
+            | ObjectKind::InstructionCache
+            | ObjectKind::Pu => {}
         }
     }
 }

@@ -12,7 +12,7 @@
 //! objects. This parser reports an error instead.
 
 use crate::MAX_CPUS;
-use crate::parts::{CpuParts, Kind, Parts};
+use crate::parts::{CpuParts, ObjectKind, Parts};
 use input::Error;
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub(crate) const HINT: &str = "write a synthetic machine such as \"pack:2 l3:4 c
 #[derive(Default)]
 struct Level {
     /// Type of the objects; `None` in a string of only numbers, until all levels are known.
-    kind: Option<Kind>,
+    kind: Option<ObjectKind>,
     /// Number of objects in the whole machine.
     width: u32,
     /// Size of a cache in bytes; 0 means the default.
@@ -47,8 +47,8 @@ impl Level {
 
     fn bytes(&self) -> u64 {
         match self.kind {
-            Some(Kind::Cache(1)) if self.bytes == 0 => 32 << 10,
-            Some(Kind::Cache(level)) if self.bytes == 0 => (256 << 10) << (2 * level),
+            Some(ObjectKind::Cache(1)) if self.bytes == 0 => 32 << 10,
+            Some(ObjectKind::Cache(level)) if self.bytes == 0 => (256 << 10) << (2 * level),
             _ => self.bytes,
         }
     }
@@ -85,7 +85,7 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
 /// Parses the levels, starting with the machine, and the index list of attached NUMA nodes.
 fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
     let mut levels = vec![Level {
-        kind: Some(Kind::Machine),
+        kind: Some(ObjectKind::Machine),
         width: 1,
         ..Level::default()
     }];
@@ -111,7 +111,7 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
         let mut kind = None;
         if attached.is_some() {
             kind = parse_kind(head);
-            if kind != Some(Kind::Node) {
+            if kind != Some(ObjectKind::Node) {
                 return Err(format!("{level_text:?} attaches {head:?}, expected numa"));
             }
         } else if !head.is_empty() {
@@ -144,7 +144,7 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
         };
         let in_level = |message: String| format!("{message} of {head:?}");
         for attribute in attributes.split_ascii_whitespace() {
-            let is_cache = matches!(kind, Some(Kind::Cache(_) | Kind::InstructionCache));
+            let is_cache = matches!(kind, Some(ObjectKind::Cache(_) | ObjectKind::InstructionCache));
             match attribute.split_once('=') {
                 Some(("size", text)) if is_cache => new.bytes = size(text).map_err(in_level)?,
                 // In a string of only numbers, the level may turn out to be a cache. This value is
@@ -191,35 +191,38 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the type with a name or abbreviation, according to hwloc's rules.
-fn parse_kind(name: &str) -> Option<Kind> {
+fn parse_kind(name: &str) -> Option<ObjectKind> {
     let name = name.to_ascii_lowercase();
     // Full name, shortest abbreviation in letters, and type.
-    const TYPES: [(&str, usize, Kind); 9] = [
-        ("numanode", 2, Kind::Node),
-        ("node", 2, Kind::Node),
-        ("package", 2, Kind::Package),
-        ("socket", 2, Kind::Package),
-        ("die", 2, Kind::Die),
-        ("core", 2, Kind::Core),
-        ("pu", 2, Kind::Pu),
-        ("tile", 4, Kind::Group),
-        ("module", 6, Kind::Group),
+    const TYPES: [(&str, usize, ObjectKind); 9] = [
+        ("numanode", 2, ObjectKind::Node),
+        ("node", 2, ObjectKind::Node),
+        ("package", 2, ObjectKind::Package),
+        ("socket", 2, ObjectKind::Package),
+        ("die", 2, ObjectKind::Die),
+        ("core", 2, ObjectKind::Core),
+        ("pu", 2, ObjectKind::Pu),
+        ("tile", 4, ObjectKind::Group),
+        ("module", 6, ObjectKind::Group),
     ];
-    let matches = |&&(full, least, _): &&(&str, usize, Kind)| name.len() >= least && full.starts_with(&name);
+    let matches = |&&(full, least, _): &&(&str, usize, ObjectKind)| name.len() >= least && full.starts_with(&name);
     if let Some(&(_, _, kind)) = TYPES.iter().find(matches) {
         return Some(kind);
     }
     // A group may have a depth, such as group2.
     let group = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if group.len() >= 2 && "group".starts_with(group) {
-        return Some(Kind::Group);
+        return Some(ObjectKind::Group);
     }
     let rest = name.strip_prefix('l')?;
     let letters = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     let level = u8::try_from(number(&rest[..rest.len() - letters.len()])?).ok()?;
     let (kind, suffix) = match (letters.strip_prefix('i'), level) {
-        (Some(suffix), 1..=3) => (Kind::InstructionCache, suffix),
-        (None, 1..=5) => (Kind::Cache(level), letters.strip_prefix(['d', 'u']).unwrap_or(letters)),
+        (Some(suffix), 1..=3) => (ObjectKind::InstructionCache, suffix),
+        (None, 1..=5) => (
+            ObjectKind::Cache(level),
+            letters.strip_prefix(['d', 'u']).unwrap_or(letters),
+        ),
         _ => return None,
     };
     "cache".starts_with(suffix).then_some(kind)
@@ -230,10 +233,10 @@ fn name_levels(levels: &mut [Level]) -> Result<(), String> {
     let Some((last, inner)) = levels[1..].split_last_mut() else {
         return Err("it has no level".into());
     };
-    if let Some(kind) = last.kind.filter(|&kind| kind != Kind::Pu) {
+    if let Some(kind) = last.kind.filter(|&kind| kind != ObjectKind::Pu) {
         return Err(format!("its last level is {kind:?}, expected pu"));
     }
-    last.kind = Some(Kind::Pu);
+    last.kind = Some(ObjectKind::Pu);
     let unnamed = inner.iter().filter(|level| level.kind.is_none()).count();
     if unnamed > 0 && unnamed < inner.len() {
         return Err("some levels have a type and others have none".into());
@@ -245,9 +248,15 @@ fn name_levels(levels: &mut [Level]) -> Result<(), String> {
             level.kind = Some(kind);
         }
     }
-    for kind in [Kind::Pu, Kind::Package, Kind::Die, Kind::Node, Kind::Core] {
+    for kind in [
+        ObjectKind::Pu,
+        ObjectKind::Package,
+        ObjectKind::Die,
+        ObjectKind::Node,
+        ObjectKind::Core,
+    ] {
         match levels.iter().filter(|level| level.kind == Some(kind)).count() {
-            0 | 1 if kind == Kind::Node && attached && levels.iter().any(|level| level.kind == Some(kind)) => {
+            0 | 1 if kind == ObjectKind::Node && attached && levels.iter().any(|level| level.kind == Some(kind)) => {
                 return Err("it has NUMA nodes both as a level and attached".into());
             }
             0 | 1 => {}
@@ -260,23 +269,28 @@ fn name_levels(levels: &mut [Level]) -> Result<(), String> {
 /// Returns the types that hwloc chooses for `n` levels between the machine and the CPUs, outermost
 /// first: a package, a NUMA node (if `node` is set), a core, up to four caches, and groups for the
 /// remaining levels.
-fn usual_kinds(n: usize, node: bool) -> Vec<Kind> {
+fn usual_kinds(n: usize, node: bool) -> Vec<ObjectKind> {
     let node = usize::from(node);
     let package = usize::from(n > node);
     let core = usize::from(n > node + package);
     let caches = (n - node - package - core).min(4);
     let groups = n - node - package - core - caches;
-    let mut kinds = vec![Kind::Group; groups];
-    kinds.extend([Kind::Package].iter().take(package));
-    kinds.extend([Kind::Node].iter().take(node));
+    let mut kinds = vec![ObjectKind::Group; groups];
+    kinds.extend([ObjectKind::Package].iter().take(package));
+    kinds.extend([ObjectKind::Node].iter().take(node));
     kinds.extend(match caches {
         0 => &[][..],
-        1 => &[Kind::Cache(2)],
-        2 => &[Kind::Cache(2), Kind::Cache(1)],
-        3 => &[Kind::Cache(3), Kind::Cache(2), Kind::Cache(1)],
-        _ => &[Kind::Cache(3), Kind::Cache(2), Kind::Cache(1), Kind::InstructionCache],
+        1 => &[ObjectKind::Cache(2)],
+        2 => &[ObjectKind::Cache(2), ObjectKind::Cache(1)],
+        3 => &[ObjectKind::Cache(3), ObjectKind::Cache(2), ObjectKind::Cache(1)],
+        _ => &[
+            ObjectKind::Cache(3),
+            ObjectKind::Cache(2),
+            ObjectKind::Cache(1),
+            ObjectKind::InstructionCache,
+        ],
     });
-    kinds.extend([Kind::Core].iter().take(core));
+    kinds.extend([ObjectKind::Core].iter().take(core));
     kinds
 }
 
@@ -306,7 +320,7 @@ fn parts(levels: &[Level], node_indexes: Option<&[u32]>) -> Parts {
         for (n, level) in &distinct {
             let position = cpu / level.cpus(nr_cpus);
             match level.kind {
-                Some(Kind::Node) => parts.node = Some(index(level, position)),
+                Some(ObjectKind::Node) => parts.node = Some(index(level, position)),
                 Some(kind) => parts.add(kind, n << 32 | u64::from(position), level.bytes()),
                 None => {}
             }

@@ -2,7 +2,7 @@
 //! Says where the difference between the times of two runs of a workload comes from, in shares that
 //! add up ([`crate::path`]).
 
-use crate::path::{Divided, Kind, Part, Parts};
+use crate::path::{Divided, Part, Parts, SegmentKind};
 use crate::units;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -28,7 +28,7 @@ pub enum Basis {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
     pub tasks: String,
-    pub kind: Kind,
+    pub kind: SegmentKind,
     /// Capacity of the CPUs. `None` if the part is no time on a CPU, or all CPUs are equal.
     pub capacity: Option<u32>,
     pub ns: [f64; 2],
@@ -121,7 +121,7 @@ impl Attribution {
     fn lines(&self) -> Vec<Share> {
         let mut lines: Vec<Share> = Vec::new();
         for share in &self.shares {
-            let capacity = share.capacity.filter(|_| share.kind == Kind::SlowerCpu);
+            let capacity = share.capacity.filter(|_| share.kind == SegmentKind::SlowerCpu);
             let same =
                 |line: &&mut Share| (&line.tasks, line.kind, line.capacity) == (&share.tasks, share.kind, capacity);
             match lines.iter_mut().find(same) {
@@ -166,13 +166,13 @@ impl Attribution {
         let first = lines.iter().find(|line| change(line) > 0.0);
         let reason = lines
             .iter()
-            .find(|line| line.kind != Kind::Computing && change(line) > 0.0);
+            .find(|line| line.kind != SegmentKind::Computing && change(line) > 0.0);
         let reason = reason.filter(|&reason| first.is_some_and(|first| 2.0 * change(&reason) >= change(&first)));
         if let Some(most) = reason.or(first) {
             let tasks = escape::line(&most.tasks);
             let share = (100.0 * (most.ns[1] - most.ns[0]) / total_a.max(1.0)).abs();
             let reason = match (most.kind, most.capacity) {
-                (Kind::SlowerCpu, Some(capacity)) => {
+                (SegmentKind::SlowerCpu, Some(capacity)) => {
                     let on = self.on_cpus(&most.tasks, most.capacity);
                     let kind = cpu_kind(capacity, &self.capacities);
                     format!("{tasks} ran {} on {kind} ({} under {a})", time(on[1]), time(on[0]))
@@ -250,7 +250,7 @@ impl Attribution {
 mod tests {
     use super::*;
 
-    fn part(tasks: &str, kind: Kind, capacity: impl Into<Option<u32>>) -> Part {
+    fn part(tasks: &str, kind: SegmentKind, capacity: impl Into<Option<u32>>) -> Part {
         Part {
             tasks: tasks.to_owned(),
             kind,
@@ -274,17 +274,17 @@ mod tests {
     fn the_points_of_all_lines_are_those_of_the_totals() {
         let a = divided(
             &[
-                (part("cc", Kind::Waiting, None), 200_000_000),
-                (part("cc", Kind::Computing, 1024), 800_000_000),
+                (part("cc", SegmentKind::Waiting, None), 200_000_000),
+                (part("cc", SegmentKind::Computing, 1024), 800_000_000),
             ],
             0,
         );
         let b = divided(
             &[
-                (part("ld", Kind::SlowerCpu, 512), 110_000_000),
-                (part("ld", Kind::Computing, 512), 110_000_000),
-                (part("cc", Kind::Waiting, None), 210_000_000),
-                (part("cc", Kind::Computing, 1024), 710_000_000),
+                (part("ld", SegmentKind::SlowerCpu, 512), 110_000_000),
+                (part("ld", SegmentKind::Computing, 512), 110_000_000),
+                (part("cc", SegmentKind::Waiting, None), 210_000_000),
+                (part("cc", SegmentKind::Computing, 1024), 710_000_000),
             ],
             0,
         );
@@ -305,8 +305,8 @@ the last task exits after 1.00 s under fifo, and 1.14 s under twoq:
     fn workloads_without_an_end_are_compared_by_the_time_of_an_operation() {
         let parts = |waiting| {
             [
-                (part("web", Kind::Computing, None), 900),
-                (part("web", Kind::Waiting, None), waiting),
+                (part("web", SegmentKind::Computing, None), 900),
+                (part("web", SegmentKind::Waiting, None), waiting),
             ]
         };
         let [a, b] = [divided(&parts(100), 10), divided(&parts(600), 10)];

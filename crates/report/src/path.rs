@@ -26,7 +26,7 @@ const MAX_STEPS: usize = 50_000_000;
 
 /// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SegmentKind {
     /// It computes. This is the time that the fastest CPU would need.
     Computing,
     /// Additional time, because the CPU is slower than the fastest one.
@@ -55,39 +55,39 @@ pub enum Kind {
     NotStarted,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 13] = [
-        Kind::Computing,
-        Kind::SlowerCpu,
-        Kind::Frequency,
-        Kind::Siblings,
-        Kind::Memory,
-        Kind::Reload,
-        Kind::Kernel,
-        Kind::Policy,
-        Kind::Locks,
-        Kind::Waiting,
-        Kind::WaitingWhileIdle,
-        Kind::Sleeping,
-        Kind::NotStarted,
+impl SegmentKind {
+    pub const ALL: [SegmentKind; 13] = [
+        SegmentKind::Computing,
+        SegmentKind::SlowerCpu,
+        SegmentKind::Frequency,
+        SegmentKind::Siblings,
+        SegmentKind::Memory,
+        SegmentKind::Reload,
+        SegmentKind::Kernel,
+        SegmentKind::Policy,
+        SegmentKind::Locks,
+        SegmentKind::Waiting,
+        SegmentKind::WaitingWhileIdle,
+        SegmentKind::Sleeping,
+        SegmentKind::NotStarted,
     ];
 
     /// Describes the part of a task.
     pub fn text(self) -> &'static str {
         match self {
-            Kind::Computing => "computes",
-            Kind::SlowerCpu => "loses time on slower CPUs",
-            Kind::Frequency => "loses time to low frequencies",
-            Kind::Siblings => "loses time to busy SMT siblings",
-            Kind::Memory => "loses time to remote or shared memory",
-            Kind::Reload => "reloads caches",
-            Kind::Kernel => "has its CPU used by the kernel",
-            Kind::Policy => "has its CPU used by the policy",
-            Kind::Locks => "has its CPU wait for locks",
-            Kind::Waiting => "waits for a CPU, all being busy",
-            Kind::WaitingWhileIdle => "waits for a CPU while one is idle",
-            Kind::Sleeping => "sleeps",
-            Kind::NotStarted => "is not started yet",
+            SegmentKind::Computing => "computes",
+            SegmentKind::SlowerCpu => "loses time on slower CPUs",
+            SegmentKind::Frequency => "loses time to low frequencies",
+            SegmentKind::Siblings => "loses time to busy SMT siblings",
+            SegmentKind::Memory => "loses time to remote or shared memory",
+            SegmentKind::Reload => "reloads caches",
+            SegmentKind::Kernel => "has its CPU used by the kernel",
+            SegmentKind::Policy => "has its CPU used by the policy",
+            SegmentKind::Locks => "has its CPU wait for locks",
+            SegmentKind::Waiting => "waits for a CPU, all being busy",
+            SegmentKind::WaitingWhileIdle => "waits for a CPU while one is idle",
+            SegmentKind::Sleeping => "sleeps",
+            SegmentKind::NotStarted => "is not started yet",
         }
     }
 }
@@ -97,7 +97,7 @@ impl Kind {
 pub struct Part {
     /// Name of the tasks, without a number at its end.
     pub tasks: String,
-    pub kind: Kind,
+    pub kind: SegmentKind,
     /// Capacity of the CPUs, if the part is time on a CPU and the machine's CPUs differ.
     pub capacity: Option<u32>,
 }
@@ -219,7 +219,7 @@ impl Path {
             }
             left.insert(pid, at.saturating_sub(1));
             let Some(&(begin, step)) = at.checked_sub(1).map(|at| &steps[at]) else {
-                self.add(&mut parts, pid, Kind::NotStarted, None, time);
+                self.add(&mut parts, pid, SegmentKind::NotStarted, None, time);
                 return parts;
             };
             self.add_step(&mut parts, pid, step, begin, time);
@@ -227,7 +227,7 @@ impl Path {
                 Step::Woken { waker: 0 } => {}
                 Step::Woken { waker } => pid = waker,
                 Step::New { parent } if parent == 0 || parent == KTHREADD => {
-                    self.add(&mut parts, pid, Kind::NotStarted, None, begin);
+                    self.add(&mut parts, pid, SegmentKind::NotStarted, None, begin);
                     return parts;
                 }
                 Step::New { parent } => pid = parent,
@@ -259,10 +259,10 @@ impl Path {
             Step::On { cpu, turn } => self.add_turn(parts, pid, cpu, turn, length),
             Step::Off { runnable: true } | Step::Woken { .. } | Step::New { .. } => {
                 let idle = self.idle_until(end).saturating_sub(self.idle_until(begin)).min(length);
-                self.add(parts, pid, Kind::WaitingWhileIdle, None, idle);
-                self.add(parts, pid, Kind::Waiting, None, length - idle);
+                self.add(parts, pid, SegmentKind::WaitingWhileIdle, None, idle);
+                self.add(parts, pid, SegmentKind::Waiting, None, length - idle);
             }
-            Step::Off { runnable: false } => self.add(parts, pid, Kind::Sleeping, None, length),
+            Step::Off { runnable: false } => self.add(parts, pid, SegmentKind::Sleeping, None, length),
             Step::Exited => {}
         }
     }
@@ -279,7 +279,7 @@ impl Path {
             self.add(parts, pid, kind, capacity, share);
             rest -= share;
         }
-        self.add(parts, pid, Kind::Computing, capacity, rest);
+        self.add(parts, pid, SegmentKind::Computing, capacity, rest);
     }
 
     /// Returns the time until `time` during which at least one CPU was idle.
@@ -292,7 +292,7 @@ impl Path {
         if at % 2 == 1 { sum + (time - since) } else { sum }
     }
 
-    fn add(&mut self, parts: &mut Parts, pid: u32, kind: Kind, capacity: Option<u32>, ns: u64) {
+    fn add(&mut self, parts: &mut Parts, pid: u32, kind: SegmentKind, capacity: Option<u32>, ns: u64) {
         if ns > 0 {
             let tasks = stem(&self.follow.task(pid).comm).to_owned();
             let sum = parts.entry(Part { tasks, kind, capacity }).or_default();
@@ -453,7 +453,7 @@ mod tests {
         path.finish(1000).expect("the run is short")
     }
 
-    fn part(tasks: &str, kind: Kind, capacity: impl Into<Option<u32>>) -> Part {
+    fn part(tasks: &str, kind: SegmentKind, capacity: impl Into<Option<u32>>) -> Part {
         Part {
             tasks: tasks.to_owned(),
             kind,
@@ -466,18 +466,18 @@ mod tests {
         let parts = divided(&records()).path.expect("all tasks exit");
         let want = [
             // Of the turn of 420 ns, 400 ns are on the path, and thus 40 of its 42 ns of overhead.
-            (part("cc", Kind::Computing, 1024), 360),
-            (part("cc", Kind::Kernel, 1024), 40),
-            (part("cc", Kind::WaitingWhileIdle, None), 20),
-            (part("cc", Kind::NotStarted, None), 100),
-            (part("ld", Kind::Computing, 512), 50 + 80),
-            (part("ld", Kind::SlowerCpu, 512), 50 + 80),
+            (part("cc", SegmentKind::Computing, 1024), 360),
+            (part("cc", SegmentKind::Kernel, 1024), 40),
+            (part("cc", SegmentKind::WaitingWhileIdle, None), 20),
+            (part("cc", SegmentKind::NotStarted, None), 100),
+            (part("ld", SegmentKind::Computing, 512), 50 + 80),
+            (part("ld", SegmentKind::SlowerCpu, 512), 50 + 80),
             // The outer callback contains the inner one and the wait for the lock.
-            (part("ld", Kind::Locks, 512), 5),
-            (part("ld", Kind::Policy, 512), 30),
-            (part("ld", Kind::Kernel, 512), 5),
-            (part("ld", Kind::WaitingWhileIdle, None), 80),
-            (part("ld", Kind::Sleeping, None), 100),
+            (part("ld", SegmentKind::Locks, 512), 5),
+            (part("ld", SegmentKind::Policy, 512), 30),
+            (part("ld", SegmentKind::Kernel, 512), 5),
+            (part("ld", SegmentKind::WaitingWhileIdle, None), 80),
+            (part("ld", SegmentKind::Sleeping, None), 100),
         ];
         assert_eq!(parts, Parts::from(want));
         assert_eq!(parts.values().sum::<u64>(), 1000);
@@ -487,8 +487,8 @@ mod tests {
     fn the_parts_of_all_tasks_add_up_to_their_lifetimes() {
         let divided = divided(&records());
         assert_eq!(divided.tasks.values().sum::<u64>(), (540 - 100) + (1000 - 100));
-        assert_eq!(divided.tasks[&part("ld", Kind::Sleeping, None)], 520 - 110 + 100);
-        assert_eq!(divided.tasks[&part("cc", Kind::Kernel, 1024)], 42);
+        assert_eq!(divided.tasks[&part("ld", SegmentKind::Sleeping, None)], 520 - 110 + 100);
+        assert_eq!(divided.tasks[&part("cc", SegmentKind::Kernel, 1024)], 42);
     }
 
     #[test]
@@ -513,8 +513,8 @@ mod tests {
         let mut path = Path::new(2, &[]);
         path.take(&events.map(record));
         let tasks = path.finish(45).expect("the run is short").tasks;
-        assert_eq!(tasks[&part("", Kind::Waiting, None)], 10);
-        assert_eq!(tasks[&part("", Kind::WaitingWhileIdle, None)], 5);
+        assert_eq!(tasks[&part("", SegmentKind::Waiting, None)], 10);
+        assert_eq!(tasks[&part("", SegmentKind::WaitingWhileIdle, None)], 5);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub(crate) fn score(kind: workload::Score, m: &Measured) -> Score {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use workload::Score as Kind;
+    use workload::Score as ScoreKind;
 
     #[test]
     fn every_kind_of_score_has_its_unit() {
@@ -85,11 +85,11 @@ mod tests {
             completed: true,
         };
         for (kind, value, unit, better) in [
-            (Kind::OperationsPerSecond, 1500.0, "messages/s", Better::Higher),
-            (Kind::CompletionTime, 2.0, "s", Better::Lower),
-            (Kind::TimePerOperation, 666.667, "us/op", Better::Lower),
-            (Kind::SwitchesPerSecond, 2500.5, "switches/s", Better::Higher),
-            (Kind::MeanResponse, 1.234567, "ms", Better::Lower),
+            (ScoreKind::OperationsPerSecond, 1500.0, "messages/s", Better::Higher),
+            (ScoreKind::CompletionTime, 2.0, "s", Better::Lower),
+            (ScoreKind::TimePerOperation, 666.667, "us/op", Better::Lower),
+            (ScoreKind::SwitchesPerSecond, 2500.5, "switches/s", Better::Higher),
+            (ScoreKind::MeanResponse, 1.234567, "ms", Better::Lower),
         ] {
             let score = score(kind, &measured);
             assert_eq!(
@@ -110,14 +110,14 @@ mod tests {
             completed: false,
         };
         for kind in [
-            Kind::OperationsPerSecond,
-            Kind::CompletionTime,
-            Kind::TimePerOperation,
-            Kind::MeanResponse,
+            ScoreKind::OperationsPerSecond,
+            ScoreKind::CompletionTime,
+            ScoreKind::TimePerOperation,
+            ScoreKind::MeanResponse,
         ] {
             assert_eq!(score(kind, &measured).value, None, "{kind:?}");
         }
-        assert_eq!(score(Kind::OperationsPerSecond, &measured).unit, "operations/s");
-        assert_eq!(score(Kind::SwitchesPerSecond, &measured).value, Some(0.0));
+        assert_eq!(score(ScoreKind::OperationsPerSecond, &measured).unit, "operations/s");
+        assert_eq!(score(ScoreKind::SwitchesPerSecond, &measured).value, Some(0.0));
     }
 }

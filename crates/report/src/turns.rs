@@ -2,7 +2,7 @@
 //! Collects for each turn of a task, that is, the time from the switch to the task until the switch
 //! away from it, how much of its time the kernel, the policy, locks and slowdowns took.
 
-use crate::path::Kind;
+use crate::path::SegmentKind;
 use trace::{Event, Record, Slowdown};
 
 /// The time of a turn that was not spent on work at full speed.
@@ -38,15 +38,15 @@ const POLICY: usize = 6;
 const LOCKS: usize = 7;
 
 impl Turns {
-    pub const KINDS: [Kind; 8] = [
-        Kind::SlowerCpu,
-        Kind::Frequency,
-        Kind::Siblings,
-        Kind::Memory,
-        Kind::Reload,
-        Kind::Kernel,
-        Kind::Policy,
-        Kind::Locks,
+    pub const KINDS: [SegmentKind; 8] = [
+        SegmentKind::SlowerCpu,
+        SegmentKind::Frequency,
+        SegmentKind::Siblings,
+        SegmentKind::Memory,
+        SegmentKind::Reload,
+        SegmentKind::Kernel,
+        SegmentKind::Policy,
+        SegmentKind::Locks,
     ];
 
     pub fn new(nr_cpus: usize) -> Turns {

@@ -11,7 +11,7 @@ use bpf::engine::Gap;
 use bpf::link::Image;
 use bpf::rows::CALL;
 use input::error::Error;
-use kernel::ext::ops::{NAMES, Op};
+use kernel::ext::ops::{Callback, NAMES};
 use kernel::ext::{EnableState, Exit, ExitKind, KicksBy};
 use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
@@ -525,7 +525,7 @@ fn uncalled(machine: &Machine) -> Vec<&'static str> {
     let defined = NAMES
         .into_iter()
         .zip(&machine.ext().called)
-        .filter(|(name, _)| Op::by_name(name).is_some_and(|op| ops.defines(op)));
+        .filter(|(name, _)| Callback::by_name(name).is_some_and(|op| ops.defines(op)));
     let uncalled = defined.filter(|(_, called)| called.count == 0);
     uncalled.map(|(name, _)| name).collect()
 }

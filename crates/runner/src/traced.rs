@@ -20,10 +20,10 @@ const EXAMINED: u64 = 16;
 pub struct Traced {
     pub path: PathBuf,
     pub header: Header,
-    pub kind: Kind,
+    pub kind: TraceSource,
 }
 
-pub enum Kind {
+pub enum TraceSource {
     /// A trace file. Its records are read on each replay.
     File { bytes: u64 },
     /// A recording. All its records are in memory. `missing` is the number of context switches that
@@ -94,7 +94,7 @@ impl Traced {
                 return Ok(Traced {
                     path: path.to_owned(),
                     header: reader.header().clone(),
-                    kind: Kind::File { bytes },
+                    kind: TraceSource::File { bytes },
                 });
             }
         }
@@ -135,7 +135,7 @@ impl Traced {
             policy: recording::RECORDED.to_owned(),
             ..Header::default()
         };
-        let kind = Kind::Recording {
+        let kind = TraceSource::Recording {
             records,
             missing,
             lost,
@@ -158,7 +158,7 @@ impl Traced {
         let mut end = End::default();
         let mut hash = Hash::default();
         match &self.kind {
-            Kind::Recording { records, .. } => {
+            TraceSource::Recording { records, .. } => {
                 for (done, batch) in records.chunks(BATCH).enumerate() {
                     end.interrupted = interrupt::signal().is_some();
                     if end.interrupted {
@@ -170,7 +170,7 @@ impl Traced {
                     progress((done * BATCH * 1000 / records.len()) as u64);
                 }
             }
-            Kind::File { bytes } => {
+            TraceSource::File { bytes } => {
                 let at = |error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", self.path.display()));
                 let file = File::open(&self.path).map_err(|error| at(&error))?;
                 let mut reader = Reader::new(BufReader::new(file)).map_err(|error| at(&error))?;

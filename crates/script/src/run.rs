@@ -7,7 +7,7 @@ use input::{Error, index};
 use kernel::stepping::Refused;
 use kernel::{Machine, Options};
 use workload::{
-    Action, Attributes as TaskAttributes, Cgroup, Dist, Disturbance, Op, Policy, Program, TaskSpec, Workload,
+    Action, Attributes as TaskAttributes, Cgroup, Dist, Disturbance, Op, Program, SchedPolicy, TaskSpec, Workload,
 };
 
 /// Time for which a task computes before it begins again, ns. It is longer than a script.
@@ -124,29 +124,29 @@ fn task_number(script: &Script, name: &str) -> u32 {
     index(task_names(script).position(|task| task == name).unwrap_or(0))
 }
 
-fn class(attributes: &Attributes, old: Option<(Policy, i32)>) -> Policy {
+fn class(attributes: &Attributes, old: Option<(SchedPolicy, i32)>) -> SchedPolicy {
     // Real-time tasks report the nice value 0.
     let old_nice = match old {
-        Some((Policy::Fifo { .. } | Policy::RoundRobin { .. }, _)) | None => 0,
+        Some((SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. }, _)) | None => 0,
         Some((_, nice)) => nice,
     };
     let nice = attributes.nice.unwrap_or(old_nice);
     let rt_priority = attributes.prio.unwrap_or(1);
     let kept = match old {
-        Some((Policy::Batch { .. }, _)) => "batch",
-        Some((Policy::Idle, _)) => "idle",
-        Some((Policy::Fifo { .. }, _)) => "fifo",
-        Some((Policy::RoundRobin { .. }, _)) => "rr",
-        Some((Policy::Ext { .. }, _)) => "ext",
+        Some((SchedPolicy::Batch { .. }, _)) => "batch",
+        Some((SchedPolicy::Idle, _)) => "idle",
+        Some((SchedPolicy::Fifo { .. }, _)) => "fifo",
+        Some((SchedPolicy::RoundRobin { .. }, _)) => "rr",
+        Some((SchedPolicy::Ext { .. }, _)) => "ext",
         _ => "other",
     };
     match attributes.class.as_deref().unwrap_or(kept) {
-        "batch" => Policy::Batch { nice },
-        "idle" => Policy::Idle,
-        "fifo" => Policy::Fifo { rt_priority },
-        "rr" => Policy::RoundRobin { rt_priority },
-        "ext" => Policy::Ext { nice },
-        _ => Policy::Normal { nice },
+        "batch" => SchedPolicy::Batch { nice },
+        "idle" => SchedPolicy::Idle,
+        "fifo" => SchedPolicy::Fifo { rt_priority },
+        "rr" => SchedPolicy::RoundRobin { rt_priority },
+        "ext" => SchedPolicy::Ext { nice },
+        _ => SchedPolicy::Normal { nice },
     }
 }
 

@@ -3,7 +3,7 @@
 //! no time passes, unlocking of mutexes that are not held, and waits that no task can end.
 
 use crate::disturbance::{Action, Disturbance};
-use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, Workload};
+use crate::program::{Dist, Op, Program, Resource, ResourceId, SchedPolicy, Workload};
 use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -227,9 +227,9 @@ fn tasks(workload: &Workload) -> Checked {
 }
 
 /// Checks a scheduling policy's parameters against the ranges of sched_setscheduler(2) and nice(2).
-pub(crate) fn policy(policy: Policy) -> Checked {
+pub(crate) fn policy(policy: SchedPolicy) -> Checked {
     match policy {
-        Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
+        SchedPolicy::Normal { nice } | SchedPolicy::Batch { nice } | SchedPolicy::Ext { nice } => {
             if !(-20..=19).contains(&nice) {
                 return Err(new_finding(
                     format!("nice {nice} is out of range"),
@@ -237,7 +237,7 @@ pub(crate) fn policy(policy: Policy) -> Checked {
                 ));
             }
         }
-        Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => {
+        SchedPolicy::Fifo { rt_priority } | SchedPolicy::RoundRobin { rt_priority } => {
             if !(1..=99).contains(&rt_priority) {
                 return Err(new_finding(
                     format!("real-time priority {rt_priority} is out of range"),
@@ -245,7 +245,7 @@ pub(crate) fn policy(policy: Policy) -> Checked {
                 ));
             }
         }
-        Policy::Idle | Policy::Deadline { .. } => {}
+        SchedPolicy::Idle | SchedPolicy::Deadline { .. } => {}
     }
     Ok(())
 }

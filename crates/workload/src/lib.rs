@@ -30,8 +30,8 @@ pub use generator::{Generator, Parameter, Unit, generators};
 pub use input::{Error, Position};
 pub use load::{files, load};
 pub use program::{
-    Attributes, Cgroup, Channel, Dist, Lack, MEASURED, Op, Policy, Program, RecordedMachine, Resource, Score, TaskSpec,
-    Workload,
+    Attributes, Cgroup, Channel, Dist, Lack, MEASURED, Op, Program, RecordedMachine, Resource, SchedPolicy, Score,
+    TaskSpec, Workload,
 };
 pub use rtapp::to_rtapp_json;
 pub use tasks::Tasks;

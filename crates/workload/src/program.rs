@@ -49,7 +49,7 @@ pub enum Dist {
 /// A scheduling policy: SCHED_NORMAL, SCHED_BATCH, SCHED_IDLE, SCHED_EXT, SCHED_FIFO or SCHED_RR.
 /// `nice` is -20..=19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Policy {
+pub enum SchedPolicy {
     /// Nice -20..=19.
     Normal {
         nice: i32,
@@ -174,7 +174,7 @@ pub enum Op {
     Exit,
     /// Change the task's own affinity; `None` allows all CPUs.
     SetAffinity(Option<Vec<u32>>),
-    SetPolicy(Policy),
+    SetPolicy(SchedPolicy),
     /// Request a slice of this length in ns (sched_setattr() with sched_runtime). Only SCHED_OTHER,
     /// SCHED_BATCH and SCHED_EXT tasks may do this. The kernel limits the length to 0.1 to 100 ms;
     /// 0 requests the default slice.
@@ -311,7 +311,7 @@ pub struct TaskSpec {
     /// Name of the task. Only the first 15 bytes are used, as in the kernel.
     pub comm: String,
     pub program: ProgramId,
-    pub policy: Policy,
+    pub policy: SchedPolicy,
     /// Allowed CPUs; `None` allows all.
     pub cpus: Option<Vec<u32>>,
     /// CPU on which the task is created. Tasks with `None` are distributed over the allowed CPUs in

@@ -37,7 +37,7 @@
 //! the interrupted task, and is replayed as a wake-up by this task.
 
 use crate::generator::{empty, task};
-use crate::program::{Cgroup, Dist, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
+use crate::program::{Cgroup, Dist, Op, Program, Resource, SchedPolicy, Score, TaskSpec, Workload};
 use input::{Error, cpu_list};
 use std::collections::BTreeMap;
 use trace::recording::MAX_CPUS;
@@ -219,7 +219,7 @@ impl Replay<'_> {
             spec.cgroup = parent.spec.cgroup;
             if matches!(
                 (parent.spec.policy, spec.policy),
-                (Policy::Batch { .. }, Policy::Normal { .. })
+                (SchedPolicy::Batch { .. }, SchedPolicy::Normal { .. })
             ) {
                 spec.policy = parent.spec.policy;
             }
@@ -288,13 +288,13 @@ fn apply(known: &TaskAttributes, spec: &mut TaskSpec) {
     spec.process = known.tgid;
     spec.cgroup = known.group;
     spec.policy = match known.policy {
-        snapshot::SCHED_NORMAL | snapshot::SCHED_EXT => Policy::Normal { nice },
-        snapshot::SCHED_BATCH => Policy::Batch { nice },
-        snapshot::SCHED_IDLE => Policy::Idle,
-        snapshot::SCHED_FIFO if known.rt_priority > 0 => Policy::Fifo {
+        snapshot::SCHED_NORMAL | snapshot::SCHED_EXT => SchedPolicy::Normal { nice },
+        snapshot::SCHED_BATCH => SchedPolicy::Batch { nice },
+        snapshot::SCHED_IDLE => SchedPolicy::Idle,
+        snapshot::SCHED_FIFO if known.rt_priority > 0 => SchedPolicy::Fifo {
             rt_priority: known.rt_priority,
         },
-        snapshot::SCHED_RR if known.rt_priority > 0 => Policy::RoundRobin {
+        snapshot::SCHED_RR if known.rt_priority > 0 => SchedPolicy::RoundRobin {
             rt_priority: known.rt_priority,
         },
         _ => spec.policy,
@@ -308,11 +308,11 @@ fn apply(known: &TaskAttributes, spec: &mut TaskSpec) {
 
 /// Converts the kernel's priority: 100..139 are nice -20..19. Lower values are real-time
 /// priorities; 98 is rt_priority 1.
-fn policy(prio: i32) -> Policy {
+fn policy(prio: i32) -> SchedPolicy {
     match prio {
-        100..=139 => Policy::Normal { nice: prio - 120 },
-        140.. => Policy::Normal { nice: 19 },
-        _ => Policy::Fifo {
+        100..=139 => SchedPolicy::Normal { nice: prio - 120 },
+        140.. => SchedPolicy::Normal { nice: 19 },
+        _ => SchedPolicy::Fifo {
             rt_priority: 99u32.saturating_sub_signed(prio).clamp(1, 99),
         },
     }
@@ -378,8 +378,8 @@ mod tests {
         assert_eq!(program(&w, "a"), [run(15), Op::SemPost(0), run(1)]);
         let slept = Op::Sleep(Dist::Fixed(60_000));
         assert_eq!(program(&w, "b"), [run(20), Op::SemWait(0), run(4), slept, run(8)]);
-        assert_eq!(w.tasks[0].policy, Policy::Normal { nice: -10 });
-        assert_eq!(w.tasks[1].policy, Policy::Fifo { rt_priority: 4 });
+        assert_eq!(w.tasks[0].policy, SchedPolicy::Normal { nice: -10 });
+        assert_eq!(w.tasks[1].policy, SchedPolicy::Fifo { rt_priority: 4 });
     }
 
     #[test]
@@ -463,13 +463,13 @@ mod tests {
         let w = from_records(&recording.records, Some(&snapshot), "x").expect("the recording can be replayed");
         let find = |comm: &str| w.tasks.iter().find(|task| task.comm == comm).expect("the task exists");
         let (a, b, kid) = (find("a"), find("b"), find("kid"));
-        assert_eq!((a.policy, a.process, a.cgroup), (Policy::Batch { nice: 5 }, 11, 1));
+        assert_eq!((a.policy, a.process, a.cgroup), (SchedPolicy::Batch { nice: 5 }, 11, 1));
         assert_eq!(a.cpus, Some(vec![0, 1]));
-        assert_eq!((b.policy, b.process), (Policy::RoundRobin { rt_priority: 30 }, 11));
+        assert_eq!((b.policy, b.process), (SchedPolicy::RoundRobin { rt_priority: 30 }, 11));
         // A list that cannot be read allows all CPUs.
         assert_eq!((b.cpus.clone(), b.cgroup), (None, 0));
         assert_eq!((kid.cpus.clone(), kid.cgroup, kid.process), (Some(vec![0, 1]), 1, 13));
-        assert!(matches!(kid.policy, Policy::Batch { .. }));
+        assert!(matches!(kid.policy, SchedPolicy::Batch { .. }));
         assert_eq!((w.cgroups.len(), w.cgroups[1].weight), (2, 50));
     }
 

@@ -5,7 +5,7 @@
 use attack::campaign::{self, Failure};
 use attack::corpus::{self, Attack};
 use attack::execute::{End, MODES};
-use attack::kind::{self, Kind};
+use attack::kind::{self, InputKind};
 use attack::texts;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ const FEWEST: usize = 200;
 
 /// Runs inputs in parallel, in one child process for each CPU of the host. Returns how each input
 /// ended.
-fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
+fn run(kind: InputKind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
     let threads = std::thread::available_parallelism().map_or(2, usize::from) as u64;
     // Each child receives many short ranges of inputs, so that no child receives all slow inputs.
     let pieces: Vec<_> = (0..count.div_ceil(16))
@@ -82,7 +82,7 @@ fn hand_written_attacks_do_no_harm() {
     assert!(attacks.len() >= FEWEST, "{} attacks", attacks.len());
     corpus::compile(&attacks).expect("every attack compiles");
     let modes = MODES.len() as u64;
-    let (ends, failures) = run(Kind::Corpus, attacks.len() as u64 * modes);
+    let (ends, failures) = run(InputKind::Corpus, attacks.len() as u64 * modes);
     let mut wrong = Vec::new();
     for failure in failures {
         let (attack, mode) = kind::corpus_case(failure.index);
@@ -105,7 +105,7 @@ fn hand_written_attacks_do_no_harm() {
 #[test]
 fn hand_written_texts_do_no_harm() {
     let texts = texts::texts();
-    let (ends, failures) = run(Kind::Text, texts.len() as u64);
+    let (ends, failures) = run(InputKind::Text, texts.len() as u64);
     let mut wrong: Vec<String> = failures
         .iter()
         .map(|failure| format!("{}: {}", texts[failure.index as usize].name, failure.cause))

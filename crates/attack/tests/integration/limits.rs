@@ -3,7 +3,7 @@
 //! continues after it: a panic, a signal, a time-out, excessive memory use and an exit.
 
 use attack::campaign;
-use attack::kind::Kind;
+use attack::kind::InputKind;
 use std::path::Path;
 
 #[test]
@@ -11,7 +11,8 @@ fn each_kind_of_harm_is_found_with_its_input() {
     let attack = Path::new(env!("CARGO_BIN_EXE_attack"));
     let mut ended = Vec::new();
     let mut end = |index, text: &str| ended.push((index, text.to_owned()));
-    let tally = campaign::run(attack, Kind::Harm, 0, 0..7, None, &mut end).expect("the child process can be started");
+    let tally =
+        campaign::run(attack, InputKind::Harm, 0, 0..7, None, &mut end).expect("the child process can be started");
     let found: Vec<(u64, &str)> = tally
         .failures
         .iter()

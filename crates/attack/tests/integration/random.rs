@@ -3,14 +3,14 @@
 //! them.
 
 use attack::campaign;
-use attack::kind::{Kind, RANDOM};
+use attack::kind::{InputKind, RANDOM};
 use std::path::Path;
 
 /// Returns the number of inputs of a kind that a test runs. With these numbers, all kinds together
 /// take a few seconds.
-fn count(kind: Kind) -> u64 {
+fn count(kind: InputKind) -> u64 {
     match kind {
-        Kind::Policy | Kind::Object | Kind::Suite => 100,
+        InputKind::Policy | InputKind::Object | InputKind::Suite => 100,
         _ => 300,
     }
 }
@@ -62,7 +62,7 @@ fn some_damaged_inputs_can_still_be_read() {
         };
         campaign::run(attack, kind, 1, 0..60, None, &mut end).expect("the child process can be started");
         assert!(accepted >= 3, "{}: {accepted} of 60 inputs are read", kind.name());
-        if kind == Kind::Object {
+        if kind == InputKind::Object {
             assert!(located * 2 > refused, "{located} of {refused} errors name a location");
         }
     }

@@ -7,7 +7,7 @@
 //! stands for what is counted, so each index is a number of its own whose elements are the CPUs.
 
 use super::{Map, kind};
-use crate::btf::{Btf, INT_BOOL, INT_SIGNED, Kind};
+use crate::btf::{Btf, INT_BOOL, INT_SIGNED, TypeKind};
 use crate::fault::Fault;
 use crate::link::Image;
 use crate::memory::Region;
@@ -161,18 +161,20 @@ impl Found<'_> {
             }
         };
         match btf.kind(resolved) {
-            Kind::Int { size, encoding, .. } if encoding & INT_BOOL == 0 => number(*size, encoding & INT_SIGNED != 0),
-            Kind::Int { size, .. } => number(*size, false),
-            Kind::Enum { size, signed, .. } => number(*size, *signed),
+            TypeKind::Int { size, encoding, .. } if encoding & INT_BOOL == 0 => {
+                number(*size, encoding & INT_SIGNED != 0)
+            }
+            TypeKind::Int { size, .. } => number(*size, false),
+            TypeKind::Enum { size, signed, .. } => number(*size, *signed),
             // An array of characters is a text.
-            Kind::Array { ty, len, .. } if !btf.is_text(*ty) => {
+            TypeKind::Array { ty, len, .. } if !btf.is_text(*ty) => {
                 let stride = u64::from(btf.size_of(*ty).unwrap_or(0));
                 let dimensions = [dimensions, &[(*len, stride)]].concat();
                 self.add(&format!("{name}[]"), addr, &dimensions, *ty, depth + 1);
             }
             // Structs of the kernel's API, for example bpf_timer and bpf_spin_lock, contain no
             // numbers of the policy.
-            Kind::Struct(composite) if !btf.name(resolved).starts_with("bpf_") => {
+            TypeKind::Struct(composite) if !btf.name(resolved).starts_with("bpf_") => {
                 for member in &composite.members {
                     if member.bit_size == 0 {
                         let path = match member.name.is_empty() {

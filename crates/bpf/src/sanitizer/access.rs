@@ -3,7 +3,7 @@
 //! must be alive and contain the address. For a store, the program must be allowed to write to this
 //! part of the object.
 
-use super::objects::{Kind, View};
+use super::objects::{View, ViewKind};
 use super::prov::{Origin, Prov, SCALAR};
 use super::raise::{raise, sanitizer};
 use super::report::finding;
@@ -144,8 +144,8 @@ impl Sanitizer {
             Origin::View { slot, .. } => {
                 let view = &self.objects.views[slot];
                 match view.kind {
-                    Kind::Kernel(_) => self.objects.classify_kernel_pointer(region, value),
-                    Kind::Value(map) => kptr(&cx.maps[map].def().fields, view.start),
+                    ViewKind::Kernel(_) => self.objects.classify_kernel_pointer(region, value),
+                    ViewKind::Value(map) => kptr(&cx.maps[map].def().fields, view.start),
                     _ => Prov::SCALAR,
                 }
             }
@@ -193,17 +193,17 @@ impl Sanitizer {
         let ok = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive && access.within(view.start, view.len) => match view.kind {
-                    Kind::Record | Kind::Input | Kind::Copy(_) => true,
-                    Kind::Percpu(_) => false,
-                    Kind::Value(map) => touches_no_special_field(&cx.maps[map].def().fields, view.start, &access),
-                    Kind::Object(id) => cx
+                    ViewKind::Record | ViewKind::Input | ViewKind::Copy(_) => true,
+                    ViewKind::Percpu(_) => false,
+                    ViewKind::Value(map) => touches_no_special_field(&cx.maps[map].def().fields, view.start, &access),
+                    ViewKind::Object(id) => cx
                         .types()
                         .get(&id)
                         .is_none_or(|ty| touches_no_field(&ty.fields, view.start, &access)),
-                    Kind::Kernel(slab) => {
+                    ViewKind::Kernel(slab) => {
                         !access.store || writable(objects.slabs[slab].ty.writable, view.start, &access)
                     }
-                    Kind::Cpumask | Kind::Opaque | Kind::Element => !access.store,
+                    ViewKind::Cpumask | ViewKind::Opaque | ViewKind::Element => !access.store,
                 },
                 _ => false,
             },
@@ -355,14 +355,20 @@ impl Sanitizer {
         finding(check, &describe_access(verb, size), Some(addr), notes)
     }
 
-    fn name_failed_check(&self, cx: &Context, access: &Access, (start, len): (u64, u64), kind: Kind) -> &'static str {
+    fn name_failed_check(
+        &self,
+        cx: &Context,
+        access: &Access,
+        (start, len): (u64, u64),
+        kind: ViewKind,
+    ) -> &'static str {
         let is_special = match kind {
-            Kind::Value(map) => !touches_no_special_field(&cx.maps[map].def().fields, start, access),
-            Kind::Object(id) => cx
+            ViewKind::Value(map) => !touches_no_special_field(&cx.maps[map].def().fields, start, access),
+            ViewKind::Object(id) => cx
                 .types()
                 .get(&id)
                 .is_some_and(|ty| !touches_no_field(&ty.fields, start, access)),
-            Kind::Percpu(_) => true,
+            ViewKind::Percpu(_) => true,
             _ => false,
         };
         match access.within(start, len) {
@@ -455,16 +461,16 @@ impl Sanitizer {
     pub(super) fn view_name(&self, cx: &Context, view: &View) -> String {
         let bytes = view.len;
         match view.kind {
-            Kind::Value(map) => format!("a value of map {} ({bytes} bytes)", cx.maps[map].name()),
-            Kind::Object(id) => format!("a struct {} ({bytes} bytes)", type_name(cx, id)),
-            Kind::Percpu(id) => format!("per-CPU objects of struct {}", type_name(cx, id)),
-            Kind::Copy(id) => format!("a CPU's struct {} ({bytes} bytes)", type_name(cx, id)),
-            Kind::Cpumask => "a bpf_cpumask".to_string(),
-            Kind::Record => format!("a ring buffer's record ({bytes} bytes)"),
-            Kind::Kernel(slab) => format!("a reference to a {}", self.objects.slabs[slab].ty.name),
-            Kind::Input => "the program's context".to_string(),
-            Kind::Opaque => "a reference".to_string(),
-            Kind::Element => format!("an iterator's element ({bytes} bytes)"),
+            ViewKind::Value(map) => format!("a value of map {} ({bytes} bytes)", cx.maps[map].name()),
+            ViewKind::Object(id) => format!("a struct {} ({bytes} bytes)", type_name(cx, id)),
+            ViewKind::Percpu(id) => format!("per-CPU objects of struct {}", type_name(cx, id)),
+            ViewKind::Copy(id) => format!("a CPU's struct {} ({bytes} bytes)", type_name(cx, id)),
+            ViewKind::Cpumask => "a bpf_cpumask".to_string(),
+            ViewKind::Record => format!("a ring buffer's record ({bytes} bytes)"),
+            ViewKind::Kernel(slab) => format!("a reference to a {}", self.objects.slabs[slab].ty.name),
+            ViewKind::Input => "the program's context".to_string(),
+            ViewKind::Opaque => "a reference".to_string(),
+            ViewKind::Element => format!("an iterator's element ({bytes} bytes)"),
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::access::Access;
 use super::callee::{Callee, Effect};
 use super::held::Pending;
-use super::objects::{Kind, View};
+use super::objects::{View, ViewKind};
 use super::prov::{Origin, Prov};
 use super::registers::unset;
 use super::report::finding;
@@ -85,7 +85,7 @@ impl Sanitizer {
             }
             Origin::View { slot, generation } => match self.objects.view(slot, generation) {
                 Some(&View {
-                    kind: Kind::Kernel(slab),
+                    kind: ViewKind::Kernel(slab),
                     start,
                     ..
                 }) => (&self.objects.slabs[slab], start),
@@ -112,9 +112,10 @@ impl Sanitizer {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         match prov.origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation) {
-                Some(view) if view.kind == Kind::Cpumask && view.start == arg => return Ok(()),
+                Some(view) if view.kind == ViewKind::Cpumask && view.start == arg => return Ok(()),
                 Some(View {
-                    kind: Kind::Value(_), ..
+                    kind: ViewKind::Value(_),
+                    ..
                 }) => return self.check_memory(cx, call, n, Len::Bytes(size), write),
                 _ => {}
             },
@@ -151,8 +152,8 @@ impl Sanitizer {
             Origin::View { slot, generation } => {
                 let view = self.objects.view(slot, generation)?;
                 match view.kind {
-                    Kind::Value(map) => (view.start, &cx.maps[map].def().fields),
-                    Kind::Object(id) => (view.start, &cx.types().get(&id)?.fields),
+                    ViewKind::Value(map) => (view.start, &cx.maps[map].def().fields),
+                    ViewKind::Object(id) => (view.start, &cx.types().get(&id)?.fields),
                     _ => return None,
                 }
             }
@@ -179,10 +180,10 @@ impl Sanitizer {
             _ => None,
         };
         let fits = match given {
-            Some(Kind::Object(given)) => given == *id && !percpu,
-            Some(Kind::Percpu(given)) => given == *id && *percpu,
-            Some(Kind::Cpumask) => to == "bpf_cpumask" && !percpu,
-            Some(Kind::Kernel(slab)) => to == self.objects.slabs[slab].ty.name && !percpu,
+            Some(ViewKind::Object(given)) => given == *id && !percpu,
+            Some(ViewKind::Percpu(given)) => given == *id && *percpu,
+            Some(ViewKind::Cpumask) => to == "bpf_cpumask" && !percpu,
+            Some(ViewKind::Kernel(slab)) => to == self.objects.slabs[slab].ty.name && !percpu,
             _ => false,
         };
         if fits {
@@ -210,7 +211,7 @@ impl Sanitizer {
             Origin::Value { .. } => true,
             Origin::View { slot, generation } => {
                 let view = self.objects.view(slot, generation);
-                view.is_some_and(|view| matches!(view.kind, Kind::Value(_)))
+                view.is_some_and(|view| matches!(view.kind, ViewKind::Value(_)))
             }
             _ => false,
         };
@@ -224,7 +225,7 @@ impl Sanitizer {
     pub(super) fn check_timer_map(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         let actual = match Prov(call.provs[0]).origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation).map(|view| view.kind) {
-                Some(Kind::Value(map)) => Some(cx.maps[map].addr()),
+                Some(ViewKind::Value(map)) => Some(cx.maps[map].addr()),
                 _ => None,
             },
             Origin::Value { area, .. } => self.objects.areas[area].map,
@@ -272,7 +273,7 @@ impl Sanitizer {
             Origin::View { slot, generation } => self
                 .objects
                 .view(slot, generation)
-                .is_some_and(|view| matches!(view.kind, Kind::Percpu(_)) && view.start == arg),
+                .is_some_and(|view| matches!(view.kind, ViewKind::Percpu(_)) && view.start == arg),
             Origin::Kernel | Origin::Slab { .. } | Origin::Untrusted => true,
             _ => false,
         };

@@ -7,7 +7,7 @@
 
 use super::callee::{Callee, Effect};
 use super::held::{Mark, Open, Pending, Sections};
-use super::objects::{Frame, Kind, Until, View};
+use super::objects::{Frame, Until, View, ViewKind};
 use super::prov::{Origin, Prov, UNSET};
 use super::raise::{raise, sanitizer};
 use super::registers::unset;
@@ -99,7 +99,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
             let [start, len, ..] = args;
             provs[0] = sanitizer
                 .objects
-                .add_temporary(View::new(start, len, Kind::Input, cx.pc as usize))
+                .add_temporary(View::new(start, len, ViewKind::Input, cx.pc as usize))
                 .0;
         }
         Some(_) => {
@@ -121,7 +121,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
                 let len = u64::from(cx.maps[index].def().value_size);
                 provs[2] = sanitizer
                     .objects
-                    .add_allocated(args[2], len, Kind::Value(index), cx.pc as usize)
+                    .add_allocated(args[2], len, ViewKind::Value(index), cx.pc as usize)
                     .0;
             }
         }

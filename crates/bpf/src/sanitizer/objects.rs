@@ -44,7 +44,7 @@ pub(super) struct StaticArea {
 
 /// Kind of a view's object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum ViewKind {
     /// Element of the map with this index.
     Value(usize),
     /// Object of the type with this BTF id, made by bpf_obj_new.
@@ -88,7 +88,7 @@ pub(super) struct View {
     /// Number of earlier views that used the same slot. A provenance contains this number, so the
     /// sanitizer recognises a pointer to an earlier object of the slot.
     pub generation: u32,
-    pub kind: Kind,
+    pub kind: ViewKind,
     pub until: Until,
     /// Whether the program must release the object.
     pub reference: bool,
@@ -263,7 +263,7 @@ impl Objects {
 
     /// Returns the provenance of allocated memory. Makes a view of the memory if there is no view
     /// of it yet.
-    pub fn add_allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
+    pub fn add_allocated(&mut self, start: u64, len: u64, kind: ViewKind, born: usize) -> Prov {
         if let Some(&slot) = self.live.get(&start) {
             return self.prov(slot as usize);
         }
@@ -426,7 +426,7 @@ impl Objects {
 }
 
 impl View {
-    pub fn new(start: u64, len: u64, kind: Kind, born: usize) -> View {
+    pub fn new(start: u64, len: u64, kind: ViewKind, born: usize) -> View {
         View {
             start,
             len,

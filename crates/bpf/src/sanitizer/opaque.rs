@@ -7,7 +7,7 @@
 
 use super::callee::{Callee, Effect};
 use super::held::{Open, Pending};
-use super::objects::{Kind, View};
+use super::objects::{View, ViewKind};
 use super::prov::{Origin, Prov};
 use super::report::finding;
 use super::signature::{Arg, Opaque};
@@ -126,7 +126,7 @@ impl Sanitizer {
             (Opaque::Dynptr, _) if r0 != 0 => Prov::SCALAR,
             (Opaque::Dynptr, _) if reserves => {
                 let start = cx.region().load::<u64>(addr).unwrap_or(0);
-                let record = View::new(start, u64::from(call.args[1] as u32), Kind::Record, call.pc);
+                let record = View::new(start, u64::from(call.args[1] as u32), ViewKind::Record, call.pc);
                 self.objects.add_temporary(record)
             }
             (Opaque::Dynptr, Some(Arg::Use(Opaque::Dynptr))) => {
@@ -161,7 +161,9 @@ impl Sanitizer {
         {
             return self.objects.prov(slot);
         }
-        let prov = self.objects.add_temporary(View::new(addr, 4, Kind::Element, call.pc));
+        let prov = self
+            .objects
+            .add_temporary(View::new(addr, 4, ViewKind::Element, call.pc));
         if let Origin::View { slot, .. } = prov.origin() {
             self.held.open[at].element = Some(slot);
         }
@@ -174,7 +176,7 @@ impl Sanitizer {
         let start = cx.region().load::<u64>(addr).unwrap_or(0);
         let len = cx.region().load::<u32>(addr.wrapping_add(8)).unwrap_or(0);
         let pc = cx.pc as usize;
-        let sample = View::new(start, len.into(), Kind::Record, pc);
+        let sample = View::new(start, len.into(), ViewKind::Record, pc);
         let data = self.objects.add_temporary(sample);
         self.held.open.push(Open {
             addr,

@@ -7,7 +7,7 @@
 //! because the number comes from memory.
 
 use super::flow::{RegisterChecks, moves, tests};
-use super::objects::{Kind, Objects};
+use super::objects::{Objects, ViewKind};
 use super::prov::{Origin, Prov, SCALAR, UNSET, UNTESTED};
 use super::raise::{raise, sanitizer};
 use super::report::finding;
@@ -95,7 +95,7 @@ impl Prov {
             Origin::Slab { .. } => true,
             Origin::View { slot, generation } => objects
                 .view(slot, generation)
-                .is_some_and(|view| matches!(view.kind, Kind::Kernel(_))),
+                .is_some_and(|view| matches!(view.kind, ViewKind::Kernel(_))),
             _ => false,
         };
         if points_to_kernel_object { Prov::VARIED } else { self }

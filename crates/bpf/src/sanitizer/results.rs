@@ -4,7 +4,7 @@
 
 use super::callee::{Callee, Effect};
 use super::held::Pending;
-use super::objects::{Kind, Until, View};
+use super::objects::{Until, View, ViewKind};
 use super::prov::{Origin, Prov};
 use super::signature::Arg;
 use super::state::Sanitizer;
@@ -27,7 +27,7 @@ impl Sanitizer {
                 match index.filter(|&index| cx.maps[index].array_layout().is_none()) {
                     Some(index) if !matches!(cx.maps[index].def().kind, kind::HASH_OF_MAPS) => {
                         let len = u64::from(cx.maps[index].def().value_size);
-                        self.objects.add_allocated(r0, len, Kind::Value(index), pc)
+                        self.objects.add_allocated(r0, len, ViewKind::Value(index), pc)
                     }
                     _ => self.objects.classify(region, r0),
                 }
@@ -37,26 +37,26 @@ impl Sanitizer {
                     Some(local) => (call.args[0] as u32, u64::from(local.size)),
                     None => (0, 0),
                 };
-                self.objects.add_allocated(r0, len, Kind::Object(id), pc);
+                self.objects.add_allocated(r0, len, ViewKind::Object(id), pc);
                 self.objects
-                    .add_temporary(reference(View::new(r0, len, Kind::Object(id), pc)))
+                    .add_temporary(reference(View::new(r0, len, ViewKind::Object(id), pc)))
             }
             Effect::PercpuNew => {
                 let len = region.allocation_at(r0).map_or(8, |(_, size)| size);
-                let kind = Kind::Percpu(call.args[0] as u32);
+                let kind = ViewKind::Percpu(call.args[0] as u32);
                 self.objects.add_allocated(r0, len, kind, pc);
                 self.objects.add_temporary(reference(View::new(r0, len, kind, pc)))
             }
             Effect::CpumaskCreate => {
                 let len = region.allocation_at(r0).map_or(8, |(_, size)| size);
-                self.objects.add_allocated(r0, len, Kind::Cpumask, pc);
+                self.objects.add_allocated(r0, len, ViewKind::Cpumask, pc);
                 self.objects
-                    .add_temporary(reference(View::new(r0, len, Kind::Cpumask, pc)))
+                    .add_temporary(reference(View::new(r0, len, ViewKind::Cpumask, pc)))
             }
             Effect::Reserve => {
                 let len = call.args[1];
                 self.objects
-                    .add_temporary(reference(View::new(r0, len, Kind::Record, pc)))
+                    .add_temporary(reference(View::new(r0, len, ViewKind::Record, pc)))
             }
             Effect::Acquire | Effect::Exchange | Effect::GraphTake => {
                 let view = self.view_at(cx, r0, pc);
@@ -71,7 +71,7 @@ impl Sanitizer {
             }
             Effect::Slice(n) => self
                 .objects
-                .add_temporary(View::new(r0, call.args[n - 1], Kind::Record, pc)),
+                .add_temporary(View::new(r0, call.args[n - 1], ViewKind::Record, pc)),
             Effect::Cast => Prov::UNTRUSTED,
             Effect::IterNext if (self.objects.stack..self.objects.stack_end).contains(&r0) => {
                 self.element_prov(call, r0)
@@ -85,7 +85,7 @@ impl Sanitizer {
                         return self.objects.classify_kernel_pointer(region, r0);
                     };
                     let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
-                    return self.objects.add_temporary(View::new(r0, len, Kind::Copy(id), pc));
+                    return self.objects.add_temporary(View::new(r0, len, ViewKind::Copy(id), pc));
                 }
                 if callee.rules.rcu_protected && self.held.may_sleep() && matches!(prov.origin(), Origin::Slab { .. }) {
                     let view = self.view_at(cx, r0, pc);
@@ -104,7 +104,7 @@ impl Sanitizer {
     fn percpu_type(&self, prov: Prov) -> Option<u32> {
         match prov.origin() {
             Origin::View { slot, .. } => match self.objects.views[slot].kind {
-                Kind::Percpu(id) => Some(id),
+                ViewKind::Percpu(id) => Some(id),
                 _ => None,
             },
             _ => None,
@@ -117,8 +117,8 @@ impl Sanitizer {
         let (start, len) = self.objects.bounds(prov).unwrap_or((addr, 0));
         let kind = match prov.origin() {
             Origin::View { slot, .. } => self.objects.views[slot].kind,
-            Origin::Slab { slab, .. } => Kind::Kernel(slab),
-            _ => Kind::Opaque,
+            Origin::Slab { slab, .. } => ViewKind::Kernel(slab),
+            _ => ViewKind::Opaque,
         };
         View::new(start, len, kind, pc)
     }

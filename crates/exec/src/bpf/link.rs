@@ -5,14 +5,14 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 use kernel::Machine;
-use kernel::ext::{Op, OpsTable};
+use kernel::ext::{Callback, OpsTable};
 use kernel::load::{self, LoadError};
 use profile::Profile;
 
 use super::maps::STRUCT_OPS;
 use super::{Attributes, Bpf, MOST, Member, NAME_LEN};
 use crate::answer::{Reply, error};
-use crate::files::Kind;
+use crate::files::FileKind;
 use crate::program::{Deferred, Program};
 use crate::wait::Wait;
 use ::bpf::map::kind;
@@ -187,7 +187,7 @@ impl Program {
 
     /// Runs a program of type syscall (BPF_PROG_TEST_RUN).
     pub(super) fn run_program(&mut self, m: &mut Machine, a: &Attributes) -> Reply {
-        let Some(&Kind::Prog(at)) = self.files.get(a.fd(0)).map(|open| &open.kind) else {
+        let Some(&FileKind::Prog(at)) = self.files.get(a.fd(0)).map(|open| &open.kind) else {
             return error(libc::EBADF);
         };
         // Before the object exists, libbpf tests with such calls what the kernel can do.
@@ -231,14 +231,14 @@ impl Program {
     pub(super) fn create_link(&mut self, m: &mut Machine, t: usize, a: &Attributes) -> Reply {
         let pid = self.threads[t].pid;
         let map = match self.files.get(a.fd(0)).map(|open| &open.kind) {
-            Some(&Kind::Map(map)) => map,
-            Some(Kind::Prog(_)) => return self.attach_tracing(a.fd(0)),
+            Some(&FileKind::Map(map)) => map,
+            Some(FileKind::Prog(_)) => return self.attach_tracing(a.fd(0)),
             _ => return error(libc::EBADF),
         };
         if self.threads[t].wait == Some(Wait::Deferred) {
             return match self.results.remove(&pid) {
                 None => Reply::Wait(None),
-                Some(0) => Reply::Result(self.files.add(Kind::Link(self.bpf.links.len() - 1))),
+                Some(0) => Reply::Result(self.files.add(FileKind::Link(self.bpf.links.len() - 1))),
                 Some(errno) => Reply::Result(errno),
             };
         }
@@ -260,14 +260,14 @@ impl Program {
 
     /// Attaches a tracing program. It is attached since the object was linked.
     pub(super) fn attach_tracing(&mut self, prog: i32) -> Reply {
-        if !matches!(self.files.get(prog).map(|open| &open.kind), Some(Kind::Prog(_))) {
+        if !matches!(self.files.get(prog).map(|open| &open.kind), Some(FileKind::Prog(_))) {
             return error(libc::EBADF);
         }
         if self.bpf.links.len() >= MOST {
             return error(libc::ENOMEM);
         }
         self.bpf.links.push(Link { map: None });
-        Reply::Result(self.files.add(Kind::Link(self.bpf.links.len() - 1)))
+        Reply::Result(self.files.add(FileKind::Link(self.bpf.links.len() - 1)))
     }
 
     /// Enables the scheduler of a link. Returns 0 or a negative error number.
@@ -300,7 +300,7 @@ impl Program {
 
     /// Detaches a link (BPF_LINK_DETACH). The thread waits until the scheduler is disabled.
     pub(super) fn detach_link(&mut self, m: &mut Machine, t: usize, fd: i32) -> Reply {
-        let Some(&Kind::Link(at)) = self.files.get(fd).map(|open| &open.kind) else {
+        let Some(&FileKind::Link(at)) = self.files.get(fd).map(|open| &open.kind) else {
             return error(libc::EBADF);
         };
         let pid = self.threads[t].pid;
@@ -351,7 +351,11 @@ fn change_ops(ops: &mut OpsTable, members: &[Member], value: &[u8], cid: bool) {
                 ops.set_name(&String::from_utf8_lossy(text));
             }
             name => {
-                let op = if cid { Op::by_cid_name(name) } else { Op::by_name(name) };
+                let op = if cid {
+                    Callback::by_cid_name(name)
+                } else {
+                    Callback::by_name(name)
+                };
                 if let Some(op) = op.filter(|_| word(offset) == 0) {
                     ops.remove(op);
                 }

@@ -3,7 +3,7 @@
 
 use super::{Attributes, MOST};
 use crate::answer::{Reply, error};
-use crate::files::Kind;
+use crate::files::FileKind;
 use crate::program::Program;
 use ::bpf::map::kind;
 use ::bpf::memory::{PAGE, arena_address};
@@ -101,6 +101,6 @@ impl Program {
         };
         self.bpf.rings.push(ring);
         self.bpf.maps.push(map);
-        Reply::Result(self.files.add(Kind::Map(self.bpf.maps.len() - 1)))
+        Reply::Result(self.files.add(FileKind::Map(self.bpf.maps.len() - 1)))
     }
 }

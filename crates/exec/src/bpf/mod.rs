@@ -16,7 +16,7 @@ use kernel::Machine;
 use std::path::Path;
 
 use crate::answer::{Reply, error};
-use crate::files::Kind;
+use crate::files::FileKind;
 use crate::program::Program;
 use ::bpf::btf;
 use ::bpf::link::Image;
@@ -165,8 +165,8 @@ impl Bpf {
         let mut symbols = String::new();
         for (_, ty) in types.iter() {
             let letter = match ty.kind {
-                btf::Kind::Func { .. } => 'T',
-                btf::Kind::Var { .. } => 'D',
+                btf::TypeKind::Func { .. } => 'T',
+                btf::TypeKind::Var { .. } => 'D',
                 _ => continue,
             };
             symbols += &format!("ffffffff81000000 {letter} {}\n", ty.name);
@@ -201,12 +201,12 @@ impl Program {
             MAP_FREEZE | PROG_BIND_MAP => Reply::Result(0),
             PROG_LOAD => self.load_program(a),
             PROG_TEST_RUN => self.run_program(m, a),
-            BTF_LOAD => Reply::Result(self.files.add(Kind::Btf)),
+            BTF_LOAD => Reply::Result(self.files.add(FileKind::Btf)),
             LINK_CREATE => self.create_link(m, t, a),
             RAW_TRACEPOINT_OPEN => self.attach_tracing(a.fd(8)),
             LINK_DETACH => self.detach_link(m, t, a.fd(0)),
             OBJ_GET_INFO_BY_FD => self.info(a),
-            ENABLE_STATS => Reply::Result(self.files.add(Kind::Silent)),
+            ENABLE_STATS => Reply::Result(self.files.add(FileKind::Silent)),
             // There are no other objects, and nothing is pinned.
             PROG_GET_NEXT_ID | MAP_GET_NEXT_ID | BTF_GET_NEXT_ID | LINK_GET_NEXT_ID | OBJ_GET => error(libc::ENOENT),
             OBJ_PIN => error(libc::EPERM),
@@ -230,7 +230,7 @@ impl Program {
         if log != 0 && size > 0 {
             self.host.memory.write(log, &[0]);
         }
-        Reply::Result(self.files.add(Kind::Prog(self.bpf.progs.len() - 1)))
+        Reply::Result(self.files.add(FileKind::Prog(self.bpf.progs.len() - 1)))
     }
 
     /// Answers BPF_OBJ_GET_INFO_BY_FD with the first fields of the info.
@@ -239,7 +239,7 @@ impl Program {
         let mut info = Vec::new();
         let mut put = |value: u32| info.extend_from_slice(&value.to_le_bytes());
         let name = match self.files.get(fd).map(|open| &open.kind) {
-            Some(&Kind::Map(at)) => {
+            Some(&FileKind::Map(at)) => {
                 let map = &self.bpf.maps[at];
                 for value in [
                     map.kind,
@@ -253,7 +253,7 @@ impl Program {
                 }
                 map.name.clone()
             }
-            Some(&Kind::Prog(at)) => {
+            Some(&FileKind::Prog(at)) => {
                 let prog = &self.bpf.progs[at];
                 for value in [prog.kind, at as u32 + 1] {
                     put(value);
@@ -263,13 +263,13 @@ impl Program {
                 (0..14).for_each(|_| put(0));
                 prog.name.clone()
             }
-            Some(&Kind::Link(at)) => {
+            Some(&FileKind::Link(at)) => {
                 for value in [9, at as u32 + 1, 0] {
                     put(value);
                 }
                 String::new()
             }
-            Some(Kind::Btf) => {
+            Some(FileKind::Btf) => {
                 for value in [0, 0, 0, fd.cast_unsigned()] {
                     put(value);
                 }
@@ -289,7 +289,7 @@ impl Program {
     pub fn note_rings(&mut self) {
         let rings = &self.bpf.rings;
         for open in self.files.all_mut() {
-            if let Kind::Map(map) = open.kind
+            if let FileKind::Map(map) = open.kind
                 && rings.get(map).is_some_and(Option::is_some)
             {
                 open.events += 1;
@@ -298,8 +298,8 @@ impl Program {
     }
 
     /// Called when the last descriptor of a file is closed.
-    pub fn closed(&mut self, m: &mut Machine, kind: &Kind) {
-        if let &Kind::Link(at) = kind {
+    pub fn closed(&mut self, m: &mut Machine, kind: &FileKind) {
+        if let &FileKind::Link(at) = kind {
             self.close_link(m, at);
         }
     }

@@ -11,7 +11,7 @@ use super::{
     MAP_LOOKUP_ELEM, MAP_UPDATE_BATCH, MAP_UPDATE_ELEM,
 };
 use crate::answer::{Reply, error};
-use crate::files::Kind;
+use crate::files::FileKind;
 use crate::program::Program;
 use ::bpf::map::kind;
 
@@ -21,7 +21,7 @@ const LARGEST: u64 = 64 << 20;
 impl Program {
     fn map_of(&self, fd: i32) -> Option<usize> {
         match self.files.get(fd)?.kind {
-            Kind::Map(at) => Some(at),
+            FileKind::Map(at) => Some(at),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which files are ready, and which of them an epoll reports.
 
-use super::{Files, Kind, PIPE_BYTES};
+use super::{FileKind, Files, PIPE_BYTES};
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileExt;
 
@@ -55,23 +55,23 @@ impl Files {
         };
         let when = |yes: bool, events: u32| if yes { events } else { 0 };
         match &open.kind {
-            Kind::Host | Kind::Null | Kind::Bytes { .. } | Kind::Dir { .. } => IN,
-            Kind::Output => OUT,
-            Kind::Event { count, .. } => OUT | when(*count > 0, IN),
-            Kind::Pipe { read, write } => {
+            FileKind::Host | FileKind::Null | FileKind::Bytes { .. } | FileKind::Dir { .. } => IN,
+            FileKind::Output => OUT,
+            FileKind::Event { count, .. } => OUT | when(*count > 0, IN),
+            FileKind::Pipe { read, write } => {
                 let full = |at: usize| self.pipes[at].len() >= PIPE_BYTES;
                 when(read.is_some_and(|at| !self.pipes[at].is_empty()), IN)
                     | when(write.is_some_and(|at| !full(at)), OUT)
             }
-            Kind::Timer { next, .. } => when(next.is_some_and(|at| at <= now), IN),
-            Kind::Epoll(interests) if depth > 0 => {
+            FileKind::Timer { next, .. } => when(next.is_some_and(|at| at <= now), IN),
+            FileKind::Epoll(interests) if depth > 0 => {
                 let any = interests
                     .iter()
                     .any(|interest| self.reports(interest, now, rings, depth - 1) != 0);
                 when(any, IN)
             }
-            Kind::Map(map) => rings.ready(*map),
-            Kind::Epoll(_) | Kind::Silent | Kind::Prog(_) | Kind::Link(_) | Kind::Btf => 0,
+            FileKind::Map(map) => rings.ready(*map),
+            FileKind::Epoll(_) | FileKind::Silent | FileKind::Prog(_) | FileKind::Link(_) | FileKind::Btf => 0,
         }
     }
 
@@ -86,11 +86,11 @@ impl Files {
     /// Returns the time at which the next timer among the watched files expires.
     pub fn next_timer(&self, fds: impl Iterator<Item = RawFd>) -> Option<u64> {
         let at = |fd: RawFd| match &self.get(fd)?.kind {
-            Kind::Timer { next, .. } => *next,
-            Kind::Epoll(interests) => interests
+            FileKind::Timer { next, .. } => *next,
+            FileKind::Epoll(interests) => interests
                 .iter()
                 .filter_map(|interest| match self.get(interest.fd)?.kind {
-                    Kind::Timer { next, .. } => next,
+                    FileKind::Timer { next, .. } => next,
                     _ => None,
                 })
                 .min(),

@@ -2,7 +2,7 @@
 //! The files of the program: its file descriptors, and what they refer to.
 //!
 //! Nearly all files exist only here. The exceptions are libraries and the files that the command
-//! line names, which the program opens on the host, for reading only ([`Kind::Host`]). Their
+//! line names, which the program opens on the host, for reading only ([`FileKind::Host`]). Their
 //! descriptors are below [`FIRST`], all others above.
 
 pub(crate) mod epoll;
@@ -25,7 +25,7 @@ pub(crate) type Entry = (String, bool);
 
 /// What a descriptor refers to.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     /// A file of the host that is open for reading.
     Host,
     /// Standard input: an empty file.
@@ -71,7 +71,7 @@ pub(crate) enum Kind {
 /// An open file, to which several descriptors can refer.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
-    pub kind: Kind,
+    pub kind: FileKind,
     pub nonblocking: bool,
     /// Number of descriptors.
     refs: u32,
@@ -92,14 +92,14 @@ impl Files {
     /// Returns the files of a new program, with the three standard files.
     pub fn new() -> Files {
         let mut files = Files::default();
-        for (fd, kind) in [(0, Kind::Null), (1, Kind::Output), (2, Kind::Output)] {
+        for (fd, kind) in [(0, FileKind::Null), (1, FileKind::Output), (2, FileKind::Output)] {
             let at = files.store(kind);
             files.descriptors.insert(fd, at);
         }
         files
     }
 
-    fn store(&mut self, kind: Kind) -> usize {
+    fn store(&mut self, kind: FileKind) -> usize {
         let open = Open {
             kind,
             nonblocking: false,
@@ -115,7 +115,7 @@ impl Files {
     }
 
     /// Opens a file. Returns its descriptor or a negative error number.
-    pub fn add(&mut self, kind: Kind) -> i64 {
+    pub fn add(&mut self, kind: FileKind) -> i64 {
         match self.free(FIRST) {
             Some(fd) => {
                 let at = self.store(kind);
@@ -128,7 +128,7 @@ impl Files {
 
     /// Records a file that the host has opened with this descriptor.
     pub fn add_host(&mut self, fd: i32) {
-        let at = self.store(Kind::Host);
+        let at = self.store(FileKind::Host);
         self.descriptors.insert(fd, at);
     }
 
@@ -158,13 +158,13 @@ impl Files {
 
     /// Returns whether a descriptor belongs to a file of the host.
     pub fn is_host(&self, fd: i32) -> bool {
-        self.get(fd).is_some_and(|open| matches!(open.kind, Kind::Host))
+        self.get(fd).is_some_and(|open| matches!(open.kind, FileKind::Host))
     }
 
     /// Duplicates a descriptor, to the first free one from `from`, or to `exactly`. Returns the new
     /// descriptor or a negative error number, and the file that the new descriptor referred to
     /// before, if that was its last one.
-    pub fn duplicate(&mut self, fd: i32, from: i32, exactly: Option<i32>) -> (i64, Option<Kind>) {
+    pub fn duplicate(&mut self, fd: i32, from: i32, exactly: Option<i32>) -> (i64, Option<FileKind>) {
         let Some(&at) = self.descriptors.get(&fd) else {
             return (-i64::from(libc::EBADF), None);
         };
@@ -186,7 +186,7 @@ impl Files {
 
     /// Closes a descriptor. Returns `None` if it is not open, and otherwise the file, if this was its
     /// last descriptor.
-    pub fn close(&mut self, fd: i32) -> Option<Option<Kind>> {
+    pub fn close(&mut self, fd: i32) -> Option<Option<FileKind>> {
         let at = self.descriptors.remove(&fd)?;
         let open = self.open[at].as_mut()?;
         open.refs -= 1;
@@ -204,23 +204,27 @@ mod tests {
     #[test]
     fn the_last_descriptor_closes_a_file() {
         let mut files = Files::new();
-        let fd = files.add(Kind::Btf) as i32;
+        let fd = files.add(FileKind::Btf) as i32;
         assert_eq!(fd, FIRST);
         let (copy, closed) = files.duplicate(fd, 0, None);
         assert_eq!((copy, closed.is_none()), (201, true));
         assert!(matches!(files.close(fd), Some(None)));
-        assert!(matches!(files.close(201), Some(Some(Kind::Btf))));
+        assert!(matches!(files.close(201), Some(Some(FileKind::Btf))));
         assert!(files.close(201).is_none());
-        assert_eq!(files.add(Kind::Silent), i64::from(FIRST), "the lowest free descriptor");
+        assert_eq!(
+            files.add(FileKind::Silent),
+            i64::from(FIRST),
+            "the lowest free descriptor"
+        );
     }
 
     #[test]
     fn a_duplicate_replaces_an_open_file() {
         let mut files = Files::new();
-        let (a, b) = (files.add(Kind::Btf) as i32, files.add(Kind::Silent) as i32);
+        let (a, b) = (files.add(FileKind::Btf) as i32, files.add(FileKind::Silent) as i32);
         let (to, closed) = files.duplicate(a, 0, Some(b));
         assert_eq!(to, i64::from(b));
-        assert!(matches!(closed, Some(Kind::Silent)));
-        assert!(matches!(files.get(b).map(|open| &open.kind), Some(Kind::Btf)));
+        assert!(matches!(closed, Some(FileKind::Silent)));
+        assert!(matches!(files.get(b).map(|open| &open.kind), Some(FileKind::Btf)));
     }
 }

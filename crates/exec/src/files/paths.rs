@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kernel::{Machine, native};
 
 use super::tree::{Found, absolute};
-use super::{Entry, Kind};
+use super::{Entry, FileKind};
 use crate::program::Program;
 
 /// Files of the host that a program may read: libraries, and data of the C library.
@@ -25,7 +25,7 @@ const READABLE: [&str; 8] = [
 /// What is at a path.
 pub(crate) enum At {
     /// A file or directory that only the program knows.
-    Own(Kind),
+    Own(FileKind),
     /// A file of the host that the program may read.
     Host(PathBuf),
     Missing,
@@ -137,7 +137,7 @@ impl Program {
             return Some(absolute(&path));
         }
         let base = match self.files.get(dirfd).map(|open| &open.kind) {
-            Some(Kind::Dir { path, .. }) if dirfd != libc::AT_FDCWD => path.clone(),
+            Some(FileKind::Dir { path, .. }) if dirfd != libc::AT_FDCWD => path.clone(),
             _ => std::env::current_dir().unwrap_or_default().display().to_string(),
         };
         Some(absolute(&format!("{base}/{path}")))
@@ -179,7 +179,7 @@ impl Program {
         let own = |text: String| Some(At::Own(file(text.as_bytes())));
         let core = m.ext();
         match path {
-            "/dev/null" => return Some(At::Own(Kind::Null)),
+            "/dev/null" => return Some(At::Own(FileKind::Null)),
             "/dev/urandom" | "/dev/random" => return Some(At::Missing),
             "/proc" => return Some(At::Own(self.dir(m, path))),
             "/proc/stat" => return own(stat(m)),
@@ -226,7 +226,7 @@ impl Program {
     }
 
     /// Returns a directory.
-    fn dir(&self, m: &Machine, path: &str) -> Kind {
+    fn dir(&self, m: &Machine, path: &str) -> FileKind {
         let mut entries: Vec<Entry> = self.tree.entries(path);
         if path == "/proc" {
             entries.extend(native::pids(m).into_iter().map(|pid| (pid.to_string(), true)));
@@ -236,7 +236,7 @@ impl Program {
         for own in [".", ".."] {
             entries.insert(0, (own.into(), true));
         }
-        Kind::Dir {
+        FileKind::Dir {
             entries,
             pos: 0,
             path: path.to_owned(),
@@ -244,8 +244,8 @@ impl Program {
     }
 }
 
-fn file(bytes: &[u8]) -> Kind {
-    Kind::Bytes {
+fn file(bytes: &[u8]) -> FileKind {
+    FileKind::Bytes {
         bytes: bytes.to_vec(),
         pos: 0,
     }

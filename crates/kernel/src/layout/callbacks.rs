@@ -105,7 +105,7 @@ macro_rules! rows {
         /// sched_ext_ops in Linux 7.2.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum Op {
+        pub enum Callback {
             $(#[doc = concat!("`ops.", stringify!($by_cpu), "`")] $op,)*
         }
 
@@ -113,7 +113,7 @@ macro_rules! rows {
         /// Names of the members, indexed by `Op as usize`. `trace::Event::Callback` contains such
         /// an index.
         pub const NAMES: [&str; NR_OPS] = [$(c_name(stringify!($by_cpu))),*];
-        pub(crate) const OPS: [Op; NR_OPS] = [$(Op::$op),*];
+        pub(crate) const OPS: [Callback; NR_OPS] = [$(Callback::$op),*];
         static ROWS: [Row; NR_OPS] = [$(Row {
             by_cpu: c_name(stringify!($by_cpu)),
             by_cid: [$(Some(c_name(stringify!($by_cid))),)? None][0],
@@ -126,7 +126,7 @@ macro_rules! rows {
 
 callbacks!(rows);
 
-impl Op {
+impl Callback {
     pub fn name(self) -> &'static str {
         ROWS[self as usize].by_cpu
     }
@@ -143,12 +143,12 @@ impl Op {
     }
 
     /// Returns the callback with this name in struct sched_ext_ops.
-    pub fn by_name(name: &str) -> Option<Op> {
+    pub fn by_name(name: &str) -> Option<Callback> {
         OPS.into_iter().find(|op| op.name() == name)
     }
 
     /// Returns the callback with this name in struct sched_ext_ops_cid.
-    pub fn by_cid_name(name: &str) -> Option<Op> {
+    pub fn by_cid_name(name: &str) -> Option<Callback> {
         OPS.into_iter().find(|op| ROWS[*op as usize].by_cid == Some(name))
     }
 

@@ -6,7 +6,7 @@ use crate::layout::{
     cgroup, cpumask, cpuset, cred, css_set, mm_struct, rq, sched_ext_entity, scx_dispatch_q, task_struct,
 };
 use bpf::btf::build::Builder;
-use bpf::btf::{Btf, Kind};
+use bpf::btf::{Btf, TypeKind};
 use bpf::kstruct::KernelType;
 use bpf::memory::ObjectType;
 use std::mem::offset_of;
@@ -67,7 +67,7 @@ fn field_at<T: KernelType>(offset: u64) -> String {
 /// Appends the names of the nested members that contain `offset`.
 fn walk(btf: &Btf, ty: u32, offset: u64, path: &mut Vec<String>) {
     let ty = btf.resolve(ty);
-    if matches!(btf.kind(ty), Kind::Array { .. }) {
+    if matches!(btf.kind(ty), TypeKind::Array { .. }) {
         return;
     }
     let Some(composite) = btf.composite(ty) else { return };

@@ -4,13 +4,13 @@
 use crate::layout::*;
 use crate::machine::Machine;
 use crate::testbed::{self, cpu_id, nth};
-use workload::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
+use workload::{Cgroup, Dist, Op, Program, SchedPolicy, TaskSpec, Workload};
 
 fn machine(cgroups: &[&str], programs: Vec<Vec<Op>>) -> Machine {
     let task = |program| TaskSpec {
         comm: format!("a-name-that-is-too-long-{program}"),
         program,
-        policy: Policy::Normal { nice: 0 },
+        policy: SchedPolicy::Normal { nice: 0 },
         cpus: None,
         start_cpu: None,
         start_ns: 0,

@@ -2,7 +2,7 @@
 //! Implements the trait through which BPF programs and helpers use the simulated kernel: clocks,
 //! locks, timers, random numbers and the log.
 
-use crate::layout::callbacks::{Op, kf};
+use crate::layout::callbacks::{Callback, kf};
 use crate::machine::Machine;
 use crate::policy::kfuncs;
 use crate::sched::ext::ops;
@@ -66,7 +66,7 @@ impl World for Machine {
     /// ops.select_cpu() (where the task's pi_lock is held), and while a debug dump is written.
     fn irqs_disabled(&self) -> bool {
         let frame = &self.ext.frame;
-        frame.locked_cpu.is_some() || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
+        frame.locked_cpu.is_some() || frame.op == Some(Callback::SelectCpu) || dump::is_open(self)
     }
 
     fn per_cpu_offset(&mut self, cpu: u32) -> u64 {

@@ -2,7 +2,7 @@
 //! Loading of a policy's BPF object: linking, compiling, the steps of its user-space part, and
 //! enabling the policy. A profile is a file that describes the user-space part.
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::enums::SCX_OPS_NAME_LEN;
 use crate::layout::release::{RELEASES, Release, describe};
 use crate::machine::Machine;
@@ -358,9 +358,9 @@ fn build_policy(
     let mut ops = OpsTable::default();
     for (member, &function) in &table.programs {
         let op = if cid {
-            Op::by_cid_name(member)
+            Callback::by_cid_name(member)
         } else {
-            Op::by_name(member)
+            Callback::by_name(member)
         };
         let op = op.ok_or_else(|| refused(format!("Linux {release} has no ops.{member}")))?;
         ops.set(op, function);
@@ -430,7 +430,11 @@ fn set_members(
         }
     }
     for name in &profile.without {
-        let op = if cid { Op::by_cid_name(name) } else { Op::by_name(name) };
+        let op = if cid {
+            Callback::by_cid_name(name)
+        } else {
+            Callback::by_name(name)
+        };
         let op = op.ok_or_else(|| format!("a profile cannot leave out ops.{name}: Linux 7.2 has no such callback"))?;
         ops.remove(op);
     }
@@ -531,7 +535,7 @@ fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(
 /// Returns whether SCX_OPS_OPEN clears this member if the kernel does not have it. These are the
 /// members that do not exist in Linux 6.12.
 fn is_cleared(member: &str) -> bool {
-    member == "sub_cgroup_id" || Op::by_name(member).is_some_and(|op| op.since() > V6_12)
+    member == "sub_cgroup_id" || Callback::by_name(member).is_some_and(|op| op.since() > V6_12)
 }
 
 /// Checks the fields of struct sched_ext_ops before any program of the policy runs

@@ -8,7 +8,7 @@ use crate::layout::{Layout, enums};
 use crate::policy::kfuncs;
 use crate::simulation::id::CpuId;
 use bpf::btf::build::Builder;
-use bpf::btf::{Btf, Composite, Kind};
+use bpf::btf::{Btf, Composite, TypeKind};
 use bpf::kstruct;
 use bpf::link::Target;
 use bpf::object::ProgramKind;
@@ -231,7 +231,7 @@ pub fn vmlinux(spec: &MachineSpec, release: Release, attached: &[(ProgramKind, S
         if is_name
             && types
                 .btf()
-                .find(&function, |kind| matches!(kind, Kind::Func { .. }))
+                .find(&function, |kind| matches!(kind, TypeKind::Func { .. }))
                 .is_none()
         {
             // A name that is no identifier is not declared, and then no program can be attached.

@@ -9,7 +9,7 @@ use crate::sched::ext::enable::run_as_user;
 use crate::sched::tracepoint;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use workload::{Attributes, Op, Policy, Program, TaskSpec, Workload};
+use workload::{Attributes, Op, Program, SchedPolicy, TaskSpec, Workload};
 
 pub use crate::programs::state::native::{Native, Turn as NativeTurn};
 
@@ -26,7 +26,7 @@ pub fn add_to(workload: &mut Workload, comm: &str) -> u32 {
     workload.tasks.push(TaskSpec {
         comm: comm.to_owned(),
         program,
-        policy: Policy::Normal { nice: 0 },
+        policy: SchedPolicy::Normal { nice: 0 },
         cpus: None,
         start_cpu: None,
         start_ns: 0,
@@ -124,7 +124,7 @@ pub fn set_affinity(m: &mut Machine, pid: u32, cpus: &[u32]) {
 
 /// Sets the scheduling policy of a task (sched_setscheduler). Only [`Native::event`] may call this
 /// function.
-pub fn set_policy(m: &mut Machine, pid: u32, policy: Policy) {
+pub fn set_policy(m: &mut Machine, pid: u32, policy: SchedPolicy) {
     if let Some(task) = m.find_task(pid) {
         run_as_user(m, |m| m.set_policy(task, policy));
     }

@@ -12,7 +12,7 @@ use crate::simulation::id::{CpuId, TaskId};
 use crate::watch::state::observed::Transition;
 use std::rc::Rc;
 use trace::MigrateReason;
-use workload::Policy;
+use workload::SchedPolicy;
 
 impl Machine {
     /// Sets the affinity of a task (sched_setaffinity). If the task may no longer use its CPU, it
@@ -142,13 +142,13 @@ impl Machine {
     }
 
     /// Sets the scheduling policy and the nice value of a task (sched_setscheduler, setpriority).
-    pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
+    pub(crate) fn set_policy(&mut self, task: TaskId, policy: SchedPolicy) {
         self.set_attr(task, policy, None);
     }
 
     /// Sets the scheduling policy of a task, and the length of its slices in ns unless `slice` is
     /// `None` (sched_setattr).
-    pub(crate) fn set_attr(&mut self, task: TaskId, policy: Policy, slice: Option<u64>) {
+    pub(crate) fn set_attr(&mut self, task: TaskId, policy: SchedPolicy, slice: Option<u64>) {
         self.await_task(task);
         let slice = slice.map_or(self.tasks[task].fair.slice, custom_slice);
         self.task_groups.custom_slices |= slice != 0;

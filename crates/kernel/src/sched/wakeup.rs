@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Wake-ups, queueing and migration of tasks (kernel/sched/core.c).
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::state::task::{SoftTimer, State};
@@ -113,9 +113,9 @@ impl Machine {
 
     /// Returns the BPF scheduler's callback that chooses the CPU of a task. Returns `None` if the
     /// kernel chooses it.
-    fn select_cpu_op(&self, task: TaskId) -> Option<Op> {
-        let asked = self.class_of(task) == Class::Ext && self.ext.has_op(Op::SelectCpu);
-        asked.then_some(Op::SelectCpu)
+    fn select_cpu_op(&self, task: TaskId) -> Option<Callback> {
+        let asked = self.class_of(task) == Class::Ext && self.ext.has_op(Callback::SelectCpu);
+        asked.then_some(Callback::SelectCpu)
     }
 
     /// Returns whether the task may use several CPUs. Only then, its class chooses the CPU.

@@ -17,7 +17,7 @@ use crate::simulation::prandom::Prandom;
 use crate::watch::state::stepped::Stepped;
 use rows::Row;
 use trace::{Record, TaskState};
-use workload::{Action, Policy};
+use workload::{Action, SchedPolicy};
 
 /// Reason why a command has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,13 +286,13 @@ impl Machine {
     pub fn step_set(
         &mut self,
         name: &str,
-        change: impl FnOnce(Policy, i32) -> Policy,
+        change: impl FnOnce(SchedPolicy, i32) -> SchedPolicy,
         slice: Option<u64>,
     ) -> Result<(), Refused> {
         let task = self.known(name)?;
         let old = policy_of(&self.tasks[task]);
         let policy = change(old, self.tasks[task].task_struct.static_prio - 120);
-        if matches!((&old, &policy), (Policy::Idle, Policy::Idle)) {
+        if matches!((&old, &policy), (SchedPolicy::Idle, SchedPolicy::Idle)) {
             // The nice value of a task that stays SCHED_IDLE does not change.
             return Ok(());
         }
@@ -300,7 +300,7 @@ impl Machine {
             m.finish_wakeup(task);
             let fair = matches!(
                 policy,
-                Policy::Normal { .. } | Policy::Batch { .. } | Policy::Ext { .. }
+                SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } | SchedPolicy::Ext { .. }
             );
             m.set_attr(task, policy, fair.then_some(slice.unwrap_or(0)));
         });
@@ -402,16 +402,16 @@ impl Machine {
     }
 }
 
-fn policy_of(task: &Task) -> Policy {
+fn policy_of(task: &Task) -> SchedPolicy {
     use crate::layout::{SCHED_BATCH, SCHED_EXT, SCHED_FIFO, SCHED_IDLE, SCHED_RR};
     let nice = task.task_struct.static_prio - 120;
     let rt_priority = task.task_struct.rt_priority;
     match task.policy() {
-        SCHED_FIFO => Policy::Fifo { rt_priority },
-        SCHED_RR => Policy::RoundRobin { rt_priority },
-        SCHED_BATCH => Policy::Batch { nice },
-        SCHED_IDLE => Policy::Idle,
-        SCHED_EXT => Policy::Ext { nice },
-        _ => Policy::Normal { nice },
+        SCHED_FIFO => SchedPolicy::Fifo { rt_priority },
+        SCHED_RR => SchedPolicy::RoundRobin { rt_priority },
+        SCHED_BATCH => SchedPolicy::Batch { nice },
+        SCHED_IDLE => SchedPolicy::Idle,
+        SCHED_EXT => SchedPolicy::Ext { nice },
+        _ => SchedPolicy::Normal { nice },
     }
 }

@@ -2,7 +2,7 @@
 //! Functions that record scheduling decisions when they are made (see
 //! [`decision`](crate::watch::state::decision)).
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use crate::simulation::id::{IDLE, TaskId};
 use crate::watch::state::decision::*;
@@ -23,7 +23,7 @@ impl Machine {
         // first instruction.
         if handler == Handler::SelectCpu && self.ext.has_policy() {
             let vm = self.ext.vm();
-            let function = self.ext.ops().function(Op::SelectCpu);
+            let function = self.ext.ops().function(Callback::SelectCpu);
             if let Some(function) = function.and_then(|index| vm.code().functions.get(index)) {
                 vm.set_pc(function.start);
             }
@@ -46,14 +46,14 @@ impl Machine {
     /// Records a decision that follows from the return value of the callback `op`. `op` is `None`
     /// if no callback was called.
     #[inline]
-    pub(crate) fn record_decision_by(&mut self, op: Option<Op>, what: impl FnOnce(&Machine) -> DecisionKind) {
+    pub(crate) fn record_decision_by(&mut self, op: Option<Callback>, what: impl FnOnce(&Machine) -> DecisionKind) {
         if self.decisions.on {
             self.note(what(self), op);
         }
     }
 
     #[cold]
-    fn note(&mut self, what: DecisionKind, op: Option<Op>) {
+    fn note(&mut self, what: DecisionKind, op: Option<Callback>) {
         let op = op.or(self.ext.frame.op).filter(|_| self.ext.has_policy());
         let by = op.map(|op| (op, self.ext.vm().pc()));
         let number = self.decisions.nr;
@@ -67,11 +67,11 @@ impl Machine {
         });
         if self.decisions.wanted == Some(number) {
             let handler = match (what, op) {
-                (DecisionKind::Run { .. } | DecisionKind::Take { .. }, _) | (_, Some(Op::Dispatch)) => {
+                (DecisionKind::Run { .. } | DecisionKind::Take { .. }, _) | (_, Some(Callback::Dispatch)) => {
                     Handler::Schedule
                 }
-                (DecisionKind::Cpu { .. }, _) | (_, Some(Op::SelectCpu)) => Handler::SelectCpu,
-                (_, Some(Op::Enqueue)) => Handler::Enqueue,
+                (DecisionKind::Cpu { .. }, _) | (_, Some(Callback::SelectCpu)) => Handler::SelectCpu,
+                (_, Some(Callback::Enqueue)) => Handler::Enqueue,
                 // The decision was made in another callback, so the snapshot is taken now.
                 _ => {
                     self.decisions.seen = Some(self.snapshot(None));

@@ -214,7 +214,7 @@ mod tests {
             let disable = if stays { vec![Op::MigrateDisable] } else { Vec::new() };
             bed.task(0, [disable, vec![run(40)]].concat());
             let urgent = bed.pinned(0, vec![run(20)]);
-            (urgent.policy, urgent.start_ns) = (workload::Policy::Fifo { rt_priority: 50 }, 5 * MS);
+            (urgent.policy, urgent.start_ns) = (workload::SchedPolicy::Fifo { rt_priority: 50 }, 5 * MS);
             let mut m = bed.machine(free(spec(1, 1, 2, 1)));
             m.watch(MS, SECOND);
             m.run(100 * MS, &mut Vec::new());
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_long_wait_is_a_violation_even_if_the_task_never_runs() {
         let mut bed = Bed::default();
-        bed.pinned(0, hog()).policy = workload::Policy::Fifo { rt_priority: 50 };
+        bed.pinned(0, hog()).policy = workload::SchedPolicy::Fifo { rt_priority: 50 };
         bed.pinned(0, hog()).start_ns = 30 * MS;
         let mut m = bed.machine(free(spec(1, 1, 1, 1)));
         m.watch(SECOND, 100 * MS);

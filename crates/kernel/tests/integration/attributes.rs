@@ -7,7 +7,7 @@ use crate::support::*;
 use bpf::engine::Engine;
 use kernel::Machine;
 use trace::{Event, Record};
-use workload::{Op, Policy, Workload};
+use workload::{Op, SchedPolicy, Workload};
 
 const SECOND: u64 = 1_000 * MS;
 
@@ -211,7 +211,7 @@ fn a_change_of_affinity_waits_until_the_task_can_migrate() {
 }
 
 /// Returns the times in us at which the sleeper of a workload wakes up.
-fn wakeups(slack_us: u64, hog: bool, policy: Policy) -> Vec<u64> {
+fn wakeups(slack_us: u64, hog: bool, policy: SchedPolicy) -> Vec<u64> {
     let sleeper = vec![
         Op::Run(workload::Dist::Fixed(100 * US)),
         Op::Sleep(workload::Dist::Fixed(MS)),
@@ -224,7 +224,7 @@ fn wakeups(slack_us: u64, hog: bool, policy: Policy) -> Vec<u64> {
     if hog {
         tasks = tasks.add("hog", vec![run_ms(20)]).with(|task| {
             task.cpus = Some(vec![0]);
-            task.policy = Policy::Idle;
+            task.policy = SchedPolicy::Idle;
         });
     }
     let (_, records) = run_fair(tasks, 20 * MS);
@@ -234,7 +234,7 @@ fn wakeups(slack_us: u64, hog: bool, policy: Policy) -> Vec<u64> {
 
 #[test]
 fn a_sleep_ends_within_the_timer_slack() {
-    let normal = Policy::Normal { nice: 0 };
+    let normal = SchedPolicy::Normal { nice: 0 };
     assert_eq!(wakeups(0, false, normal), [1100]);
     // No other timer interrupts the idle CPU.
     assert_eq!(wakeups(300, false, normal), [1400]);
@@ -243,7 +243,7 @@ fn a_sleep_ends_within_the_timer_slack() {
     assert_eq!(wakeups(950, true, normal), [2000]);
     assert_eq!(wakeups(300, true, normal), [1400]);
     // The timers of real-time tasks have no slack.
-    assert_eq!(wakeups(300, false, Policy::Fifo { rt_priority: 1 }), [1100]);
+    assert_eq!(wakeups(300, false, SchedPolicy::Fifo { rt_priority: 1 }), [1100]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::policies::Run;
 use crate::support::*;
 use kernel::{Machine, Options};
 use trace::{Event, Record};
-use workload::{Action, Cgroup, Disturbance, Op, Policy};
+use workload::{Action, Cgroup, Disturbance, Op, SchedPolicy};
 
 /// Returns a machine with the cgroups "/a" and "/a/b". Their indexes in the workload are 1 and 2,
 /// and their cgroup ids are 2 and 3. `actions` contains the changes of cgroups, each with its time
@@ -154,8 +154,8 @@ fn fair_tasks_keep_their_groups_shares_and_limits() {
         .add("group", hog())
         .with(|task| task.cgroup = 1)
         .add("ext", hog())
-        .with(|task| task.policy = Policy::Ext { nice: 0 })
-        .with_all(|task| task.cpus = Some(vec![u32::from(task.policy == Policy::Ext { nice: 0 })]));
+        .with(|task| task.policy = SchedPolicy::Ext { nice: 0 })
+        .with_all(|task| task.cpus = Some(vec![u32::from(task.policy == SchedPolicy::Ext { nice: 0 })]));
     let actions = [
         (0, Action::Weight { cgroup: 1, weight: 300 }),
         // The limit is 5 ms in each period of 50 ms. In the first period, a burst of 2.5 ms is

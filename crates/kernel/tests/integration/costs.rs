@@ -8,7 +8,7 @@ use bpf::cache::Transfers;
 use kernel::Machine;
 use kernel::timeline::LockId;
 use machine::{ByDistance, MachineSpec, TaskSets};
-use workload::{Dist, Op, Policy, TaskSpec};
+use workload::{Dist, Op, SchedPolicy, TaskSpec};
 
 const FOOTPRINT: u64 = 512 << 10;
 
@@ -103,7 +103,7 @@ fn an_interrupted_reload_is_not_charged_twice() {
     let mover = vec![run_ms(1), Op::SetAffinity(Some(vec![2])), run_ms(5)];
     let rt = |task: &mut TaskSpec| {
         task.cpus = Some(vec![2]);
-        task.policy = Policy::Fifo { rt_priority: 1 };
+        task.policy = SchedPolicy::Fifo { rt_priority: 1 };
     };
     let tasks = Tasks::default()
         .add("mover", mover)

@@ -7,7 +7,7 @@ use crate::support::*;
 use kernel::Machine;
 use machine::MachineSpec;
 use trace::Record;
-use workload::{Action, Disturbance, Policy, Workload};
+use workload::{Action, Disturbance, SchedPolicy, Workload};
 
 /// Returns a task that needs 10 ms of CPU time on CPU 0.
 fn worker() -> Tasks {
@@ -115,13 +115,13 @@ fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
 #[test]
 fn a_deadline_task_preempts_every_realtime_task() {
     let mut workload = read(r#"{"at": 2000, "deadline": [0], "length": 1000, "period": 4000, "count": 2}"#);
-    workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
+    workload.tasks[0].policy = SchedPolicy::Fifo { rt_priority: 99 };
     let (_, records) = run_fair(free(1), workload);
     assert_eq!((starts(&records, 2), stop_ns(&records, 1)), (vec![2, 6, 10], 12 * MS));
     // The worker now has the highest real-time priority. A disturbing task with the same priority
     // has to wait until the worker has finished. It then runs before the worker is dead.
     let mut workload = read(r#"{"at": 2000, "fifo": [0], "priority": 99, "length": 1000, "period": 4000, "count": 2}"#);
-    workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
+    workload.tasks[0].policy = SchedPolicy::Fifo { rt_priority: 99 };
     let (_, records) = run_fair(free(1), workload);
     assert_eq!((starts(&records, 2)[0], stop_ns(&records, 1)), (10, 11 * MS));
 }

@@ -5,7 +5,7 @@ use crate::policies::Run;
 use crate::support::*;
 use kernel::ext::{EnableState, ExitKind};
 use kernel::{Machine, class::Class};
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 /// Returns `n` tasks that alternate between running and sleeping.
 fn loopers(n: u32, run: u64, sleep: u64) -> Tasks {
@@ -108,10 +108,10 @@ fn existing_tasks_are_switched_to_the_policy() {
 fn partial_switch_takes_sched_ext_tasks_only() {
     let tasks = Tasks::default()
         .add("ext", hog())
-        .with(|task| task.policy = Policy::Ext { nice: 0 })
+        .with(|task| task.policy = SchedPolicy::Ext { nice: 0 })
         .add("normal", hog())
         .add("batch", hog())
-        .with(|task| task.policy = Policy::Batch { nice: 0 });
+        .with(|task| task.policy = SchedPolicy::Batch { nice: 0 });
     let mut run = Run::new(machine(4, tasks), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
     run.run(20 * MS).assert_alive();
     let classes: Vec<Class> = run.machine.tasks().iter().map(|task| task.class).collect();
@@ -124,9 +124,9 @@ fn partial_switch_takes_sched_ext_tasks_only() {
 fn enable_and_disable_follow_a_tasks_class() {
     let policy = |policy| vec![Op::SetPolicy(policy), run_ms(1)];
     let mut ops = vec![run_ms(1)];
-    ops.extend(policy(Policy::Fifo { rt_priority: 5 }));
-    ops.extend(policy(Policy::Normal { nice: 0 }));
-    ops.extend(policy(Policy::Normal { nice: 10 }));
+    ops.extend(policy(SchedPolicy::Fifo { rt_priority: 5 }));
+    ops.extend(policy(SchedPolicy::Normal { nice: 0 }));
+    ops.extend(policy(SchedPolicy::Normal { nice: 10 }));
     let mut run = Run::new(machine(1, Tasks::default().add("t", ops)), "count", &[]);
     run.run(20 * MS);
     let get = |name: &str| run.var(name);
@@ -270,7 +270,7 @@ fn a_realtime_task_takes_the_cpu_and_gives_it_back() {
     let tasks = Tasks::default()
         .add("hog", hog())
         .add("rt", rt)
-        .with(|task| task.policy = Policy::Fifo { rt_priority: 10 });
+        .with(|task| task.policy = SchedPolicy::Fifo { rt_priority: 10 });
     let mut run = Run::new(machine(1, tasks), "count", &[]);
     run.run(100 * MS).assert_alive();
     assert!(run.var("nr_release") >= 4, "{}", run.var("nr_release"));

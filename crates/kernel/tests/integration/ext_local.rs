@@ -5,7 +5,7 @@ use crate::policies::Run;
 use crate::support::*;
 use kernel::Machine;
 use kernel::ext::{self, EnableState};
-use workload::{Op, Policy};
+use workload::{Op, SchedPolicy};
 
 fn hog() -> Vec<Op> {
     forever(vec![run_ms(1)])
@@ -61,7 +61,7 @@ fn waiting_tasks_are_reenqueued_when_the_cpu_is_taken() {
         .add("b", hog())
         .add("c", hog())
         .add("rt", rt)
-        .with(|task| task.policy = Policy::Fifo { rt_priority: 1 });
+        .with(|task| task.policy = SchedPolicy::Fifo { rt_priority: 1 });
     let run = start(1, tasks, &["RELEASE"]);
     run.assert_alive();
     let (released, reenqueued) = (run.var("nr_released"), run.var("nr_reenqueued"));

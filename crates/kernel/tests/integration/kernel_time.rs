@@ -8,7 +8,7 @@ use crate::support::*;
 use kernel::Machine;
 use machine::MachineSpec;
 use trace::Event;
-use workload::{Dist, Op, Policy, Resource, TaskSpec};
+use workload::{Dist, Op, Resource, SchedPolicy, TaskSpec};
 
 const SECOND: u64 = 1_000 * MS;
 
@@ -253,7 +253,7 @@ fn remote_waker() -> Tasks {
             value: 0,
         }])
         .add("hog", forever(vec![run_us(50)]))
-        .with(|task| (task.policy, task.cpus) = (Policy::Idle, Some(vec![0])))
+        .with(|task| (task.policy, task.cpus) = (SchedPolicy::Idle, Some(vec![0])))
         .add("sleeper", forever(vec![Op::SemWait(0), run_us(400)]))
         .with(on(0))
         .add("waker", forever(vec![sleep_us(3_250), run_us(50), Op::SemPost(0)]))
@@ -281,7 +281,7 @@ fn a_lazy_request_of_another_cpu_takes_effect_at_the_ipi_for_the_hrtick() {
 fn a_wake_up_by_an_interrupt_preempts_user_space_at_once() {
     let tasks = Tasks::default()
         .add("hog", forever(vec![run_us(50)]))
-        .with(|task| task.policy = Policy::Idle)
+        .with(|task| task.policy = SchedPolicy::Idle)
         .add("sleeper", forever(vec![run_us(100), sleep_us(3_330)]));
     let mut m = machine(free(1), tasks);
     let mut records = Vec::new();

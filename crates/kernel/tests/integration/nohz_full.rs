@@ -7,7 +7,7 @@ use crate::support::*;
 use kernel::Machine;
 use machine::MachineSpec;
 use trace::{Event, Record};
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 const SECOND: u64 = 1_000 * MS;
 
@@ -68,7 +68,7 @@ fn a_second_task_starts_the_tick_again() {
 
 #[test]
 fn realtime_tasks_need_a_tick_only_to_divide_time_among_themselves() {
-    let pair = |policy: Policy| {
+    let pair = |policy: SchedPolicy| {
         let tasks = Tasks::default().add("a", vec![run_ms(500)]).with(|task| {
             task.policy = policy;
             task.cpus = Some(vec![1]);
@@ -79,8 +79,8 @@ fn realtime_tasks_need_a_tick_only_to_divide_time_among_themselves() {
         });
         ticks(&run_fair(spec(), tasks, 100 * MS).0).1
     };
-    assert!(pair(Policy::Fifo { rt_priority: 1 }) <= 2);
-    assert!(pair(Policy::RoundRobin { rt_priority: 1 }) >= 99);
+    assert!(pair(SchedPolicy::Fifo { rt_priority: 1 }) <= 2);
+    assert!(pair(SchedPolicy::RoundRobin { rt_priority: 1 }) >= 99);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use crate::policies::Run;
 use crate::support::*;
 use kernel::Machine;
-use workload::{Op, Policy, TaskSpec};
+use workload::{Op, SchedPolicy, TaskSpec};
 
 const SECOND: u64 = 1_000 * MS;
 
@@ -15,11 +15,11 @@ fn hog() -> Vec<Op> {
 }
 
 fn ext(task: &mut TaskSpec) {
-    task.policy = Policy::Ext { nice: 0 };
+    task.policy = SchedPolicy::Ext { nice: 0 };
 }
 
 fn realtime(task: &mut TaskSpec) {
-    task.policy = Policy::Fifo { rt_priority: 10 };
+    task.policy = SchedPolicy::Fifo { rt_priority: 10 };
 }
 
 /// Runs the policy `partial` until the time `until` in ns. Kernel work takes no time on the
@@ -123,7 +123,7 @@ fn sched_idle_tasks_precede_ext_tasks() {
         .add("ext", hog())
         .with(ext)
         .add("idle", hog())
-        .with(|task| task.policy = Policy::Idle);
+        .with(|task| task.policy = SchedPolicy::Idle);
     assert_shares(&start(1, tasks, &[], 20 * SECOND), &[(1, 5), (2, 95)]);
 }
 
@@ -198,7 +198,7 @@ fn a_cpu_that_a_fair_task_left_is_open_for_immed_tasks() {
 
 #[test]
 fn a_kick_does_not_reschedule_a_cpu_with_a_fair_task() {
-    let ipis = |other: Policy| {
+    let ipis = |other: SchedPolicy| {
         let tasks = Tasks::default()
             .add("kicked", hog())
             .with(|task| (task.cpus, task.policy) = (Some(vec![0]), other))
@@ -210,8 +210,8 @@ fn a_kick_does_not_reschedule_a_cpu_with_a_fair_task() {
         let ipi = |record: &&trace::Record| record.time > 10 * MS && record.event == trace::Event::Ipi { target: 0 };
         run.records.iter().filter(ipi).count()
     };
-    assert!(ipis(Policy::Ext { nice: 0 }) > 50);
-    assert_eq!(ipis(Policy::Normal { nice: 0 }), 0);
+    assert!(ipis(SchedPolicy::Ext { nice: 0 }) > 50);
+    assert_eq!(ipis(SchedPolicy::Normal { nice: 0 }), 0);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_task_that_changes_its_class_gains_or_loses_the_cpu() {
     let tasks = Tasks::default()
         .add("normal", hog())
         .with(|task| task.start_ns = MS)
-        .add("leaves", change(Policy::Ext { nice: 0 }));
+        .add("leaves", change(SchedPolicy::Ext { nice: 0 }));
     let run = start(1, tasks, &[], 900 * MS);
     let leaves = 1;
     assert_eq!(
@@ -232,7 +232,7 @@ fn a_task_that_changes_its_class_gains_or_loses_the_cpu() {
     let tasks = Tasks::default()
         .add("ext", hog())
         .with(ext)
-        .add("enters", change(Policy::Normal { nice: 0 }))
+        .add("enters", change(SchedPolicy::Normal { nice: 0 }))
         .with(ext);
     let run = start(1, tasks, &[], 300 * MS);
     // The task starts at 20 ms, when the slice of the other task ends. After 5 ms it enters the

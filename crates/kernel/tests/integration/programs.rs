@@ -7,7 +7,7 @@ use crate::support::*;
 use kernel::Ended;
 use kernel::waiting::BlockedTask;
 use trace::{Event, Record, TaskState};
-use workload::{Channel, Dist, Op, Policy, Resource};
+use workload::{Channel, Dist, Op, Resource, SchedPolicy};
 
 /// Returns the end of a run in which these tasks wait forever: their pids, names and what they wait
 /// for.
@@ -105,7 +105,7 @@ fn a_mutex_with_priority_inheritance_goes_to_the_highest_waiter() {
         .add("owner", section(1))
         .add("low", section(2))
         .add("high", section(3))
-        .with(|task| task.policy = Policy::Fifo { rt_priority: 10 });
+        .with(|task| task.policy = SchedPolicy::Fifo { rt_priority: 10 });
     let (records, _) = run(3, tasks);
     assert_eq!(starts(&records, 3).last(), Some(&6));
     assert_eq!(starts(&records, 2).last(), Some(&11));
@@ -278,7 +278,7 @@ fn timer_intervals_do_not_depend_on_the_work_in_between() {
 fn response_times_count_from_the_wakeup_if_asked_to() {
     // Both tasks wake up at 10 ms. The second task waits for the first one.
     let ops = || vec![sleep_ms(10), Op::BeginWoken, run_ms(2), Op::Done { count: 1 }];
-    let fifo = |task: &mut workload::TaskSpec| task.policy = Policy::Fifo { rt_priority: 1 };
+    let fifo = |task: &mut workload::TaskSpec| task.policy = SchedPolicy::Fifo { rt_priority: 1 };
     let tasks = Tasks::default().add("a", ops()).with(fifo).add("b", ops()).with(fifo);
     let (records, _) = run(1, tasks);
     assert_eq!(done(&records, 1), [(12, 1, 2)]);

@@ -9,7 +9,7 @@ use bpf::object::Object;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
 use profile::{Group, Profile, Run as RunProgram, Setting};
-use workload::{Cgroup, Dist, Op, Policy, Resource};
+use workload::{Cgroup, Dist, Op, Resource, SchedPolicy};
 
 fn machine(cpus: u32, tasks: Tasks) -> Machine {
     Machine::new(free(cpus), tasks.workload, 1).expect("a machine")
@@ -25,7 +25,7 @@ fn every_field_has_the_kernels_value() {
         })
         .into();
     let tasks = tasks.add("watched", sleeper(MS, MS)).with(|task| {
-        task.policy = Policy::Normal { nice: 5 };
+        task.policy = SchedPolicy::Normal { nice: 5 };
         task.cpus = Some(vec![1, 3]);
         task.start_ns = 2 * MS;
         task.cgroup = 2;

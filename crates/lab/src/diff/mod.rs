@@ -23,7 +23,7 @@ use runner::policy::Policy;
 use runner::running::Running;
 use runner::scenario::Scenario;
 use std::collections::BTreeMap;
-use streams::{Kind, Mismatch, Streams};
+use streams::{Mismatch, StreamKind, Streams};
 use trace::{DrawOptions, Tee};
 
 /// Simulated time in ns of the first step. In each step, one run advances, and then the other run
@@ -42,7 +42,7 @@ const COLUMNS: u64 = 80;
 pub struct Options {
     /// Kinds of decisions to compare. If one side is eevdf (the fair class, without a policy), only
     /// the kinds that every scheduling class makes are compared.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<StreamKind>,
     /// Length of the drawing around the difference, in ns of simulated time. 0 draws nothing.
     pub window_ns: u64,
 }
@@ -116,12 +116,12 @@ impl Diff {
 pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u64)) -> Result<Diff, Error> {
     let mut kinds = options.kinds.clone();
     if sides.iter().any(|side| side.policy == Policy::Eevdf) {
-        kinds.retain(|kind| Kind::EFFECTS.contains(kind));
+        kinds.retain(|kind| StreamKind::EFFECTS.contains(kind));
     }
-    let effects: Vec<Kind> = kinds
+    let effects: Vec<StreamKind> = kinds
         .iter()
         .copied()
-        .filter(|kind| Kind::EFFECTS.contains(kind))
+        .filter(|kind| StreamKind::EFFECTS.contains(kind))
         .collect();
     let mut all = Streams::new(&kinds);
     let mut effective = Streams::new(&effects);

@@ -5,7 +5,7 @@ use super::{Diff, Divergence, LocatedDecision, Side};
 use input::duration;
 use kernel::CpuId;
 use kernel::decision::{Decision, DecisionKind, Snapshot, Target};
-use kernel::ext::Op;
+use kernel::ext::Callback;
 use kernel::layout::enums::{
     SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_ENQ_HEAD, SCX_ENQ_IMMED, SCX_ENQ_PREEMPT, SCX_KICK_IDLE, SCX_KICK_PREEMPT,
     SCX_KICK_WAIT,
@@ -264,7 +264,7 @@ pub(crate) fn describe_origin(located: &LocatedDecision) -> String {
         .as_deref()
         .unwrap_or("an instruction without line information");
     match (located.decision.what, op) {
-        (DecisionKind::Cpu { .. }, Op::SelectCpu) => {
+        (DecisionKind::Cpu { .. }, Callback::SelectCpu) => {
             format!("the return value of ops.select_cpu() after {source_line}")
         }
         _ => format!("ops.{}() in {source_line}", op.name()),

@@ -34,7 +34,7 @@ enum Stream {
 
 /// Kinds of decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum StreamKind {
     /// CPU that is selected for a woken or new task.
     Cpu,
     /// DSQ, slice and position of an inserted task.
@@ -46,19 +46,25 @@ pub enum Kind {
     Kick,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 5] = [Kind::Cpu, Kind::Insert, Kind::Take, Kind::Run, Kind::Kick];
+impl StreamKind {
+    pub const ALL: [StreamKind; 5] = [
+        StreamKind::Cpu,
+        StreamKind::Insert,
+        StreamKind::Take,
+        StreamKind::Run,
+        StreamKind::Kick,
+    ];
     /// Kinds of decisions that every scheduling class makes, and that affect where and when tasks
     /// run.
-    pub const EFFECTS: [Kind; 2] = [Kind::Cpu, Kind::Run];
+    pub const EFFECTS: [StreamKind; 2] = [StreamKind::Cpu, StreamKind::Run];
 
-    pub fn from_decision(what: &DecisionKind) -> Kind {
+    pub fn from_decision(what: &DecisionKind) -> StreamKind {
         match what {
-            DecisionKind::Cpu { .. } => Kind::Cpu,
-            DecisionKind::Insert { .. } => Kind::Insert,
-            DecisionKind::Take { .. } => Kind::Take,
-            DecisionKind::Run { .. } => Kind::Run,
-            DecisionKind::Kick { .. } => Kind::Kick,
+            DecisionKind::Cpu { .. } => StreamKind::Cpu,
+            DecisionKind::Insert { .. } => StreamKind::Insert,
+            DecisionKind::Take { .. } => StreamKind::Take,
+            DecisionKind::Run { .. } => StreamKind::Run,
+            DecisionKind::Kick { .. } => StreamKind::Kick,
         }
     }
 }
@@ -83,7 +89,7 @@ impl Mismatch {
 /// Matches the decisions of two runs, stream by stream.
 #[derive(Debug, Default)]
 pub struct Streams {
-    kinds: Vec<Kind>,
+    kinds: Vec<StreamKind>,
     /// Decisions whose counterpart in the other run is not known yet. In each stream, at most one
     /// of the two runs has such decisions.
     pending: [BTreeMap<Stream, VecDeque<Decision>>; 2],
@@ -102,7 +108,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    pub fn new(kinds: &[Kind]) -> Streams {
+    pub fn new(kinds: &[StreamKind]) -> Streams {
         Streams {
             kinds: kinds.to_vec(),
             ..Streams::default()
@@ -112,7 +118,7 @@ impl Streams {
     /// Adds a decision of run 0 or 1 (`side`). The decisions of a run must be added in the order in
     /// which the run made them.
     pub fn take(&mut self, side: usize, decision: &Decision) {
-        if !self.kinds.contains(&Kind::from_decision(&decision.what)) {
+        if !self.kinds.contains(&StreamKind::from_decision(&decision.what)) {
             return;
         }
         let stream = match decision.what {
@@ -256,7 +262,7 @@ mod tests {
 
     #[test]
     fn later_and_reordered_decisions_are_equal() {
-        let mut streams = Streams::new(&Kind::ALL);
+        let mut streams = Streams::new(&StreamKind::ALL);
         for turn in 0..100 {
             streams.take(0, &run(2 * turn, 1000 * turn, 0, turn as u32));
             streams.take(0, &run(2 * turn + 1, 1000 * turn + 1, 1, turn as u32));
@@ -272,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_earliest_difference_counts_in_any_order_of_adding() {
-        let mut streams = Streams::new(&Kind::ALL);
+        let mut streams = Streams::new(&StreamKind::ALL);
         for decision in [run(0, 10, 0, 1), run(1, 50, 0, 2), run(2, 60, 1, 7)] {
             streams.take(0, &decision);
         }
@@ -293,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_decision_without_a_counterpart_is_a_difference() {
-        let mut streams = Streams::new(&Kind::ALL);
+        let mut streams = Streams::new(&StreamKind::ALL);
         streams.take(1, &run(0, 1000, 3, 9));
         assert_eq!(
             streams.first_certain([5000, 2000]),
@@ -307,14 +313,14 @@ mod tests {
         assert_eq!((mismatch.time, mismatch.sides[0]), (1000, None));
         // A decision just before the end of the run is no difference, because its counterpart may
         // come after the end.
-        let mut streams = Streams::new(&Kind::ALL);
+        let mut streams = Streams::new(&StreamKind::ALL);
         streams.take(0, &run(0, 99_999_000, 0, 1));
         assert_eq!(streams.first_at_end([100_000_000; 2]), None);
     }
 
     #[test]
     fn kinds_that_are_not_requested_do_not_count() {
-        let mut streams = Streams::new(&Kind::EFFECTS);
+        let mut streams = Streams::new(&StreamKind::EFFECTS);
         let kick = Decision {
             what: DecisionKind::Kick { target: 1, flags: 0 },
             ..run(0, 5, 0, 0)

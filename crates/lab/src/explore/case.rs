@@ -2,7 +2,7 @@
 //! A case: everything that one run of an exploration depends on, apart from the policy.
 
 use super::observe::STALL_NS;
-use super::part::{KINDS, Kind, Part};
+use super::part::{KINDS, Part, PartKind};
 use input::duration;
 use input::error::Error;
 use kernel::Hold;
@@ -165,11 +165,11 @@ impl Space {
             });
         }
         if parts.is_empty() {
-            parts.push(part(Kind::Sleepers, rng));
+            parts.push(part(PartKind::Sleepers, rng));
         }
         for kind in KINDS {
             // A third of the kinds, so that a run tests few of them together.
-            if rng.next_u64().is_multiple_of(3) && (kind != Kind::Hotplug || self.hotplug) {
+            if rng.next_u64().is_multiple_of(3) && (kind != PartKind::Hotplug || self.hotplug) {
                 parts.push(part(kind, rng));
             }
         }
@@ -311,7 +311,7 @@ mod tests {
             };
             let mut case = space().case(1, 0);
             let sleepers = Part {
-                kind: Kind::Sleepers,
+                kind: PartKind::Sleepers,
                 ..part.clone()
             };
             case.load = Load::Parts(vec![sleepers, part]);

@@ -150,7 +150,7 @@ impl Target {
         running.end(&mut Tee::new());
         let mut findings = judge(&mut running);
         let machine = &running.machine;
-        let hotplug = machine.ext().ops().defines(kernel::ext::Op::CpuOnline);
+        let hotplug = machine.ext().ops().defines(kernel::ext::Callback::CpuOnline);
         let simulated_ns = machine.now;
         let code = running.image().map(|image| image.code.clone()).unwrap_or_default();
         let image = running.image().filter(|_| record);
@@ -296,6 +296,6 @@ pub fn callback(seen: &Seen) -> String {
 }
 
 /// Returns the name of a callback, or of BPF code that is no callback.
-pub fn named(op: Option<kernel::ext::Op>) -> String {
+pub fn named(op: Option<kernel::ext::Callback>) -> String {
     op.map_or_else(|| "timer".to_owned(), |op| format!("ops.{}()", NAMES[op as usize]))
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// A group of tasks or a disturbance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum PartKind {
     /// Tasks that run and sleep.
     #[default]
     Sleepers,
@@ -38,27 +38,27 @@ pub enum Kind {
 }
 
 /// All kinds of parts.
-pub(super) const KINDS: [Kind; 13] = [
-    Kind::Sleepers,
-    Kind::Hogs,
-    Kind::Pinned,
-    Kind::Roamers,
-    Kind::Stayers,
-    Kind::Moody,
-    Kind::Switchers,
-    Kind::Forkers,
-    Kind::Pairs,
-    Kind::Moved,
-    Kind::Irq,
-    Kind::Fifo,
-    Kind::Hotplug,
+pub(super) const KINDS: [PartKind; 13] = [
+    PartKind::Sleepers,
+    PartKind::Hogs,
+    PartKind::Pinned,
+    PartKind::Roamers,
+    PartKind::Stayers,
+    PartKind::Moody,
+    PartKind::Switchers,
+    PartKind::Forkers,
+    PartKind::Pairs,
+    PartKind::Moved,
+    PartKind::Irq,
+    PartKind::Fifo,
+    PartKind::Hotplug,
 ];
 
 /// A part of a generated workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    pub kind: Kind,
+    pub kind: PartKind,
     /// Number of tasks.
     pub tasks: u32,
     /// Number of rounds of each task.
@@ -88,9 +88,9 @@ impl Part {
     /// Returns the number of tasks that the part creates at the start.
     pub(super) fn nr_tasks(&self) -> u32 {
         match self.kind {
-            Kind::Pairs => 2,
-            Kind::Irq | Kind::Hotplug => 0,
-            Kind::Fifo => 1,
+            PartKind::Pairs => 2,
+            PartKind::Irq | PartKind::Hotplug => 0,
+            PartKind::Fifo => 1,
             _ => self.tasks,
         }
     }
@@ -121,21 +121,21 @@ impl Part {
         let other = 1 - cpu.min(1);
         let phases = |phases: Value| json!({ "instance": n, "loop": rounds.div_ceil(4), "phases": phases });
         match kind {
-            Kind::Sleepers => {
+            PartKind::Sleepers => {
                 let value = json!({ "instance": n, "loop": rounds, "run": run, "sleep": sleep });
                 tasks.insert(name("sleeper"), self.with_settings(value));
             }
-            Kind::Hogs => {
+            PartKind::Hogs => {
                 let value = json!({ "instance": n, "loop": rounds.div_ceil(4), "run": 20 * run });
                 tasks.insert(name("hog"), self.with_settings(value));
             }
-            Kind::Pinned => {
+            PartKind::Pinned => {
                 tasks.insert(
                     name("pinned"),
                     json!({ "instance": n, "loop": rounds, "cpus": [cpu], "run": run, "sleep": sleep }),
                 );
             }
-            Kind::Roamers => {
+            PartKind::Roamers => {
                 let value = phases(json!({
                     "one": { "loop": 2, "cpus": [cpu], "run": run, "sleep": sleep },
                     "other": { "loop": 2, "cpus": [other], "run": run, "sleep": sleep },
@@ -143,28 +143,28 @@ impl Part {
                 }));
                 tasks.insert(name("roamer"), value);
             }
-            Kind::Stayers => {
+            PartKind::Stayers => {
                 let value = json!({
                     "instance": n, "loop": rounds, "run": run, "migrate_disable": "", "run1": run, "sleep": sleep,
                     "run2": run, "migrate_enable": "", "sleep1": sleep
                 });
                 tasks.insert(name("stayer"), self.with_settings(value));
             }
-            Kind::Moody => {
+            PartKind::Moody => {
                 let value = phases(json!({
                     "eager": { "loop": 2, "priority": -10, "run": run, "sleep": sleep },
                     "idle": { "loop": 2, "priority": 19, "run": run, "sleep": sleep },
                 }));
                 tasks.insert(name("mood"), value);
             }
-            Kind::Switchers => {
+            PartKind::Switchers => {
                 let value = phases(json!({
                     "fair": { "loop": 2, "policy": "SCHED_OTHER", "priority": 0, "run": run, "sleep": sleep },
                     "fifo": { "loop": 2, "policy": "SCHED_FIFO", "priority": 10, "run": run, "sleep": sleep },
                 }));
                 tasks.insert(name("switcher"), value);
             }
-            Kind::Forkers => {
+            PartKind::Forkers => {
                 let child = name("child");
                 tasks.insert(
                     name("forker"),
@@ -172,7 +172,7 @@ impl Part {
                 );
                 tasks.insert(child, json!({ "instance": 0, "loop": 2, "run": run, "sleep": sleep }));
             }
-            Kind::Pairs => {
+            PartKind::Pairs => {
                 let (ask, answer) = (name("ask"), name("answer"));
                 for channel in [&ask, &answer] {
                     resources.insert(channel.clone(), json!({ "type": "pipe" }));
@@ -186,7 +186,7 @@ impl Part {
                     json!({ "loop": rounds, "recv": ask, "run": run, "send": { "ref": answer, "bytes": 1 } }),
                 );
             }
-            Kind::Moved => {
+            PartKind::Moved => {
                 let group = format!("/moved{index}");
                 tasks.insert(
                     name("moved"),
@@ -202,12 +202,12 @@ impl Part {
                     disturbances.push(json!({ "at": at, "taskgroup": group, "cpus": cpus }));
                 }
             }
-            Kind::Irq => {
+            PartKind::Irq => {
                 disturbances.push(json!({ "at": 0, "irq": [cpu], "length": run, "period": 4 * run, "count": rounds }))
             }
-            Kind::Fifo => disturbances
+            PartKind::Fifo => disturbances
                 .push(json!({ "at": 0, "fifo": [cpu], "length": run, "period": 3 * run + sleep, "count": rounds })),
-            Kind::Hotplug => {
+            PartKind::Hotplug => {
                 for turn in 0..u64::from(rounds.div_ceil(10)) {
                     let at = 500 + 4000 * turn;
                     disturbances.push(json!({ "at": at, "offline": 1 }));

@@ -3,7 +3,7 @@
 
 use super::case::{Case, Load, Space};
 use super::observe::{Finding, Observed, Target};
-use super::part::{Kind, Part};
+use super::part::{Part, PartKind};
 use input::error::Error;
 use kernel::rng::Rng;
 use std::time::{Duration, Instant};
@@ -159,7 +159,7 @@ impl<'a> Shrink<'a> {
             change(parts);
             if parts
                 .iter()
-                .all(|part| matches!(part.kind, Kind::Irq | Kind::Fifo | Kind::Hotplug))
+                .all(|part| matches!(part.kind, PartKind::Irq | PartKind::Fifo | PartKind::Hotplug))
             {
                 return Ok(false);
             }

@@ -275,14 +275,14 @@ fn clean(text: &str) -> String {
 mod tests {
     use super::*;
     use kernel::Machine;
-    use kernel::ext::Op;
+    use kernel::ext::Callback;
     use workload::Workload;
 
     fn step(cpu: CpuId, time: u64, kind: AccessKind, callback: u64) -> Step {
         Step {
             time,
             cpu,
-            op: Some(Op::Enqueue),
+            op: Some(Callback::Enqueue),
             callback,
             pc: 0,
             kind,

@@ -10,7 +10,7 @@ pub mod dump;
 
 use crate::explore::case::Space;
 use crate::explore::observe::STALL_NS;
-use crate::explore::part::{Kind, Part};
+use crate::explore::part::{Part, PartKind};
 use dump::{Dump, DumpTask, KIND_STALL};
 use input::Error;
 use kernel::task::PRIO_TO_WEIGHT;
@@ -57,7 +57,7 @@ pub fn rebuild(dump: &Dump) -> Result<Rebuilt, Error> {
     for cpu in &dump.cpus {
         if matches!(cpu.class.as_str(), "rt_sched_class" | "dl_sched_class") && cpu.cpu < 2 {
             parts.push(Part {
-                kind: Kind::Fifo,
+                kind: PartKind::Fifo,
                 cpu: cpu.cpu,
                 ..Part::default()
             });
@@ -85,9 +85,9 @@ fn part(task: &DumpTask, name: &str, dump: &Dump) -> Part {
     Part {
         // A task that must not migrate may use other CPUs later.
         kind: match (task.migration_disabled, task.runs) {
-            (true, _) => Kind::Stayers,
-            (_, true) => Kind::Hogs,
-            (_, false) => Kind::Sleepers,
+            (true, _) => PartKind::Stayers,
+            (_, true) => PartKind::Hogs,
+            (_, false) => PartKind::Sleepers,
         },
         tasks: 1,
         name: name.to_owned(),
@@ -224,7 +224,7 @@ mod tests {
             [("kworker/1:0", 1, 0), ("eager", 1, -5), ("cc1", 2, 0), ("", 0, 0)]
         );
         assert_eq!((parts[0].cpus.as_slice(), parts[1].cpus.len()), (&[1][..], 0));
-        assert_eq!(parts[3].kind, Kind::Fifo);
+        assert_eq!(parts[3].kind, PartKind::Fifo);
         for number in 0..20 {
             let case = rebuilt.space.case(1, number);
             assert_eq!(case.machine, "core:2 pu:1");

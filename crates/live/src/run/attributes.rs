@@ -2,7 +2,7 @@
 //! System calls that set the calling task's name, affinity, scheduling policy and nice value.
 
 use super::refusal::Request;
-use workload::Policy;
+use workload::SchedPolicy;
 
 /// From include/uapi/linux/sched.h.
 const SCHED_EXT: i32 = 7;
@@ -43,19 +43,19 @@ pub fn affinity() -> Vec<u32> {
 ///
 /// # Errors
 /// The request that the kernel refused.
-pub fn set_policy(policy: Policy) -> Result<(), Request> {
+pub fn set_policy(policy: SchedPolicy) -> Result<(), Request> {
     let (class, nice, priority) = match policy {
-        Policy::Normal { nice } => (libc::SCHED_OTHER, nice, 0),
-        Policy::Batch { nice } => (libc::SCHED_BATCH, nice, 0),
-        Policy::Idle => (libc::SCHED_IDLE, 0, 0),
+        SchedPolicy::Normal { nice } => (libc::SCHED_OTHER, nice, 0),
+        SchedPolicy::Batch { nice } => (libc::SCHED_BATCH, nice, 0),
+        SchedPolicy::Idle => (libc::SCHED_IDLE, 0, 0),
         // The kernel may refuse SCHED_DEADLINE (admission control). SCHED_FIFO with the highest
         // priority is the most similar policy without admission control.
-        Policy::Deadline { .. } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, 99),
-        Policy::Ext { nice } => (SCHED_EXT, nice, 0),
+        SchedPolicy::Deadline { .. } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, 99),
+        SchedPolicy::Ext { nice } => (SCHED_EXT, nice, 0),
         // Because of the flag, child processes start as SCHED_OTHER. They then request their own
         // policy.
-        Policy::Fifo { rt_priority } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
-        Policy::RoundRobin { rt_priority } => (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
+        SchedPolicy::Fifo { rt_priority } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
+        SchedPolicy::RoundRobin { rt_priority } => (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
     };
     let classed = set_class(class, priority);
     // SAFETY: sets the nice value of the calling thread.

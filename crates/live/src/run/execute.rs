@@ -5,7 +5,7 @@ use super::attributes::{rename, set_affinity, set_policy, set_slice};
 use super::cgroup;
 use super::counts;
 use super::refusal::Request;
-use super::shared::{Kind, Reserved, Shared, TaskId, clock, gettid, read_clock};
+use super::shared::{EntryKind, Reserved, Shared, TaskId, clock, gettid, read_clock};
 use kernel::chance::draw;
 use kernel::rng::Rng;
 use std::collections::BTreeMap;
@@ -259,7 +259,7 @@ impl<'w> Task<'w> {
         self.woken = Some(self.created);
         let shared = &self.world.shared;
         let process = u64::from(std::process::id());
-        shared.log(Kind::New, self.id, shared.since_start(self.created), process);
+        shared.log(EntryKind::New, self.id, shared.since_start(self.created), process);
         let world = Arc::clone(self.world);
         self.go(&world.workload.programs[spec.program as usize].ops, 0);
     }
@@ -325,7 +325,7 @@ impl<'w> Task<'w> {
                 Op::WaitChildren => self.wait_children(0),
                 Op::WaitChild { left } => self.wait_children(*left),
                 Op::Exec { comm } => {
-                    shared.log(Kind::Exec, self.id, u64::from(here), 0);
+                    shared.log(EntryKind::Exec, self.id, u64::from(here), 0);
                     if world.can_exec && self.alone && self.threads.alive() == 0 {
                         self.exec(comm, pc);
                     }
@@ -347,7 +347,7 @@ impl<'w> Task<'w> {
                     let response = self.began.take().map_or(0, |began| clock().saturating_sub(began));
                     shared.log_done(&mut self.reserved, self.id, u64::from(*count), response);
                 }
-                Op::Phase(phase) => shared.log(Kind::Phase, self.id, u64::from(*phase), 0),
+                Op::Phase(phase) => shared.log(EntryKind::Phase, self.id, u64::from(*phase), 0),
                 Op::LoopInit { counter } => self.counters[*counter as usize] = 0,
                 Op::LoopBack { counter, times, target } => {
                     let count = &mut self.counters[*counter as usize];
@@ -470,7 +470,7 @@ impl<'w> Task<'w> {
                         task: self.id.task,
                         tid: pid,
                     };
-                    self.world.shared.log(Kind::Reaped, child, cpu_ns, 0);
+                    self.world.shared.log(EntryKind::Reaped, child, cpu_ns, 0);
                     self.processes -= 1;
                 }
             }

@@ -3,12 +3,12 @@
 
 use super::execute::World;
 use super::launch::{Ended, Executed};
-use super::shared::{Entry, Kind, Shared};
+use super::shared::{Entry, EntryKind, Shared};
 use crate::host_kernel as running;
 use report::{Run, Summary, TaskCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use trace::{CpuPosition, Event, Record, Sink};
-use workload::{Op, Policy};
+use workload::{Op, SchedPolicy};
 
 /// Share of the machine's CPU time, in percent. If other programs use more, the user gets a
 /// warning.
@@ -19,8 +19,8 @@ pub fn alive(shared: &Shared) -> BTreeSet<u32> {
     let mut alive = BTreeSet::new();
     for (kind, entry) in shared.entries(0) {
         match kind {
-            Kind::New => alive.insert(entry.tid),
-            Kind::Exit => alive.remove(&entry.tid),
+            EntryKind::New => alive.insert(entry.tid),
+            EntryKind::Exit => alive.remove(&entry.tid),
             _ => false,
         };
     }
@@ -43,38 +43,38 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
     let entries = world.shared.entries(0).filter(|(kind, entry)| match kind {
         // Entries with counters of a task are used even if the task exited just after the time
         // limit.
-        Kind::Exit | Kind::Waited | Kind::Before | Kind::BeforeWaited | Kind::Reaped => true,
+        EntryKind::Exit | EntryKind::Waited | EntryKind::Before | EntryKind::BeforeWaited | EntryKind::Reaped => true,
         _ => in_time(entry),
     });
     let mut entries: Vec<_> = entries.collect();
     entries.sort_by_key(|(kind, entry)| match kind {
         // Response times start when the task is created, so the record of a new task has the time
         // of its creation.
-        Kind::New => entry.a,
+        EntryKind::New => entry.a,
         _ => entry.time,
     });
     let mut records: Vec<Record> = Vec::new();
     for (kind, entry) in entries {
         let pid = entry.tid;
         let spec = &world.workload.tasks[entry.task as usize];
-        if kind != Kind::Reaped {
+        if kind != EntryKind::Reaped {
             last = last.max(entry.time);
         }
         let event = match kind {
-            Kind::Done => Event::Done {
+            EntryKind::Done => Event::Done {
                 pid,
                 count: entry.a as u32,
                 response_ns: entry.b,
             },
-            Kind::Phase => Event::Phase {
+            EntryKind::Phase => Event::Phase {
                 pid,
                 phase: entry.a as u32,
             },
-            Kind::Reaped => {
+            EntryKind::Reaped => {
                 reaped.insert(pid, entry.a);
                 continue;
             }
-            Kind::New => {
+            EntryKind::New => {
                 born.insert(pid, entry.a);
                 threads.entry(entry.b as u32).or_default().push(pid);
                 Event::TaskNew {
@@ -85,7 +85,7 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
                     comm: spec.comm.clone(),
                 }
             }
-            Kind::Exec => {
+            EntryKind::Exec => {
                 let ops = &world.workload.programs[spec.program as usize].ops;
                 let Some(Op::Exec { comm }) = ops.get(entry.a as usize) else {
                     continue;
@@ -93,28 +93,36 @@ pub fn executed(world: &World, ended: &Ended) -> Executed {
                 let comm = comm.clone();
                 Event::TaskRename { pid, comm }
             }
-            Kind::Waited | Kind::BeforeWaited => {
-                let counts = if kind == Kind::Waited { &mut counts } else { &mut before };
+            EntryKind::Waited | EntryKind::BeforeWaited => {
+                let counts = if kind == EntryKind::Waited {
+                    &mut counts
+                } else {
+                    &mut before
+                };
                 let counts = counts.entry(pid).or_default();
                 counts.wait_ns += entry.a;
                 counts.waits += entry.b >> 32;
                 counts.migrations += entry.b & u64::from(u32::MAX);
                 continue;
             }
-            Kind::Exit | Kind::Before => {
-                let counts = if kind == Kind::Exit { &mut counts } else { &mut before };
+            EntryKind::Exit | EntryKind::Before => {
+                let counts = if kind == EntryKind::Exit {
+                    &mut counts
+                } else {
+                    &mut before
+                };
                 let counts = counts.entry(pid).or_default();
                 counts.cpu_ns += entry.a;
                 counts.involuntary += entry.b >> 32;
                 counts.voluntary += entry.b & u64::from(u32::MAX);
-                if kind == Kind::Before {
+                if kind == EntryKind::Before {
                     continue;
                 }
                 Event::TaskExit { pid }
             }
         };
         let time = match kind {
-            Kind::New => entry.a,
+            EntryKind::New => entry.a,
             _ => entry.time,
         };
         records.push(Record {
@@ -198,12 +206,12 @@ fn since(counted: &TaskCounters, before: &TaskCounters) -> TaskCounters {
 }
 
 /// Returns the kernel's number for a priority; nice 0 is 120.
-fn prio(policy: Policy) -> i32 {
+fn prio(policy: SchedPolicy) -> i32 {
     match policy {
-        Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => 120 + nice,
-        Policy::Idle => 120,
-        Policy::Deadline { .. } => 0,
-        Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => 99 - rt_priority as i32,
+        SchedPolicy::Normal { nice } | SchedPolicy::Batch { nice } | SchedPolicy::Ext { nice } => 120 + nice,
+        SchedPolicy::Idle => 120,
+        SchedPolicy::Deadline { .. } => 0,
+        SchedPolicy::Fifo { rt_priority } | SchedPolicy::RoundRobin { rt_priority } => 99 - rt_priority as i32,
     }
 }
 

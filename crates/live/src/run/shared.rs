@@ -43,7 +43,7 @@ pub struct Reserved {
 
 /// Kind of a log entry. The comments describe the entry's values `a` and `b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// `a` operations were finished with response time `b` ns.
     Done = 1,
     /// Phase `a` began.
@@ -273,7 +273,7 @@ impl Shared {
         self.head().births.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub fn log(&self, kind: Kind, id: TaskId, a: u64, b: u64) {
+    pub fn log(&self, kind: EntryKind, id: TaskId, a: u64, b: u64) {
         let index = self.head().entries.fetch_add(1, Ordering::Relaxed) as usize;
         self.write(index, kind, id, (a, b));
     }
@@ -293,7 +293,7 @@ impl Shared {
             self.head().lost.fetch_add(count, Ordering::Relaxed);
             return;
         }
-        self.write(index, Kind::Done, id, (count, response_ns));
+        self.write(index, EntryKind::Done, id, (count, response_ns));
     }
 
     /// Maps the pages of reserved entries with one system call. Otherwise, the first write to each
@@ -311,7 +311,7 @@ impl Shared {
     }
 
     /// Writes an entry of the log, unless the log is full.
-    fn write(&self, index: usize, kind: Kind, id: TaskId, (a, b): (u64, u64)) {
+    fn write(&self, index: usize, kind: EntryKind, id: TaskId, (a, b): (u64, u64)) {
         if index >= ENTRIES {
             return;
         }
@@ -328,15 +328,15 @@ impl Shared {
 
     /// Logs the exit of a task, with the final values of its counters.
     pub fn log_exit(&self, id: TaskId, counts: &TaskCounters) {
-        self.log_counts(id, counts, Kind::Waited, Kind::Exit);
+        self.log_counts(id, counts, EntryKind::Waited, EntryKind::Exit);
     }
 
     /// Logs the values that a task's counters have before the workload starts.
     pub fn log_before(&self, id: TaskId, counts: &TaskCounters) {
-        self.log_counts(id, counts, Kind::BeforeWaited, Kind::Before);
+        self.log_counts(id, counts, EntryKind::BeforeWaited, EntryKind::Before);
     }
 
-    fn log_counts(&self, id: TaskId, counts: &TaskCounters, waited: Kind, used: Kind) {
+    fn log_counts(&self, id: TaskId, counts: &TaskCounters, waited: EntryKind, used: EntryKind) {
         if counts.waits > 0 {
             self.log(waited, id, counts.wait_ns, counts.waits << 32 | counts.migrations);
         }
@@ -371,20 +371,20 @@ impl Shared {
 
     /// Returns the log entries from the index `from` on. Entries are left out if they are reserved
     /// but not used, or if a process was killed while writing them.
-    pub fn entries(&self, from: usize) -> impl Iterator<Item = (Kind, Entry)> {
+    pub fn entries(&self, from: usize) -> impl Iterator<Item = (EntryKind, Entry)> {
         (from..self.logged()).filter_map(|index| {
             // SAFETY: the index is inside the mapping, and all fields are atomics.
             let slot = unsafe { &*self.entries.add(index) };
             let kind = match slot.kind.load(Ordering::Acquire) {
-                1 => Kind::Done,
-                2 => Kind::Phase,
-                3 => Kind::New,
-                4 => Kind::Exit,
-                5 => Kind::Waited,
-                6 => Kind::Exec,
-                7 => Kind::Before,
-                8 => Kind::BeforeWaited,
-                9 => Kind::Reaped,
+                1 => EntryKind::Done,
+                2 => EntryKind::Phase,
+                3 => EntryKind::New,
+                4 => EntryKind::Exit,
+                5 => EntryKind::Waited,
+                6 => EntryKind::Exec,
+                7 => EntryKind::Before,
+                8 => EntryKind::BeforeWaited,
+                9 => EntryKind::Reaped,
                 _ => return None,
             };
             let entry = Entry {

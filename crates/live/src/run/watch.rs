@@ -2,7 +2,7 @@
 //! Samples how many tasks run or wait on each CPU while a workload runs. The numbers come from
 //! /proc.
 
-use super::shared::{Kind, Shared};
+use super::shared::{EntryKind, Shared};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -35,12 +35,12 @@ impl Watch {
         let logged = shared.logged();
         for (kind, entry) in shared.entries(self.read) {
             match kind {
-                Kind::New => {
+                EntryKind::New => {
                     if let Ok(file) = File::open(format!("/proc/{0}/task/{0}/stat", entry.tid)) {
                         self.tasks.insert(entry.tid, file);
                     }
                 }
-                Kind::Exit => {
+                EntryKind::Exit => {
                     self.tasks.remove(&entry.tid);
                 }
                 _ => {}

@@ -45,7 +45,7 @@ pub(super) struct Group {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kind {
+pub(super) struct CpuKind {
     cpus: Spanned<String>,
     capacity: Option<Spanned<u32>>,
     pub(super) priority: Option<Spanned<u32>>,
@@ -174,7 +174,7 @@ impl File<'_> {
     /// Applies the `[[kind]]` entries.
     pub(super) fn kinds(
         &self,
-        kinds: &[Spanned<Kind>],
+        kinds: &[Spanned<CpuKind>],
         found: &mut Found,
         priorities: &mut Vec<Option<u32>>,
     ) -> Result<(), Error> {
@@ -194,7 +194,12 @@ impl File<'_> {
 
     /// Sets the capacity and the priority of the CPUs of a `[[kind]]`. Returns the CPUs whose
     /// capacity is set.
-    fn kind(&self, kind: &Kind, topology: &mut Topology, priorities: &mut Vec<Option<u32>>) -> Result<Vec<u32>, Error> {
+    fn kind(
+        &self,
+        kind: &CpuKind,
+        topology: &mut Topology,
+        priorities: &mut Vec<Option<u32>>,
+    ) -> Result<Vec<u32>, Error> {
         let capacity = kind
             .capacity
             .as_ref()

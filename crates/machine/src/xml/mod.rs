@@ -20,7 +20,7 @@ mod object;
 mod properties;
 
 use crate::bitmap::Bitmap;
-use crate::parts::{CpuParts, Kind, Parts};
+use crate::parts::{CpuParts, ObjectKind, Parts};
 use input::Error;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +100,7 @@ struct Reader<'a, 'input> {
     document: &'a Document<'input>,
     format: Format,
     /// Type, key and size of the objects that contain the current one.
-    path: Vec<(Kind, u64, u64)>,
+    path: Vec<(ObjectKind, u64, u64)>,
     cpus: Vec<CpuParts>,
     /// NUMA nodes by OS index; `None` for an offline node.
     nodes: BTreeMap<u32, Option<Memory>>,

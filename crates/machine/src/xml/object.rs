@@ -3,7 +3,7 @@
 
 use super::{Format, Reader, objects};
 use crate::bitmap::{Bitmap, MAX_INDEX};
-use crate::parts::{CpuParts, Kind};
+use crate::parts::{CpuParts, ObjectKind};
 use input::Error;
 use roxmltree::Node;
 
@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 100;
 /// Class of an object. It determines which objects may contain the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    Part(Kind),
+    Part(ObjectKind),
     /// A NUMA node of version 2, or a memory-side cache.
     Memory,
     /// An I/O device or an object added by the user. It has no CPU sets.
@@ -23,18 +23,18 @@ enum Class {
 /// Returns the class of a type that all versions have.
 fn class(kind: &str) -> Option<Class> {
     Some(Class::Part(match kind {
-        "Machine" => Kind::Machine,
-        "Group" | "Tile" | "Module" | "Cluster" => Kind::Group,
-        "Package" | "Socket" => Kind::Package,
-        "Die" => Kind::Die,
-        "L1Cache" => Kind::Cache(1),
-        "L2Cache" => Kind::Cache(2),
-        "L3Cache" => Kind::Cache(3),
-        "L4Cache" => Kind::Cache(4),
-        "L5Cache" => Kind::Cache(5),
-        "L1iCache" | "L2iCache" | "L3iCache" => Kind::InstructionCache,
-        "Core" => Kind::Core,
-        "PU" => Kind::Pu,
+        "Machine" => ObjectKind::Machine,
+        "Group" | "Tile" | "Module" | "Cluster" => ObjectKind::Group,
+        "Package" | "Socket" => ObjectKind::Package,
+        "Die" => ObjectKind::Die,
+        "L1Cache" => ObjectKind::Cache(1),
+        "L2Cache" => ObjectKind::Cache(2),
+        "L3Cache" => ObjectKind::Cache(3),
+        "L4Cache" => ObjectKind::Cache(4),
+        "L5Cache" => ObjectKind::Cache(5),
+        "L1iCache" | "L2iCache" | "L3iCache" => ObjectKind::InstructionCache,
+        "Core" => ObjectKind::Core,
+        "PU" => ObjectKind::Pu,
         "MemCache" => return Some(Class::Memory),
         "Misc" | "Bridge" | "PCIDev" | "OSDev" => return Some(Class::Other),
         _ => return None,
@@ -68,7 +68,7 @@ impl<'a, 'input> Reader<'a, 'input> {
             .ok_or_else(|| self.error(at, "an <object> has no type"))?;
         let class = match self.class(node, kind)? {
             // An inner machine is a part of a cluster of machines.
-            Class::Part(Kind::Machine) if parent.is_some() => Class::Part(Kind::Group),
+            Class::Part(ObjectKind::Machine) if parent.is_some() => Class::Part(ObjectKind::Group),
             class => class,
         };
         let mut object = self.sets(node, class, kind)?;
@@ -89,8 +89,8 @@ impl<'a, 'input> Reader<'a, 'input> {
             }
         }
         match class {
-            Class::Part(Kind::Pu) => self.cpu(node, &object)?,
-            Class::Part(Kind::Package) if self.model.is_none() => {
+            Class::Part(ObjectKind::Pu) => self.cpu(node, &object)?,
+            Class::Part(ObjectKind::Package) if self.model.is_none() => {
                 let mut infos = node.children().filter(|child| child.has_tag_name("info"));
                 let info = infos.find(|info| info.attribute("name") == Some("CPUModel"));
                 self.model = info.and_then(|info| info.attribute("value")).map(str::to_owned);
@@ -115,11 +115,11 @@ impl<'a, 'input> Reader<'a, 'input> {
     fn class(&self, node: Node, kind: &str) -> Result<Class, Error> {
         let class = match (self.format, kind) {
             (Format::Two, "NUMANode") => Some(Class::Memory),
-            (Format::One, "NUMANode") => Some(Class::Part(Kind::Group)),
-            (Format::One, "System") => Some(Class::Part(Kind::Machine)),
+            (Format::One, "NUMANode") => Some(Class::Part(ObjectKind::Group)),
+            (Format::One, "System") => Some(Class::Part(ObjectKind::Machine)),
             (Format::One, "Cache") => return self.cache_class(node),
             // Users could add such an object for a set of CPUs.
-            (Format::One, "Misc") if node.has_attribute("cpuset") => Some(Class::Part(Kind::Group)),
+            (Format::One, "Misc") if node.has_attribute("cpuset") => Some(Class::Part(ObjectKind::Group)),
             _ => class(kind),
         };
         class.ok_or_else(|| self.attribute_error(node, "type", format!("{kind:?} is not a type of object")))
@@ -129,8 +129,8 @@ impl<'a, 'input> Reader<'a, 'input> {
     fn cache_class(&self, node: Node) -> Result<Class, Error> {
         let level = node.attribute("depth").unwrap_or("");
         let kind = match (node.attribute("cache_type").unwrap_or("0"), level.parse()) {
-            ("2", Ok(1..=3)) => Kind::InstructionCache,
-            ("0" | "1", Ok(level @ 1..=5)) => Kind::Cache(level),
+            ("2", Ok(1..=3)) => ObjectKind::InstructionCache,
+            ("0" | "1", Ok(level @ 1..=5)) => ObjectKind::Cache(level),
             _ => {
                 return Err(self.attribute_error(node, "depth", format!("there is no cache of level {level:?}")));
             }
@@ -141,7 +141,7 @@ impl<'a, 'input> Reader<'a, 'input> {
     /// Returns whether an object may be the root. In version 1, a machine with a single NUMA node
     /// could have it as root.
     fn is_root(&self, class: Class, kind: &str) -> bool {
-        class == Class::Part(Kind::Machine) || self.format == Format::One && kind == "NUMANode"
+        class == Class::Part(ObjectKind::Machine) || self.format == Format::One && kind == "NUMANode"
     }
 
     /// Reads the CPU sets of an object.
@@ -224,8 +224,8 @@ impl<'a, 'input> Reader<'a, 'input> {
         Ok(())
     }
 
-    fn cache_bytes(&self, node: Node, kind: Kind) -> Result<u64, Error> {
-        let Kind::Cache(level) = kind else {
+    fn cache_bytes(&self, node: Node, kind: ObjectKind) -> Result<u64, Error> {
+        let ObjectKind::Cache(level) = kind else {
             return Ok(0);
         };
         if node.attribute("depth") != Some(level.to_string().as_str()) {
@@ -254,7 +254,7 @@ fn adopt(parent: &mut Object, child: &Object) -> Result<(), (&'static str, &'sta
             ));
         }
         (_, Class::Memory) => return Ok(()),
-        (Class::Part(Kind::Pu), Class::Part(_)) => {
+        (Class::Part(ObjectKind::Pu), Class::Part(_)) => {
             return Err(("type", "the parent object's type is too small to contain this object"));
         }
         (Class::Part(_), Class::Part(_)) => {}

@@ -2,10 +2,10 @@
 //! Capacities of hybrid machines in hwloc XML, for the properties of CPUs that real machines
 //! export.
 
-use crate::hwloc_tree::{Kind, cores, node, object, xml};
+use crate::hwloc_tree::{CpuKind, cores, node, object, xml};
 
 /// Returns the capacities and the notes of a machine with `cpus` cores of these kinds.
-fn described(cpus: u32, kinds: &[Kind]) -> (Vec<u32>, Vec<String>) {
+fn described(cpus: u32, kinds: &[CpuKind]) -> (Vec<u32>, Vec<String>) {
     let text = xml(vec![object("Package", vec![node(0)]).and(cores(0..cpus))], kinds);
     let definition = machine::from_xml("m.xml", &text).unwrap_or_else(|error| panic!("{error}"));
     let capacities = definition.spec.topology.cpus.iter().map(|cpu| cpu.capacity).collect();

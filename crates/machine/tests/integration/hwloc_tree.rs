@@ -139,14 +139,14 @@ pub fn set(bits: u64) -> String {
 }
 
 /// A kind of CPUs: the CPUs, the forced efficiency, and other properties.
-pub type Kind<'a> = (std::ops::Range<u32>, Option<u32>, &'a [(&'a str, &'a str)]);
+pub type CpuKind<'a> = (std::ops::Range<u32>, Option<u32>, &'a [(&'a str, &'a str)]);
 
 /// Returns the XML of a machine that contains `children`, with kinds of CPUs.
-pub fn xml(children: Vec<Tree>, kinds: &[Kind]) -> String {
+pub fn xml(children: Vec<Tree>, kinds: &[CpuKind]) -> String {
     xml_with_offline(children, kinds, 0)
 }
 
-pub fn xml_with_offline(children: Vec<Tree>, kinds: &[Kind], offline: u64) -> String {
+pub fn xml_with_offline(children: Vec<Tree>, kinds: &[CpuKind], offline: u64) -> String {
     let mut out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n\
                    <topology version=\"2.0\">\n"
         .to_owned();

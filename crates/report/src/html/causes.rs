@@ -5,7 +5,7 @@
 use super::Run;
 use super::tables::{chip, micro};
 use crate::attribution::{Basis, attribute, comparable, cpu_kind};
-use crate::path::{Divided, Kind, Part};
+use crate::path::{Divided, Part, SegmentKind};
 use crate::units;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
@@ -41,11 +41,11 @@ pub fn causes(runs: &[Run], labels: &[String]) -> Markup {
     if most <= 0.0 {
         return html! { p.empty { "No task ran." } };
     }
-    let by_kind: Vec<Vec<(usize, Kind, f64)>> = parts.iter().map(kinds).collect();
+    let by_kind: Vec<Vec<(usize, SegmentKind, f64)>> = parts.iter().map(kinds).collect();
     let used = |index: usize| by_kind.iter().flatten().any(|part| part.0 == index && part.2 > 0.0);
     html! {
         p.about { (about(basis)) }
-        p.keys { @for (index, kind) in Kind::ALL.into_iter().enumerate().filter(|(index, _)| used(*index)) {
+        p.keys { @for (index, kind) in SegmentKind::ALL.into_iter().enumerate().filter(|(index, _)| used(*index)) {
             span.key { i style={ "background:var(--part-" (index) ")" } {} (kind.text()) }
         } }
         div.scroll tabindex="0" role="region" aria-label="Where the time goes" { table {
@@ -87,17 +87,17 @@ fn percent(ns: f64, total: f64) -> String {
 }
 
 /// Returns the sums of the parts of each kind, with the number of the kind.
-fn kinds(parts: &BTreeMap<Part, f64>) -> Vec<(usize, Kind, f64)> {
-    let sum = |kind: Kind| -> f64 {
+fn kinds(parts: &BTreeMap<Part, f64>) -> Vec<(usize, SegmentKind, f64)> {
+    let sum = |kind: SegmentKind| -> f64 {
         let own = parts.iter().filter(|(part, _)| part.kind == kind);
         own.map(|(_, ns)| ns).sum()
     };
-    let all = Kind::ALL.into_iter().enumerate();
+    let all = SegmentKind::ALL.into_iter().enumerate();
     all.map(|(index, kind)| (index, kind, sum(kind))).collect()
 }
 
 /// Describes a bar for readers who cannot see it.
-fn described(kinds: &[(usize, Kind, f64)], total: f64) -> String {
+fn described(kinds: &[(usize, SegmentKind, f64)], total: f64) -> String {
     let shown = kinds.iter().filter(|(_, _, ns)| *ns > 0.0);
     let shown: Vec<String> = shown
         .map(|(_, kind, ns)| format!("{} {}", kind.text(), percent(*ns, total)))

@@ -4,7 +4,7 @@
 use super::Run;
 use super::data::{Callback, callbacks, class_name, classes};
 use super::moves::{DISTANCES, REASONS};
-use super::verdict::{Kind, Tag, Verdict, heading};
+use super::verdict::{Tag, TagKind, Verdict, heading};
 use crate::counters::{self, Counter, CountersResult};
 use crate::score::Better;
 use crate::table::columns;
@@ -69,9 +69,9 @@ pub fn summary(runs: &[Run], labels: &[String], verdict: &Verdict) -> Markup {
 
 fn tag_mark(tag: &Tag) -> Markup {
     let (class, sign) = match tag.kind {
-        Kind::Good => ("good", "✓"),
-        Kind::Bad => ("bad", "✕"),
-        Kind::Note => ("note", "•"),
+        TagKind::Good => ("good", "✓"),
+        TagKind::Bad => ("bad", "✕"),
+        TagKind::Note => ("note", "•"),
     };
     html! { span.tag.(class) { b aria-hidden="true" { (sign) } " " (micro(&tag.text)) } " " }
 }

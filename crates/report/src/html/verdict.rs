@@ -34,7 +34,7 @@ const UNEVEN: f64 = 0.95;
 
 /// Kind of a remark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TagKind {
     Good,
     Bad,
     Note,
@@ -43,7 +43,7 @@ pub enum Kind {
 /// A short remark in the row of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    pub kind: Kind,
+    pub kind: TagKind,
     pub text: String,
 }
 
@@ -203,7 +203,7 @@ fn failures(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
     for (i, result) in results.iter().enumerate() {
         if let Some(lost) = &result.lost_tasks {
             verdict.tags[i].push(Tag {
-                kind: Kind::Bad,
+                kind: TagKind::Bad,
                 text: format!("lost {} tasks", lost.count),
             });
             verdict
@@ -212,7 +212,7 @@ fn failures(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
         }
         if result.failed_forks > 0 {
             verdict.tags[i].push(Tag {
-                kind: Kind::Bad,
+                kind: TagKind::Bad,
                 text: format!("refused {} tasks", result.failed_forks),
             });
         }
@@ -220,7 +220,7 @@ fn failures(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
             continue;
         };
         verdict.tags[i].push(Tag {
-            kind: Kind::Bad,
+            kind: TagKind::Bad,
             text: fate.clone(),
         });
         let location = result.exit.as_ref().map(ExitRecord::location).unwrap_or_default();
@@ -238,7 +238,7 @@ fn best_score(results: &[RunResult], score: &Column, verdict: &mut Verdict) {
         let value = score.value(result);
         if value.is_some() && value == best && result.can_win() {
             tags.push(Tag {
-                kind: Kind::Good,
+                kind: TagKind::Good,
                 text: match score.head.split_once('\n') {
                     Some(("throughput", _)) => "highest throughput".to_owned(),
                     _ => format!("best {}", heading(&score.head)),
@@ -269,7 +269,7 @@ fn latencies(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
         units::time(most),
     ));
     verdict.tags[best].push(Tag {
-        kind: Kind::Good,
+        kind: TagKind::Good,
         text: "fastest wake-ups".to_owned(),
     });
     for (ns, i) in known {
@@ -280,7 +280,7 @@ fn latencies(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
                 t => format!("{t:.1}"),
             };
             verdict.tags[i].push(Tag {
-                kind: Kind::Note,
+                kind: TagKind::Note,
                 text: format!("p99 wake-up {times}× the best"),
             });
         }
@@ -294,7 +294,11 @@ fn waste(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
         let idle = 100.0 * result.idle_while_waiting_ns as f64 / all.max(1.0);
         if idle >= IDLE_PERCENT {
             verdict.tags[i].push(Tag {
-                kind: if idle < WASTE_PERCENT { Kind::Note } else { Kind::Bad },
+                kind: if idle < WASTE_PERCENT {
+                    TagKind::Note
+                } else {
+                    TagKind::Bad
+                },
                 text: format!("idle while tasks waited {idle:.0} %"),
             });
             idlers.push((idle, &labels[i]));
@@ -308,13 +312,13 @@ fn waste(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
         if let (Some(percent), Some(storm)) = (result.kick_storm_percent(), result.kick_storm()) {
             verdict.points.push(format!("{}: {storm}.", labels[i]));
             verdict.tags[i].push(Tag {
-                kind: Kind::Bad,
+                kind: TagKind::Bad,
                 text: format!("kick storm, {percent:.0} % of the overhead"),
             });
         }
         if result.overhead_percent >= OVERHEAD_PERCENT {
             verdict.tags[i].push(Tag {
-                kind: Kind::Note,
+                kind: TagKind::Note,
                 text: format!("overhead {:.0} %", result.overhead_percent),
             });
         }
@@ -342,7 +346,7 @@ fn fairness(runs: &[Run], labels: &[String], verdict: &mut Verdict) {
         if let Some(class) = worst.filter(|class| class.jain < UNEVEN) {
             let class_name = class_name(class.prio);
             verdict.tags[i].push(Tag {
-                kind: Kind::Bad,
+                kind: TagKind::Bad,
                 text: format!("unfair at {class_name}: Jain {:.2}", class.jain),
             });
             let (least, most) = (class.shares.first(), class.shares.last());

@@ -13,19 +13,19 @@ const FILE: &str = include_str!("../../../../policies/keywords.toml");
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    kind: Vec<Kind>,
+    kind: Vec<SchedulerKind>,
 }
 
 /// The names that users give to a kind of scheduler, and the policies of this kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kind {
+struct SchedulerKind {
     names: Vec<String>,
     policies: Vec<String>,
 }
 
 /// The kinds of schedulers in policies/keywords.toml.
-static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+static KINDS: LazyLock<Vec<SchedulerKind>> = LazyLock::new(|| {
     let file: File = toml::from_str(FILE).expect("a test reads this file");
     file.kind
 });

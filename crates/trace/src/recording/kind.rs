@@ -11,7 +11,7 @@ const EXAMINED: usize = 4096;
 
 /// A kind of file: its first bytes, what it is, and the command that converts it. In the command,
 /// FILE stands for the file.
-struct Kind {
+struct Signature {
     magic: &'static [u8],
     name: &'static str,
     convert: &'static str,
@@ -19,58 +19,58 @@ struct Kind {
 
 const PERF: &str = "perf script --ns -i FILE > recording.txt";
 
-const KINDS: [Kind; 11] = [
-    Kind {
+const KINDS: [Signature; 11] = [
+    Signature {
         magic: b"PERFFILE",
         name: "a perf.data file of an old version",
         convert: PERF,
     },
-    Kind {
+    Signature {
         magic: b"\xfd7zXZ\0",
         name: "a file compressed by xz",
         convert: "xzcat FILE > recording",
     },
-    Kind {
+    Signature {
         magic: b"BZh",
         name: "a file compressed by bzip2",
         convert: "bzcat FILE > recording",
     },
-    Kind {
+    Signature {
         magic: b"\x04\x22\x4d\x18",
         name: "a file compressed by lz4",
         convert: "lz4cat FILE > recording",
     },
-    Kind {
+    Signature {
         magic: b"PK\x03\x04",
         name: "a zip archive",
         convert: "unzip -p FILE > recording",
     },
-    Kind {
+    Signature {
         magic: b"\xff\xfe",
         name: "a text in UTF-16",
         convert: "iconv -f UTF-16 -t UTF-8 FILE > recording.txt",
     },
-    Kind {
+    Signature {
         magic: b"\xfe\xff",
         name: "a text in UTF-16",
         convert: "iconv -f UTF-16 -t UTF-8 FILE > recording.txt",
     },
-    Kind {
+    Signature {
         magic: b"PAR1",
         name: "a Parquet table",
         convert: "",
     },
-    Kind {
+    Signature {
         magic: b"\x7fELF",
         name: "an object file or a program",
         convert: "",
     },
-    Kind {
+    Signature {
         magic: b"SQLite format 3\0",
         name: "an SQLite database",
         convert: "",
     },
-    Kind {
+    Signature {
         magic: b"\xc1\x1f\xfc\xc1",
         name: "a CTF trace",
         convert: "",

@@ -11,10 +11,10 @@ pub struct Event {
     pub in_interrupt: bool,
     /// Pid of the running task.
     pub pid: u32,
-    pub kind: Kind,
+    pub kind: EventKind,
 }
 
-pub enum Kind {
+pub enum EventKind {
     Switch { state: u32, next: u32 },
     Waking { pid: u32, target: u32 },
     Migrate { pid: u32, from: u32, to: u32 },
@@ -35,12 +35,12 @@ pub fn events() -> Vec<Event> {
         pid,
         kind,
     };
-    let switch = |state, next| Kind::Switch { state, next };
-    let mut waking = event(5000, 0, 0, Kind::Waking { pid: 7, target: 0 });
+    let switch = |state, next| EventKind::Switch { state, next };
+    let mut waking = event(5000, 0, 0, EventKind::Waking { pid: 7, target: 0 });
     waking.in_interrupt = true;
     let mut events = vec![
         event(1000, 0, 7, switch(SLEEPS, 0)),
-        event(1100, 1, 8, Kind::Fork { child: 9 }),
+        event(1100, 1, 8, EventKind::Fork { child: 9 }),
         event(2000, 1, 8, switch(0, 9)),
         waking,
         event(6000, 0, 0, switch(0, 7)),
@@ -52,9 +52,9 @@ pub fn events() -> Vec<Event> {
     }
     events.extend([
         // More than 27 bits of ns later.
-        event(1_000_000_000, 1, 9, Kind::Waking { pid: 7, target: 0 }),
-        event(1_000_000_500, 1, 9, Kind::Migrate { pid: 8, from: 1, to: 0 }),
-        event(1_000_001_000, 1, 9, Kind::Exit),
+        event(1_000_000_000, 1, 9, EventKind::Waking { pid: 7, target: 0 }),
+        event(1_000_000_500, 1, 9, EventKind::Migrate { pid: 8, from: 1, to: 0 }),
+        event(1_000_001_000, 1, 9, EventKind::Exit),
         event(1_000_002_000, 1, 9, switch(DEAD, 0)),
     ]);
     events
@@ -75,22 +75,22 @@ pub fn text() -> Vec<u8> {
         let (seconds, ns) = (event.time / 1_000_000_000, event.time % 1_000_000_000);
         let task = |pid| format!("comm={} pid={pid} prio=120", name(pid));
         let fields = match event.kind {
-            Kind::Switch { state, next } => format!(
+            EventKind::Switch { state, next } => format!(
                 "sched_switch: prev_comm={} prev_pid={} prev_prio=120 prev_state={state} ==> next_comm={} next_pid={next} next_prio=120",
                 name(event.pid),
                 event.pid,
                 name(next)
             ),
-            Kind::Waking { pid, target } => format!("sched_waking: {} target_cpu={target:03}", task(pid)),
-            Kind::Migrate { pid, from, to } => {
+            EventKind::Waking { pid, target } => format!("sched_waking: {} target_cpu={target:03}", task(pid)),
+            EventKind::Migrate { pid, from, to } => {
                 format!("sched_migrate_task: {} orig_cpu={from} dest_cpu={to}", task(pid))
             }
-            Kind::Fork { child } => format!(
+            EventKind::Fork { child } => format!(
                 "sched_process_fork: comm=x pid={} child_comm={} child_pid={child}",
                 event.pid,
                 name(child)
             ),
-            Kind::Exit => format!("sched_process_exit: {}", task(event.pid)),
+            EventKind::Exit => format!("sched_process_exit: {}", task(event.pid)),
         };
         let (comm, pid, cpu) = (name(event.pid), event.pid, event.cpu);
         text += &format!("{comm}-{pid} [{cpu:03}] {flags} {seconds}.{ns:09}: {fields}\n");
@@ -176,11 +176,11 @@ fn format(event: &str, id: u64, arch: Arch) -> String {
 /// Returns an event as it is in the ring buffer.
 fn data(event: &Event, arch: Arch) -> Vec<u8> {
     let id = match event.kind {
-        Kind::Switch { .. } => 0,
-        Kind::Waking { .. } => 1,
-        Kind::Migrate { .. } => 2,
-        Kind::Fork { .. } => 3,
-        Kind::Exit => 4,
+        EventKind::Switch { .. } => 0,
+        EventKind::Waking { .. } => 1,
+        EventKind::Migrate { .. } => 2,
+        EventKind::Fork { .. } => 3,
+        EventKind::Exit => 4,
     };
     let mut data = arch.number(2, IDS[id].1);
     data.extend([if event.in_interrupt { 8 } else { 0 }, 0]);
@@ -192,7 +192,7 @@ fn data(event: &Event, arch: Arch) -> Vec<u8> {
     };
     number(&mut data, 4, event.pid);
     match event.kind {
-        Kind::Switch { state, next } => {
+        EventKind::Switch { state, next } => {
             comm(&mut data, event.pid);
             number(&mut data, 4, event.pid);
             number(&mut data, 4, 120);
@@ -201,23 +201,23 @@ fn data(event: &Event, arch: Arch) -> Vec<u8> {
             number(&mut data, 4, next);
             number(&mut data, 4, 120);
         }
-        Kind::Waking { pid, target } => {
+        EventKind::Waking { pid, target } => {
             comm(&mut data, pid);
             [pid, 120, target].iter().for_each(|&value| number(&mut data, 4, value));
         }
-        Kind::Migrate { pid, from, to } => {
+        EventKind::Migrate { pid, from, to } => {
             comm(&mut data, pid);
             [pid, 120, from, to]
                 .iter()
                 .for_each(|&value| number(&mut data, 4, value));
         }
-        Kind::Fork { child } => {
+        EventKind::Fork { child } => {
             number(&mut data, 4, 8 << 16 | 16);
             number(&mut data, 4, child);
             data.extend(name(child).as_bytes());
             data.resize(24, 0);
         }
-        Kind::Exit => {
+        EventKind::Exit => {
             comm(&mut data, event.pid);
             number(&mut data, 4, event.pid);
         }
@@ -609,14 +609,16 @@ pub fn ctf_stream(cpu: u32) -> Vec<u8> {
             content.extend([header(40), word(1), b"timer\0".to_vec()].concat());
         }
         content.extend(match event.kind {
-            Kind::Switch { state, next } => {
+            EventKind::Switch { state, next } => {
                 let prev = [header(1), comm(event.pid), word(event.pid), prio.clone(), word(state)].concat();
                 [prev, comm(next), word(next), prio].concat()
             }
-            Kind::Waking { pid, target } => [header(2), string(pid), word(pid), prio, word(target)].concat(),
-            Kind::Migrate { pid, from, to } => [header(3), string(pid), word(pid), prio, word(from), word(to)].concat(),
-            Kind::Fork { child } => [header(4), string(child), word(child), word(2), word(1), word(1)].concat(),
-            Kind::Exit => [header(5), string(event.pid), word(event.pid)].concat(),
+            EventKind::Waking { pid, target } => [header(2), string(pid), word(pid), prio, word(target)].concat(),
+            EventKind::Migrate { pid, from, to } => {
+                [header(3), string(pid), word(pid), prio, word(from), word(to)].concat()
+            }
+            EventKind::Fork { child } => [header(4), string(child), word(child), word(2), word(1), word(1)].concat(),
+            EventKind::Exit => [header(5), string(event.pid), word(event.pid)].concat(),
         });
         if event.in_interrupt {
             content.extend([header(41), word(1)].concat());

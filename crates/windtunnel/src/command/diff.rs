@@ -7,7 +7,7 @@ use super::progress::with_progress;
 use clap::{Args as ClapArgs, ValueEnum};
 use input::duration;
 use input::error::Error;
-use lab::diff::streams::Kind;
+use lab::diff::streams::StreamKind;
 use lab::diff::{self, Options};
 use runner::console;
 use runner::destination;
@@ -71,14 +71,14 @@ enum KindArg {
     Kick,
 }
 
-impl From<KindArg> for Kind {
-    fn from(kind: KindArg) -> Kind {
+impl From<KindArg> for StreamKind {
+    fn from(kind: KindArg) -> StreamKind {
         match kind {
-            KindArg::Cpu => Kind::Cpu,
-            KindArg::Insert => Kind::Insert,
-            KindArg::Take => Kind::Take,
-            KindArg::Run => Kind::Run,
-            KindArg::Kick => Kind::Kick,
+            KindArg::Cpu => StreamKind::Cpu,
+            KindArg::Insert => StreamKind::Insert,
+            KindArg::Take => StreamKind::Take,
+            KindArg::Run => StreamKind::Run,
+            KindArg::Kick => StreamKind::Kick,
         }
     }
 }
@@ -93,7 +93,7 @@ impl Args {
             unreachable!("scenarios() returns one scenario for each policy");
         };
         let kinds = match self.only.as_slice() {
-            [] => Kind::ALL.to_vec(),
+            [] => StreamKind::ALL.to_vec(),
             only => only.iter().map(|&kind| kind.into()).collect(),
         };
         let options = Options {

@@ -16,7 +16,7 @@ use report::wait::{Find, Wanted};
 use report::{Latency, RunResult, Schedstat, Timehist};
 use runner::exit::ExitStatus;
 use runner::exports::Exports;
-use runner::traced::{Kind, Traced};
+use runner::traced::{TraceSource, Traced};
 use runner::{console, destination, errln, interrupt, out, outln, search};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ impl Args {
     ) -> Result<(), Error> {
         let traced = opened(path, machine)?;
         match &traced.kind {
-            Kind::Recording { missing, lost, .. } if *missing > 0 || *lost > 0 => {
+            TraceSource::Recording { missing, lost, .. } if *missing > 0 || *lost > 0 => {
                 let lost = match lost {
                     0 => String::new(),
                     lost => format!(" ({lost} events were lost)"),
@@ -169,9 +169,9 @@ impl Args {
                     path.display()
                 );
             }
-            Kind::Recording { .. } | Kind::File { .. } => {}
+            TraceSource::Recording { .. } | TraceSource::File { .. } => {}
         }
-        if let Kind::Recording { unwoken: 1.., .. } = &traced.kind {
+        if let TraceSource::Recording { unwoken: 1.., .. } = &traced.kind {
             errln!(
                 "{}: warning: the recording has no wake-ups, so it shows no latencies\n  hint: {}",
                 path.display(),
@@ -227,8 +227,8 @@ impl Args {
 }
 
 /// Returns sentences about what a recording lacks.
-fn lacks(kind: &Kind) -> Vec<String> {
-    let Kind::Recording {
+fn lacks(kind: &TraceSource) -> Vec<String> {
+    let TraceSource::Recording {
         missing, lost, unwoken, ..
     } = kind
     else {
@@ -316,7 +316,7 @@ fn print_summary(results: &[RunResult]) {
 
 /// Prints the number of events of a recording by name, and the number of lost events.
 fn print_events(traced: &Traced) -> Result<(), Error> {
-    let Kind::Recording { lost, counts, .. } = &traced.kind else {
+    let TraceSource::Recording { lost, counts, .. } = &traced.kind else {
         let message = format!(
             "{}: --events is for recordings, and this is a trace file",
             traced.path.display()

@@ -2,10 +2,10 @@
 //! Tests of bfs: the order of virtual deadlines, and the preference for tasks of the same CPU.
 
 use crate::support::policy::*;
-use workload::Policy;
+use workload::SchedPolicy;
 
 fn nice(nice: i32) -> impl Fn(&mut workload::TaskSpec) {
-    move |task| task.policy = Policy::Normal { nice }
+    move |task| task.policy = SchedPolicy::Normal { nice }
 }
 
 #[test]

@@ -5,10 +5,10 @@
 //! which CPU a woken task is placed. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
-use workload::{Action, Disturbance, Op, Policy};
+use workload::{Action, Disturbance, Op, SchedPolicy};
 
-fn nice(nice: i32) -> Policy {
-    Policy::Normal { nice }
+fn nice(nice: i32) -> SchedPolicy {
+    SchedPolicy::Normal { nice }
 }
 
 fn near(measured: u64, expected: u64, within: u64) {
@@ -269,7 +269,7 @@ fn a_dispatch_examines_every_task_in_the_queue() {
 fn a_task_behind_a_real_time_task_moves_to_another_cpu() {
     let tasks = Tasks::default().add("hog", hog()).with(|task| task.start_cpu = Some(0));
     let tasks = tasks.add("rt", vec![run(50 * MS)]).with(|task| {
-        task.policy = Policy::Fifo { rt_priority: 5 };
+        task.policy = SchedPolicy::Fifo { rt_priority: 5 };
         (task.cpus, task.start_ns) = (Some(vec![0]), 10 * MS);
     });
     let ran = Run::new("dss").machine(free(2)).tasks(tasks).for_ms(100);

@@ -2,7 +2,7 @@
 //! Tests of edf: periodic tasks within their share meet their deadlines, whatever others do.
 
 use crate::support::policy::*;
-use workload::Policy;
+use workload::SchedPolicy;
 
 /// Four tasks that need 3.5 ms every 20 ms, with a share of 4 ms every 20 ms each.
 fn periodic(others: u32) -> Tasks {
@@ -46,7 +46,7 @@ fn a_task_that_needs_more_than_its_share_delays_only_itself() {
 
 #[test]
 fn hogs_share_the_cpu_by_their_periods() {
-    let nice = |nice| move |task: &mut workload::TaskSpec| task.policy = Policy::Normal { nice };
+    let nice = |nice| move |task: &mut workload::TaskSpec| task.policy = SchedPolicy::Normal { nice };
     let tasks = Tasks::default().add("more", hog()).add("less", hog()).with(nice(3));
     let ran = Run::new("edf").tasks(tasks).for_ms(10_000);
     let percent = ran.cpu_ns("more") * 100 / ran.cpu_ns("less");

@@ -14,12 +14,12 @@
 //! computes without pauses.
 
 use crate::support::policy::*;
-use kernel::ext::Op as Callback;
+use kernel::ext::Callback;
 use trace::Event;
-use workload::{Channel, Op, Policy, Resource, TaskSpec};
+use workload::{Channel, Op, Resource, SchedPolicy, TaskSpec};
 
 fn nice(nice: i32) -> impl Fn(&mut TaskSpec) {
-    move |task| task.policy = Policy::Normal { nice }
+    move |task| task.policy = SchedPolicy::Normal { nice }
 }
 
 fn at(cpu: u32) -> impl Fn(&mut TaskSpec) {
@@ -85,7 +85,7 @@ fn waiting_after_a_wake_up_counts_as_sleep() {
                 "device",
                 forever(vec![Op::SemWait(0), sleep(1600 * US), Op::SemPost(1)]),
             )
-            .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
+            .with(|task| task.policy = SchedPolicy::Fifo { rt_priority: 50 });
         linux26().tasks(tasks).for_ms(210).counter("last_bonus") as i64
     };
     assert_eq!(bonus(vec![sleep(1600 * US)]), -4);
@@ -170,7 +170,7 @@ fn interactive_tasks_expire_if_an_expired_task_has_a_better_nice_value() {
             .add_many(2, "hog", &hog())
             .with_all(|task| {
                 if task.comm.starts_with("hog") {
-                    task.policy = Policy::Normal { nice: level };
+                    task.policy = SchedPolicy::Normal { nice: level };
                 }
             });
         let run = Run::new("linux26").set("max_sleep_ns", 100 * MS).tasks(tasks);

@@ -2,10 +2,10 @@
 //! Tests of lottery: shares of the CPU follow the tickets, as far as chance allows.
 
 use crate::support::policy::*;
-use workload::Policy;
+use workload::SchedPolicy;
 
 fn nice(nice: i32) -> impl Fn(&mut workload::TaskSpec) {
-    move |task| task.policy = Policy::Normal { nice }
+    move |task| task.policy = SchedPolicy::Normal { nice }
 }
 
 /// The paper's experiment with the ratio 2 : 1 measures 2.01 : 1. Here, nice 0 has 100 tickets and

@@ -3,7 +3,7 @@
 //! without pauses.
 
 use crate::support::policy::*;
-use workload::Policy;
+use workload::SchedPolicy;
 
 #[test]
 fn quanta_grow_while_a_task_moves_down() {
@@ -46,7 +46,7 @@ fn a_waiting_task_is_raised_each_period() {
 
 #[test]
 fn a_nice_value_moves_a_task_by_three_levels() {
-    let nice = |nice| move |task: &mut workload::TaskSpec| task.policy = Policy::Normal { nice };
+    let nice = |nice| move |task: &mut workload::TaskSpec| task.policy = SchedPolicy::Normal { nice };
     let tasks = Tasks::default().add("low", hog()).with(nice(5)).add("high", hog());
     let ran = Run::new("mlfq")
         .set("period_ns", 100_000 * MS)

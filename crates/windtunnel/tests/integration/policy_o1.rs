@@ -5,12 +5,12 @@
 //! last seconds. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
-use kernel::ext::Op as Callback;
+use kernel::ext::Callback;
 use trace::Event;
-use workload::{Op, Policy, TaskSpec};
+use workload::{Op, SchedPolicy, TaskSpec};
 
 fn nice(nice: i32) -> impl Fn(&mut TaskSpec) {
-    move |task| task.policy = Policy::Normal { nice }
+    move |task| task.policy = SchedPolicy::Normal { nice }
 }
 
 fn on(cpus: &[u32]) -> impl Fn(&mut TaskSpec) {
@@ -219,7 +219,10 @@ fn a_child_runs_first_where_its_parent_runs() {
 
 #[test]
 fn real_time_tasks_precede_all_others() {
-    for policy in [Policy::Fifo { rt_priority: 5 }, Policy::RoundRobin { rt_priority: 5 }] {
+    for policy in [
+        SchedPolicy::Fifo { rt_priority: 5 },
+        SchedPolicy::RoundRobin { rt_priority: 5 },
+    ] {
         let ops = forever(vec![run(3 * MS), sleep(7 * MS)]);
         let tasks = Tasks::default()
             .add_many(4, "hog", &hog())
@@ -266,7 +269,7 @@ fn only_cpus_that_can_run_a_task_are_woken_to_look_for_work() {
         .with_all(late)
         .add("fifo", hog())
         .with(|task| task.cpus = Some(vec![1]))
-        .with(|task| task.policy = Policy::Fifo { rt_priority: 1 });
+        .with(|task| task.policy = SchedPolicy::Fifo { rt_priority: 1 });
     let run = Run::new("o1").machine(free(4)).set("idle_interval_ns", MS);
     let ran = run.hotplug(5 * MS, 2, false).tasks(tasks).for_ms(20);
     assert_eq!(ran.cpu_ns("hog"), 18_900 * US);

@@ -4,7 +4,7 @@
 //! time.
 
 use crate::support::policy::*;
-use workload::Policy;
+use workload::SchedPolicy;
 
 const SECOND: u64 = 1000 * MS;
 
@@ -114,7 +114,7 @@ fn tasks_of_equal_level_take_turns_of_a_quantum() {
 fn a_higher_level_comes_first() {
     let nice = |nice| {
         move |task: &mut workload::TaskSpec| {
-            task.policy = Policy::Normal { nice };
+            task.policy = SchedPolicy::Normal { nice };
             task.start_ns = 100 * MS;
         }
     };
@@ -162,7 +162,7 @@ fn a_process_runs_only_on_allowed_cpus() {
 fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
     // With gain_ns = 1000 s, CPU use does not change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
-        task.policy = workload::Policy::Normal { nice: -10 };
+        task.policy = workload::SchedPolicy::Normal { nice: -10 };
     });
     let run = Run::new("p9").set("gain_ns", 1_000_000_000_000_u64);
     let ran = run.tasks(tasks).for_ms(1000);

@@ -5,7 +5,7 @@
 //! could be chosen.
 
 use crate::support::policy::*;
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 /// Generates tasks of all kinds. The seed determines them.
 fn random(seed: u64, cpus: u32) -> Tasks {
@@ -25,7 +25,7 @@ fn random(seed: u64, cpus: u32) -> Tasks {
         let (nice, process, start) = (below(40) as i32 - 20, below(6), below(50) * MS);
         let pinned = (below(5) == 0).then(|| vec![below(u64::from(cpus)) as u32]);
         tasks.add(&format!("t{i}"), ops).with(|task| {
-            task.policy = Policy::Normal { nice };
+            task.policy = SchedPolicy::Normal { nice };
             task.process = process as u32;
             task.start_ns = start;
             task.cpus = pinned;
@@ -62,8 +62,8 @@ fn the_search_stops_where_no_lower_level_can_win() {
     let tasks = || {
         let yields = forever(vec![run(MS), Op::Yield]);
         let tasks = Tasks::default().add_many(100, "low", &hog());
-        let tasks = tasks.with_all(|task| task.policy = Policy::Normal { nice: 19 });
-        let high = |task: &mut workload::TaskSpec| task.policy = Policy::Normal { nice: -20 };
+        let tasks = tasks.with_all(|task| task.policy = SchedPolicy::Normal { nice: 19 });
+        let high = |task: &mut workload::TaskSpec| task.policy = SchedPolicy::Normal { nice: -20 };
         tasks
             .add("high0", yields.clone())
             .with(high)
@@ -99,7 +99,7 @@ fn with_many_levels_pls_executes_fewer_instructions_than_dss() {
         let tasks = (0..60).fold(Tasks::default(), |tasks, i| {
             let value = if spread { i * 39 / 59 - 20 } else { 0 };
             tasks.add(&format!("t{i}"), cycle.clone()).with(|task| {
-                task.policy = Policy::Normal { nice: value };
+                task.policy = SchedPolicy::Normal { nice: value };
                 task.process = 0;
             })
         });

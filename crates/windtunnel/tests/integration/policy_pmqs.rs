@@ -14,10 +14,10 @@
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
-use workload::{Op, Policy, Resource};
+use workload::{Op, Resource, SchedPolicy};
 
-fn nice(nice: i32) -> Policy {
-    Policy::Normal { nice }
+fn nice(nice: i32) -> SchedPolicy {
+    SchedPolicy::Normal { nice }
 }
 
 fn near(measured: u64, expected: u64, within: u64) {

@@ -3,7 +3,7 @@
 //! from there. A hog is a task that computes without pauses.
 
 use crate::support::policy::*;
-use workload::Policy;
+use workload::SchedPolicy;
 
 /// Returns a run in which three hogs start on CPU 0. The CPU `idle` becomes idle after 10 ms, and
 /// all other CPUs stay busy. CPUs take tasks only from lists.
@@ -71,7 +71,7 @@ fn a_task_that_may_not_run_on_the_cpu_is_passed_over() {
         .with(|task| task.cpus = Some(vec![1]))
         .add("busy", hog())
         .with(|task| task.cpus = Some(vec![2]))
-        .with(|task| task.policy = Policy::Fifo { rt_priority: 1 });
+        .with(|task| task.policy = SchedPolicy::Fifo { rt_priority: 1 });
     let ran = Run::new("shared_runq").machine(free(3)).tasks(tasks).for_ms(100);
     assert_eq!(ran.cpus("pinned"), [0].into());
     assert!(!ran.cpus("narrow").contains(&1));

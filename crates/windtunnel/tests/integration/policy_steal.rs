@@ -6,7 +6,7 @@
 use crate::support::policy::*;
 use machine::MachineSpec;
 use std::collections::BTreeSet;
-use workload::{Channel, Op, Policy, Resource};
+use workload::{Channel, Op, Resource, SchedPolicy};
 
 const NEVER: u64 = 10_000_000_000;
 
@@ -331,7 +331,7 @@ fn shares_follow_weights() {
     let tasks = Tasks::default()
         .add("heavy", hog())
         .add("light", hog())
-        .with(|task| task.policy = Policy::Normal { nice: 5 });
+        .with(|task| task.policy = SchedPolicy::Normal { nice: 5 });
     let ran = Run::new("steal").tasks(tasks).for_ms(2000);
     let permille = ran.cpu_ns("light") / (2 * MS);
     // The weights of the two tasks are 1024 and 335, so the light task gets 335 / 1359 of the CPU.

@@ -2,11 +2,11 @@
 //! Tests of stride: shares are exact at any time, and a sleep changes nothing about them.
 
 use crate::support::policy::*;
-use workload::Policy;
+use workload::SchedPolicy;
 
 #[test]
 fn shares_are_exact_to_one_slice_at_any_time() {
-    let nice = |nice| move |task: &mut workload::TaskSpec| task.policy = Policy::Normal { nice };
+    let nice = |nice| move |task: &mut workload::TaskSpec| task.policy = SchedPolicy::Normal { nice };
     let tasks = Tasks::default().add("more", hog()).add("less", hog()).with(nice(3));
     let ran = Run::new("stride").tasks(tasks).for_ms(10_000);
     let slice = 10 * MS;

@@ -173,7 +173,7 @@ fn a_task_that_uses_little_does_not_wait_for_hogs() {
 fn the_end_of_a_quantum_does_not_let_a_lower_level_run() {
     // With gain_ns = 1000 s, CPU use does not change levels.
     let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
-        task.policy = workload::Policy::Normal { nice: -10 };
+        task.policy = workload::SchedPolicy::Normal { nice: -10 };
     });
     let run = Run::new("torus").set("gain_ns", 1_000_000_000_000_u64);
     let ran = run.tasks(tasks).for_ms(1000);

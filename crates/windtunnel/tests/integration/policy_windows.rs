@@ -13,13 +13,13 @@
 
 use crate::support::policy::*;
 use std::collections::BTreeSet;
-use workload::{Channel, Op, Policy, Resource};
+use workload::{Channel, Op, Resource, SchedPolicy};
 
 const SECOND: u64 = 1000 * MS;
 
 /// Sets the nice value of level 9, which is one above the normal level.
 fn above(task: &mut workload::TaskSpec) {
-    task.policy = Policy::Normal { nice: -3 };
+    task.policy = SchedPolicy::Normal { nice: -3 };
 }
 
 fn high_and_low(starved_ns: u64) -> Observed {
@@ -72,7 +72,7 @@ fn a_wait_costs_a_third_of_a_clock_interval() {
             .resources(vec![socket])
             .add("boosted", forever(vec![Op::Recv(0), run(4 * MS)]))
             .add("device", forever(vec![sleep(50 * MS), wake]))
-            .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
+            .with(|task| task.policy = SchedPolicy::Fifo { rt_priority: 50 });
         let run = Run::new("windows").set("quantum_ns", 31_250_000);
         let run = run.set("wait_charge_ns", charge).tasks(tasks);
         run.for_ms(220).counter("nr_decayed")
@@ -169,12 +169,12 @@ fn boosted_beside(nice: i32, wait: Op, wake: Option<Op>, settings: &[(&str, u32)
     let mut tasks = Tasks::default()
         .resources(resources)
         .add("compute", hog())
-        .with(|task| task.policy = Policy::Normal { nice })
+        .with(|task| task.policy = SchedPolicy::Normal { nice })
         .with(|task| task.start_ns = MS)
         .add("interactive", forever(vec![wait, run(5 * MS)]));
     if let Some(wake) = wake {
         tasks = tasks.add("device", forever(vec![sleep(50 * MS), wake])).with(|task| {
-            task.policy = Policy::Fifo { rt_priority: 50 };
+            task.policy = SchedPolicy::Fifo { rt_priority: 50 };
         });
     }
     let mut run = Run::new("windows").set("starved_ns", 1000 * SECOND).tasks(tasks);
@@ -242,7 +242,7 @@ fn a_boost_decays_by_one_a_quantum() {
         .with(above)
         .with(|task| task.start_ns = MS)
         .add("device", vec![sleep(10 * MS), Op::Send { channel: 0, bytes: 100 }])
-        .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
+        .with(|task| task.policy = SchedPolicy::Fifo { rt_priority: 50 });
     let ran = Run::new("windows").set("quantum_ns", 20 * MS).tasks(tasks).for_ms(1000);
     // At level 10, the thread runs for one quantum, less the cost of the wait. At level 9, it runs
     // for one more quantum, and the hog runs in between. At level 8, it does not run.

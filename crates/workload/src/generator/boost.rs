@@ -12,7 +12,7 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
-use crate::program::{Dist, Op, Policy, Program, Resource, Score, Workload};
+use crate::program::{Dist, Op, Program, Resource, SchedPolicy, Score, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
@@ -129,7 +129,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     interactive.extend([Op::BeginWoken, work("interactive"), Op::Done { count: 1 }]);
     workload.programs = vec![rounds(&interactive), rounds(&[arrival.clone(), work("compute")])];
     let mut interactive = task("interactive", 0, 0);
-    interactive.policy = Policy::Normal { nice: a.small("nice") };
+    interactive.policy = SchedPolicy::Normal { nice: a.small("nice") };
     let mut compute = task("compute", 1, 1);
     compute.start_ns = apart / 2;
     workload.tasks = vec![interactive, compute];
@@ -143,7 +143,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
             .programs
             .push(rounds(&source.into_iter().flatten().collect::<Vec<_>>()));
         let mut source = task("source", 2, 2);
-        source.policy = Policy::Fifo { rt_priority: 99 };
+        source.policy = SchedPolicy::Fifo { rt_priority: 99 };
         workload.tasks.push(source);
     }
     Ok(workload)

@@ -18,7 +18,7 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
-use crate::program::{Dist, MEASURED, Op, Policy, Program, Resource, Workload};
+use crate::program::{Dist, MEASURED, Op, Program, Resource, SchedPolicy, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
@@ -225,7 +225,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         }
     }
     for task in &mut workload.tasks {
-        task.policy = Policy::Normal { nice: a.small("nice") };
+        task.policy = SchedPolicy::Normal { nice: a.small("nice") };
     }
     Ok(workload)
 }

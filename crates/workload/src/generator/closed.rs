@@ -11,7 +11,7 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, begin, distribution, empty, task};
 use crate::builder::Builder;
 use crate::check::MAX_TASKS;
-use crate::program::{Dist, Op, Policy, Workload};
+use crate::program::{Dist, Op, SchedPolicy, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
@@ -150,7 +150,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         let mut task = task("closed", 0, process);
         if let Some(nice) = nice.next() {
             task.comm = format!("closed{process}");
-            task.policy = Policy::Normal { nice };
+            task.policy = SchedPolicy::Normal { nice };
         }
         task.start_cpu = start_cpu;
         task.cpus = start_cpu.filter(|_| bound).map(|cpu| vec![cpu]);

@@ -27,7 +27,7 @@ mod yielders;
 pub use arguments::{Arguments, Parameter, Unit};
 
 use crate::check::{MAX_TASKS, WHY_MAX_TASKS};
-use crate::program::{Attributes, Cgroup, Policy, TaskSpec, Workload};
+use crate::program::{Attributes, Cgroup, SchedPolicy, TaskSpec, Workload};
 use input::{Error, suggest};
 
 /// A generator of workloads.
@@ -117,7 +117,7 @@ pub(crate) fn task(comm: &str, program: u32, process: u32) -> TaskSpec {
     TaskSpec {
         comm: comm.into(),
         program,
-        policy: Policy::Normal { nice: 0 },
+        policy: SchedPolicy::Normal { nice: 0 },
         cpus: None,
         start_cpu: None,
         start_ns: 0,

@@ -9,7 +9,7 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
 use crate::builder::Builder;
-use crate::program::{Op, Policy, Score, Workload};
+use crate::program::{Op, SchedPolicy, Score, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
@@ -100,7 +100,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     workload.score = Score::MeanResponse;
     workload.programs = vec![source.finish(), job.finish()];
     let mut arrivals = task("arrivals", 0, 0);
-    arrivals.policy = Policy::Fifo { rt_priority: 99 };
+    arrivals.policy = SchedPolicy::Fifo { rt_priority: 99 };
     let mut job = task("job", 1, 0);
     job.spawn = false;
     job.footprint_bytes = a.get("footprint");

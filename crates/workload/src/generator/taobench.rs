@@ -16,7 +16,7 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
 use crate::builder::Builder;
-use crate::program::{Dist, Op, Policy, Resource, Workload};
+use crate::program::{Dist, Op, Resource, SchedPolicy, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
@@ -139,7 +139,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     });
     workload.programs = vec![clients.finish(), fast.finish(), slow.finish()];
     let mut clients = task("clients", 0, 0);
-    clients.policy = Policy::Fifo { rt_priority: 99 };
+    clients.policy = SchedPolicy::Fifo { rt_priority: 99 };
     workload.tasks.push(clients);
     for (comm, program, number) in [("fast", 1, "fast"), ("slow", 2, "slow")] {
         for _ in 0..a.get(number) {

@@ -2,7 +2,7 @@
 //! Tests of the table of generators and of each generator's workload.
 
 use super::{Unit, generate, generators};
-use crate::program::{Channel, Dist, Op, Policy, Resource, Score, Workload};
+use crate::program::{Channel, Dist, Op, Resource, SchedPolicy, Score, Workload};
 use std::collections::BTreeMap;
 
 fn make(spec: &str) -> Workload {
@@ -148,7 +148,7 @@ fn chat_sends_each_message_to_all_others_in_the_room() {
         make(spec)
             .tasks
             .iter()
-            .all(|task| task.policy == Policy::Normal { nice })
+            .all(|task| task.policy == SchedPolicy::Normal { nice })
     };
     assert!(nice("chat", 0) && nice("chat:nice=19", 19));
 }
@@ -260,7 +260,7 @@ fn boost_waits_for_its_resource() {
         let w = make(&format!("boost:resource={resource},requests=9"));
         let on_cpu = |task: &&crate::TaskSpec| task.cpus == Some(vec![0]);
         assert_eq!(w.tasks.iter().filter(on_cpu).count(), 2);
-        assert_eq!(w.tasks[0].policy, Policy::Normal { nice: 1 });
+        assert_eq!(w.tasks[0].policy, SchedPolicy::Normal { nice: 1 });
         assert_eq!(w.programs[0].ops[2], Op::BeginWoken);
         assert!(messages(&w).values().all(|&passed| passed == (9, 9)));
         (w.programs[0].ops[1].clone(), w.tasks.len())
@@ -385,7 +385,7 @@ fn taobench_passes_misses_to_slow_threads() {
     let w = make("taobench:fast=2,slow=3,miss_every=4,backend=0");
     let names: Vec<&str> = w.tasks.iter().map(|task| task.comm.as_str()).collect();
     assert_eq!(names, ["clients", "fast", "fast", "slow", "slow", "slow"]);
-    assert_eq!(w.tasks[0].policy, Policy::Fifo { rt_priority: 99 });
+    assert_eq!(w.tasks[0].policy, SchedPolicy::Fifo { rt_priority: 99 });
     let fast = &w.programs[1].ops;
     // Three hits and then one miss.
     assert!(fast.contains(&Op::LoopBack {
@@ -468,7 +468,7 @@ fn yield_has_two_names() {
 fn open_ends_after_a_number_or_a_time() {
     let w = make("open:arrival=D,interarrival=5ms,service=H2,work=4ms,cv2=9,number=100");
     assert_eq!(w.duration_ns, None);
-    assert_eq!(w.tasks[0].policy, Policy::Fifo { rt_priority: 99 });
+    assert_eq!(w.tasks[0].policy, SchedPolicy::Fifo { rt_priority: 99 });
     assert!(w.tasks[0].spawn && !w.tasks[1].spawn);
     let interval = |length| Op::Interval { timer: 0, length };
     assert_eq!(w.programs[0].ops[1], interval(Dist::Fixed(5_000_000)));

@@ -11,7 +11,7 @@ use super::sched::{Name, Sched};
 use super::task::{Phase, Task};
 use crate::builder::{Builder, Loop};
 use crate::check;
-use crate::program::{Attributes, Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
+use crate::program::{Attributes, Cgroup, Dist, Op, Program, SchedPolicy, TaskSpec, Workload};
 use input::{Error, Position, suggest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -257,7 +257,7 @@ impl Programs<'_> {
             ..task.set.sched
         };
         let policy = sched.resolve(self.file, global.policy)?;
-        let policy = policy.unwrap_or(Policy::Normal { nice: 0 });
+        let policy = policy.unwrap_or(SchedPolicy::Normal { nice: 0 });
         let cgroup = self.cgroup(task.set.taskgroup, Name::from_policy(policy))?;
         // If all phases have the same affinity, the task has this affinity from its creation.
         let affinity = |phase: &Phase| phase.set.cpus.clone().or_else(|| task.set.cpus.clone());

@@ -6,7 +6,7 @@ use super::file::{Fields, File, INT_MAX};
 use super::json::{Member, Value};
 use crate::builder::Builder;
 use crate::disturbance::{Action, Disturbance};
-use crate::program::{Attributes, Cgroup, Dist, Op, Policy, TaskSpec, Workload};
+use crate::program::{Attributes, Cgroup, Dist, Op, SchedPolicy, TaskSpec, Workload};
 use input::{Error, Position};
 
 /// Keys that need a "taskgroup". If an object has several of them, they take effect in this order.
@@ -55,7 +55,7 @@ pub fn refuse(workload: &Workload) -> Result<(), Error> {
     let deadline = workload
         .tasks
         .iter()
-        .any(|task| matches!(task.policy, Policy::Deadline { .. }));
+        .any(|task| matches!(task.policy, SchedPolicy::Deadline { .. }));
     if deadline || !workload.disturbances.is_empty() {
         return Err(Error::at(&workload.name, "rt-app's format has no disturbances").hint("remove the disturbances"));
     }
@@ -131,7 +131,7 @@ fn read_actions(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Resul
 
 /// Noise: interrupts or tasks outside the workload that repeatedly use CPU time.
 struct Noise {
-    kind: Kind,
+    kind: NoiseCause,
     cpus: Vec<u32>,
     length_ns: u64,
     period_ns: u64,
@@ -140,10 +140,10 @@ struct Noise {
 }
 
 /// Cause of the noise.
-enum Kind {
+enum NoiseCause {
     Irq,
     /// A task with this name and policy on each CPU.
-    Task(&'static str, Policy),
+    Task(&'static str, SchedPolicy),
 }
 
 /// Reads the keys "irq", "fifo" and "deadline" of one object. Returns `None` if the object has none
@@ -187,13 +187,13 @@ fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Er
     }
     Ok(Some(Noise {
         kind: match member.key.as_str() {
-            "irq" => Kind::Irq,
-            "fifo" => Kind::Task("fifo", Policy::Fifo { rt_priority: priority }),
+            "irq" => NoiseCause::Irq,
+            "fifo" => NoiseCause::Task("fifo", SchedPolicy::Fifo { rt_priority: priority }),
             _ => {
                 // The length is at most the period, so the share is at most 1024.
                 let share = u128::from(length_ns) * 1024 / u128::from(period_ns);
                 let bandwidth = u32::try_from(share).unwrap_or(1024);
-                Kind::Task("deadline", Policy::Deadline { bandwidth })
+                NoiseCause::Task("deadline", SchedPolicy::Deadline { bandwidth })
             }
         },
         cpus: file.cpus(member)?,
@@ -213,15 +213,17 @@ impl Noise {
             count: self.count,
         };
         match self.kind {
-            Kind::Irq => self.cpus.iter().map(irq).collect(),
-            Kind::Task(..) => Vec::new(),
+            NoiseCause::Irq => self.cpus.iter().map(irq).collect(),
+            NoiseCause::Task(..) => Vec::new(),
         }
     }
 
     /// Adds a task for each CPU, in a process of its own. The task computes for `length` and sleeps
     /// for the rest of the period.
     fn add_tasks(&self, at_ns: u64, workload: &mut Workload) {
-        let Kind::Task(name, policy) = self.kind else { return };
+        let NoiseCause::Task(name, policy) = self.kind else {
+            return;
+        };
         for &cpu in &self.cpus {
             let timer = |period| Op::Timer {
                 timer: 0,
@@ -416,8 +418,14 @@ mod tests {
         assert_eq!(
             tasks[1..],
             [
-                ("fifo/2", Policy::Fifo { rt_priority: 3 }, 7_000, Some(2), 1),
-                ("deadline/3", Policy::Deadline { bandwidth: 102 }, 8_000, Some(3), 2),
+                ("fifo/2", SchedPolicy::Fifo { rt_priority: 3 }, 7_000, Some(2), 1),
+                (
+                    "deadline/3",
+                    SchedPolicy::Deadline { bandwidth: 102 },
+                    8_000,
+                    Some(3),
+                    2
+                ),
             ]
         );
         assert_eq!(w.programs[2].ops[2], Op::Runtime(Dist::Fixed(5_000)));

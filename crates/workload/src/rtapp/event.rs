@@ -9,7 +9,7 @@
 
 use super::file::{File, INT_MAX};
 use super::json::{Member, Value};
-use super::resources::{Kind, Resources};
+use super::resources::{ResourceKind, Resources};
 use crate::program::{Dist, Op};
 use input::{Error, Position, suggest};
 use std::collections::BTreeSet;
@@ -251,16 +251,18 @@ fn read(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, Erro
                 absolute: cx.timers[index].1,
             }]
         }
-        Event::Lock => vec![Op::Lock(cx.resources.get(Kind::Mutex, file.string(member)?))],
-        Event::Unlock => vec![Op::Unlock(cx.resources.get(Kind::Mutex, file.string(member)?))],
-        Event::Signal => vec![Op::Signal(cx.resources.get(Kind::Wait, file.string(member)?))],
-        Event::Broad => vec![Op::Broadcast(cx.resources.get(Kind::Wait, file.string(member)?))],
+        Event::Lock => vec![Op::Lock(cx.resources.get(ResourceKind::Mutex, file.string(member)?))],
+        Event::Unlock => vec![Op::Unlock(cx.resources.get(ResourceKind::Mutex, file.string(member)?))],
+        Event::Signal => vec![Op::Signal(cx.resources.get(ResourceKind::Wait, file.string(member)?))],
+        Event::Broad => vec![Op::Broadcast(
+            cx.resources.get(ResourceKind::Wait, file.string(member)?),
+        )],
         Event::Wait | Event::Sync => {
             let fields = file.fields(member, &["ref", "mutex"])?;
             let name = |key: &str| fields.get(key).map_or(Ok(UNNAMED), |field| file.string(field));
             let (cond, mutex) = (name("ref")?, name("mutex")?);
-            let cond = cx.resources.get(Kind::Wait, cond);
-            let mutex = cx.resources.get(Kind::Mutex, mutex);
+            let cond = cx.resources.get(ResourceKind::Wait, cond);
+            let mutex = cx.resources.get(ResourceKind::Mutex, mutex);
             if event == Event::Wait {
                 vec![Op::CondWait { cond, mutex }]
             } else {
@@ -268,7 +270,7 @@ fn read(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, Erro
             }
         }
         Event::Barrier => {
-            let id = cx.resources.get(Kind::Barrier, file.string(member)?);
+            let id = cx.resources.get(ResourceKind::Barrier, file.string(member)?);
             cx.resources.join_barrier(id, cx.instances);
             vec![Op::Barrier(id)]
         }
@@ -277,8 +279,8 @@ fn read(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, Erro
                 Event::Suspend => cx.suspended(member),
                 _ => file.string(member)?,
             };
-            let cond = cx.resources.get(Kind::Wait, name);
-            let mutex = cx.resources.get(Kind::Mutex, name);
+            let cond = cx.resources.get(ResourceKind::Wait, name);
+            let mutex = cx.resources.get(ResourceKind::Mutex, name);
             let between = if event == Event::Suspend {
                 Op::CondWait { cond, mutex }
             } else {
@@ -314,8 +316,12 @@ fn read(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, Erro
             // rt-app's forks create threads.
             vec![Op::Fork { task, thread: true }]
         }
-        Event::SemPost => vec![Op::SemPost(cx.resources.get(Kind::Semaphore, file.string(member)?))],
-        Event::SemWait => vec![Op::SemWait(cx.resources.get(Kind::Semaphore, file.string(member)?))],
+        Event::SemPost => vec![Op::SemPost(
+            cx.resources.get(ResourceKind::Semaphore, file.string(member)?),
+        )],
+        Event::SemWait => vec![Op::SemWait(
+            cx.resources.get(ResourceKind::Semaphore, file.string(member)?),
+        )],
         Event::Send => {
             let fields = file.fields(member, &["ref", "bytes"])?;
             let channel = fields.need(file, member, "ref")?;

@@ -9,7 +9,7 @@ use input::{Error, Position, suggest};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ResourceKind {
     Mutex,
     Wait,
     Barrier,
@@ -44,7 +44,7 @@ const PIPE_CAPACITY: u64 = 65_536;
 #[derive(Default)]
 pub struct Resources {
     pub list: Vec<Resource>,
-    by_name: BTreeMap<(Kind, String), ResourceId>,
+    by_name: BTreeMap<(ResourceKind, String), ResourceId>,
     pi_enabled: bool,
 }
 
@@ -57,20 +57,20 @@ impl Resources {
     }
 
     /// Returns the resource with a kind and name, and creates it if it is missing.
-    pub fn get(&mut self, kind: Kind, name: &str) -> ResourceId {
+    pub fn get(&mut self, kind: ResourceKind, name: &str) -> ResourceId {
         let next = input::index(self.list.len());
         let id = *self.by_name.entry((kind, name.into())).or_insert(next);
         if id == next {
             let name = name.to_string();
             self.list.push(match kind {
-                Kind::Mutex => Resource::Mutex {
+                ResourceKind::Mutex => Resource::Mutex {
                     name,
                     priority_inheritance: self.pi_enabled,
                 },
-                Kind::Wait => Resource::Cond { name },
-                Kind::Barrier => Resource::Barrier { name, participants: 0 },
-                Kind::Semaphore => Resource::Semaphore { name, value: 0 },
-                Kind::Channel => Resource::Channel {
+                ResourceKind::Wait => Resource::Cond { name },
+                ResourceKind::Barrier => Resource::Barrier { name, participants: 0 },
+                ResourceKind::Semaphore => Resource::Semaphore { name, value: 0 },
+                ResourceKind::Channel => Resource::Channel {
                     name,
                     capacity: PIPE_CAPACITY,
                     kind: Channel::Pipe,
@@ -82,10 +82,10 @@ impl Resources {
 
     /// Returns a channel, which must have been declared.
     pub fn channel(&self, file: File, at: Position, name: &str) -> Result<ResourceId, Error> {
-        if let Some(id) = self.by_name.get(&(Kind::Channel, name.into())) {
+        if let Some(id) = self.by_name.get(&(ResourceKind::Channel, name.into())) {
             return Ok(*id);
         }
-        let channels = self.by_name.keys().filter(|(kind, _)| *kind == Kind::Channel);
+        let channels = self.by_name.keys().filter(|(kind, _)| *kind == ResourceKind::Channel);
         let names: Vec<&str> = channels.map(|(_, name)| name.as_str()).collect();
         let declare = format!("declare it: \"resources\": {{ \"{name}\": {{ \"type\": \"pipe\" }} }}");
         let hint = match input::suggest::nearest(name, names) {
@@ -129,15 +129,15 @@ impl Resources {
             let capacity = only("capacity", &Channel::NAMES.map(|(name, _)| name))?;
             let value = only("value", &["semaphore"])?;
             match kind_name {
-                "mutex" => drop(self.get(Kind::Mutex, &member.key)),
-                "wait" => drop(self.get(Kind::Wait, &member.key)),
+                "mutex" => drop(self.get(ResourceKind::Mutex, &member.key)),
+                "wait" => drop(self.get(ResourceKind::Wait, &member.key)),
                 // These resources are created at their first use. A barrier's participants are the
                 // tasks that use it.
                 "barrier" | "timer" | "mem" | "iorun" => {}
                 name if WITHOUT_EFFECT.contains(&name) => {}
                 "semaphore" => {
                     let start = value.map_or(Ok(0), |value| file.int(value, "", 0..=INT_MAX))?;
-                    let id = self.get(Kind::Semaphore, &member.key);
+                    let id = self.get(ResourceKind::Semaphore, &member.key);
                     if let Resource::Semaphore { value, .. } = &mut self.list[id as usize] {
                         *value = start;
                     }
@@ -149,7 +149,7 @@ impl Resources {
                             .hint(suggest::hint(other, TYPES)));
                     };
                     let bytes = capacity.map_or(Ok(PIPE_CAPACITY), |bytes| file.int(bytes, " bytes", 1..=INT_MAX))?;
-                    let id = self.get(Kind::Channel, &member.key);
+                    let id = self.get(ResourceKind::Channel, &member.key);
                     if let Resource::Channel { capacity, kind, .. } = &mut self.list[id as usize] {
                         (*capacity, *kind) = (bytes, channel_kind);
                     }

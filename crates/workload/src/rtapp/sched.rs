@@ -4,7 +4,7 @@
 use super::file::{File, INT_MAX};
 use super::json::Member;
 use crate::check;
-use crate::program::Policy;
+use crate::program::SchedPolicy;
 use input::{Error, suggest};
 
 /// A scheduling policy without its priority.
@@ -48,15 +48,15 @@ impl Name {
         }
     }
 
-    pub fn from_policy(policy: Policy) -> Name {
+    pub fn from_policy(policy: SchedPolicy) -> Name {
         match policy {
-            Policy::Normal { .. } => Name::Other,
-            Policy::Batch { .. } => Name::Batch,
-            Policy::Idle => Name::Idle,
-            Policy::Ext { .. } => Name::Ext,
+            SchedPolicy::Normal { .. } => Name::Other,
+            SchedPolicy::Batch { .. } => Name::Batch,
+            SchedPolicy::Idle => Name::Idle,
+            SchedPolicy::Ext { .. } => Name::Ext,
             // SCHED_DEADLINE does not occur here, because the tasks of a file cannot have it.
-            Policy::Fifo { .. } | Policy::Deadline { .. } => Name::Fifo,
-            Policy::RoundRobin { .. } => Name::RoundRobin,
+            SchedPolicy::Fifo { .. } | SchedPolicy::Deadline { .. } => Name::Fifo,
+            SchedPolicy::RoundRobin { .. } => Name::RoundRobin,
         }
     }
 
@@ -70,17 +70,17 @@ impl Name {
         matches!(self, Name::Fifo | Name::RoundRobin)
     }
 
-    fn with(self, priority: i32) -> Policy {
+    fn with(self, priority: i32) -> SchedPolicy {
         // A negative number becomes 0, which is out of range, too. A plain cast would make it a
         // large positive number.
         let rt_priority = u32::try_from(priority).unwrap_or(0);
         match self {
-            Name::Other => Policy::Normal { nice: priority },
-            Name::Batch => Policy::Batch { nice: priority },
-            Name::Idle => Policy::Idle,
-            Name::Ext => Policy::Ext { nice: priority },
-            Name::Fifo => Policy::Fifo { rt_priority },
-            Name::RoundRobin => Policy::RoundRobin { rt_priority },
+            Name::Other => SchedPolicy::Normal { nice: priority },
+            Name::Batch => SchedPolicy::Batch { nice: priority },
+            Name::Idle => SchedPolicy::Idle,
+            Name::Ext => SchedPolicy::Ext { nice: priority },
+            Name::Fifo => SchedPolicy::Fifo { rt_priority },
+            Name::RoundRobin => SchedPolicy::RoundRobin { rt_priority },
         }
     }
 }
@@ -98,7 +98,7 @@ pub struct Sched<'n> {
 impl Sched<'_> {
     /// Returns the policy that these settings result in if `current` is the current one, or `None`
     /// if they set nothing.
-    pub fn resolve(&self, file: File, current: Name) -> Result<Option<Policy>, Error> {
+    pub fn resolve(&self, file: File, current: Name) -> Result<Option<SchedPolicy>, Error> {
         if self.policy.is_none() && self.priority.is_none() {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 //! Tests of reading rt-app files, and of the messages about invalid ones.
 
 use super::{read, to_rtapp_json};
-use crate::program::{Channel, Dist, Op, Policy, Program, Resource, Workload};
+use crate::program::{Channel, Dist, Op, Program, Resource, SchedPolicy, Workload};
 
 fn load(text: &str) -> Workload {
     read(text, "dir/x.json").unwrap_or_else(|error| panic!("{error}"))
@@ -45,7 +45,7 @@ fn a_task_without_phases_loops_for_ever() {
     let t = &w.tasks[0];
     assert_eq!(
         (t.comm.as_str(), t.policy, t.spawn),
-        ("t", Policy::Normal { nice: 0 }, true)
+        ("t", SchedPolicy::Normal { nice: 0 }, true)
     );
     assert_eq!((&t.cpus, t.process, t.footprint_bytes), (&None, 0, 4096));
 }
@@ -77,7 +77,7 @@ fn phases_nest_in_the_loop_of_the_task() {
                 back(1, Some(2), 6),
                 Op::Phase(1),
                 Op::SetAffinity(Some(vec![0, 1])),
-                Op::SetPolicy(Policy::Fifo { rt_priority: 10 }),
+                Op::SetPolicy(SchedPolicy::Fifo { rt_priority: 10 }),
                 Op::Run(us(1)),
                 DONE,
                 back(0, Some(3), 3),
@@ -228,16 +228,16 @@ fn policies_priorities_and_groups_are_read() {
     assert_eq!(
         policies,
         [
-            (Policy::RoundRobin { rt_priority: 3 }, 0),
-            (Policy::Normal { nice: -5 }, 1),
-            (Policy::Batch { nice: 0 }, 0),
+            (SchedPolicy::RoundRobin { rt_priority: 3 }, 0),
+            (SchedPolicy::Normal { nice: -5 }, 1),
+            (SchedPolicy::Batch { nice: 0 }, 0),
         ]
     );
     assert_eq!((w.tasks[1].footprint_bytes, w.tasks[1].touch_mbps), (100, None));
     assert_eq!(w.duration_ns, Some(2_000_000_000));
     assert_eq!(
         w.programs[2].ops[2..4],
-        [Op::SetPolicy(Policy::Batch { nice: 7 }), Op::SetCgroup(2)]
+        [Op::SetPolicy(SchedPolicy::Batch { nice: 7 }), Op::SetCgroup(2)]
     );
     let paths: Vec<_> = w.cgroups.iter().map(|g| g.path.as_str()).collect();
     assert_eq!(paths, ["/", "/g", "/h"]);

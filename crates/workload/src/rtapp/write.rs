@@ -7,7 +7,7 @@
 
 use super::{disturbances, global::Global, sched};
 use crate::check;
-use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, TaskSpec, Workload};
+use crate::program::{Dist, Op, Program, Resource, ResourceId, SchedPolicy, TaskSpec, Workload};
 use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -310,7 +310,7 @@ impl Text<'_> {
         self.events(5, group, from, to)
     }
 
-    fn policy(&mut self, depth: usize, policy: Policy) {
+    fn policy(&mut self, depth: usize, policy: SchedPolicy) {
         let name = sched::Name::from_policy(policy);
         let name = sched::NAMES
             .iter()
@@ -318,15 +318,15 @@ impl Text<'_> {
             .map_or("", |(text, _)| text);
         self.line(depth, "policy", &quote(name));
         match policy {
-            Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
+            SchedPolicy::Normal { nice } | SchedPolicy::Batch { nice } | SchedPolicy::Ext { nice } => {
                 if nice != 0 {
                     self.line(depth, "priority", &nice.to_string());
                 }
             }
-            Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => {
+            SchedPolicy::Fifo { rt_priority } | SchedPolicy::RoundRobin { rt_priority } => {
                 self.line(depth, "priority", &rt_priority.to_string());
             }
-            Policy::Idle | Policy::Deadline { .. } => {}
+            SchedPolicy::Idle | SchedPolicy::Deadline { .. } => {}
         }
     }
 

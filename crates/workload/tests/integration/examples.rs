@@ -3,7 +3,7 @@
 //! workloads/.
 
 use std::path::{Path, PathBuf};
-use workload::{Error, Policy, Workload, rtapp, to_rtapp_json};
+use workload::{Error, SchedPolicy, Workload, rtapp, to_rtapp_json};
 
 fn json_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -97,9 +97,9 @@ fn mixed_has_all_kinds_of_tasks() {
     assert_eq!(workload.tasks.len(), 125);
     let policies: Vec<_> = workload.tasks.iter().map(|task| task.policy).collect();
     for policy in [
-        Policy::Normal { nice: 0 },
-        Policy::Normal { nice: 10 },
-        Policy::Fifo { rt_priority: 50 },
+        SchedPolicy::Normal { nice: 0 },
+        SchedPolicy::Normal { nice: 10 },
+        SchedPolicy::Fifo { rt_priority: 50 },
     ] {
         assert!(policies.contains(&policy), "{policy:?}");
     }

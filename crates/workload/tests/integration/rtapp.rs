@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use workload::{Dist, Op, Policy, Workload, rtapp};
+use workload::{Dist, Op, SchedPolicy, Workload, rtapp};
 
 /// Whether windtunnel reads a file.
 #[derive(Clone, Copy)]
@@ -212,11 +212,11 @@ fn custom_slices_are_requested_with_the_policy() {
     assert_eq!(
         settings,
         [
-            &Op::SetPolicy(Policy::Batch { nice: 0 }),
+            &Op::SetPolicy(SchedPolicy::Batch { nice: 0 }),
             &Op::SetSlice(3_000_000),
             // A phase without the key keeps the slice.
-            &Op::SetPolicy(Policy::Batch { nice: 5 }),
-            &Op::SetPolicy(Policy::Batch { nice: 5 }),
+            &Op::SetPolicy(SchedPolicy::Batch { nice: 5 }),
+            &Op::SetPolicy(SchedPolicy::Batch { nice: 5 }),
             &Op::SetSlice(200_000),
         ]
     );

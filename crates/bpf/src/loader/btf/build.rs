@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Kind, Member, Param, Type};
+use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Member, Param, Type, TypeKind};
 
 /// A table of types under construction. Equal types share one id.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +93,7 @@ impl Builder {
         id
     }
 
-    fn unnamed(&mut self, key: String, kind: Kind) -> u32 {
+    fn unnamed(&mut self, key: String, kind: TypeKind) -> u32 {
         self.intern(key, |_| Type { name: "".into(), kind })
     }
 
@@ -109,7 +109,7 @@ impl Builder {
             } else {
                 u8::try_from(size * 8).unwrap_or(u8::MAX)
             };
-            let kind = Kind::Int {
+            let kind = TypeKind::Int {
                 size,
                 encoding,
                 offset: 0,
@@ -129,29 +129,29 @@ impl Builder {
     pub fn typedef(&mut self, name: &str, to: u32) -> u32 {
         self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
-            kind: Kind::Typedef(to),
+            kind: TypeKind::Typedef(to),
         })
     }
 
     /// Adds the type "pointer to `to`".
     pub fn ptr(&mut self, to: u32) -> u32 {
-        self.unnamed(format!("ptr {to}"), Kind::Ptr(to))
+        self.unnamed(format!("ptr {to}"), TypeKind::Ptr(to))
     }
 
     /// Adds the type "const `to`".
     pub fn constant(&mut self, to: u32) -> u32 {
-        self.unnamed(format!("const {to}"), Kind::Const(to))
+        self.unnamed(format!("const {to}"), TypeKind::Const(to))
     }
 
     /// Adds the type "volatile `to`".
     pub fn volatile(&mut self, to: u32) -> u32 {
-        self.unnamed(format!("volatile {to}"), Kind::Volatile(to))
+        self.unnamed(format!("volatile {to}"), TypeKind::Volatile(to))
     }
 
     /// Adds the type "array of `len` elements of type `ty`".
     pub fn array(&mut self, ty: u32, len: u32) -> u32 {
         let index = self.by_name("unsigned int").unwrap_or(0);
-        self.unnamed(format!("array {ty} {len}"), Kind::Array { ty, index, len })
+        self.unnamed(format!("array {ty} {len}"), TypeKind::Array { ty, index, len })
     }
 
     /// Adds `struct name` or `union name` as a forward declaration and returns its id. If the type
@@ -159,13 +159,13 @@ impl Builder {
     pub fn forward(&mut self, name: &str, union: bool) -> u32 {
         self.intern(format!("tagged {name}"), |_| Type {
             name: name.into(),
-            kind: Kind::Fwd { union },
+            kind: TypeKind::Fwd { union },
         })
     }
 
     /// Returns whether the type is so far only declared and not defined.
     pub fn is_forward(&self, id: u32) -> bool {
-        matches!(self.btf.kind(id), Kind::Fwd { .. })
+        matches!(self.btf.kind(id), TypeKind::Fwd { .. })
     }
 
     /// Starts the definition of a struct. From then on its members may be pointers to the struct.
@@ -177,11 +177,11 @@ impl Builder {
     /// Turns a [forward declaration](Builder::forward) into a definition with the same id. Does
     /// nothing if the type is already defined.
     pub fn define(&mut self, id: u32, composite: Composite) {
-        if let Kind::Fwd { union } = self.btf.types[id as usize].kind {
+        if let TypeKind::Fwd { union } = self.btf.types[id as usize].kind {
             self.btf.types[id as usize].kind = if union {
-                Kind::Union(composite)
+                TypeKind::Union(composite)
             } else {
-                Kind::Struct(composite)
+                TypeKind::Struct(composite)
             };
         }
     }
@@ -189,7 +189,7 @@ impl Builder {
     /// Adds an enumeration of `size` bytes. It is encoded as ENUM64 if `size` is 8.
     pub fn enumeration(&mut self, name: &str, size: u32, signed: bool, values: &[(&str, i64)]) -> u32 {
         let values = values.iter().map(|&(name, value)| (name.into(), value)).collect();
-        let kind = Kind::Enum {
+        let kind = TypeKind::Enum {
             size,
             signed,
             wide: size == 8,
@@ -197,7 +197,7 @@ impl Builder {
         };
         match self.find_tagged(name) {
             // A prototype may have mentioned the enumeration before its definition.
-            Some(id) if matches!(self.btf.kind(id), Kind::Enum { values, .. } if values.is_empty()) => {
+            Some(id) if matches!(self.btf.kind(id), TypeKind::Enum { values, .. } if values.is_empty()) => {
                 self.btf.replace(id, kind);
                 id
             }
@@ -222,7 +222,7 @@ impl Builder {
 
     /// Changes the size of a struct that ends with an array of unknown length.
     pub fn resize(&mut self, id: u32, bytes: u32) {
-        if let Kind::Struct(all) | Kind::Union(all) = &mut self.btf.types[id as usize].kind {
+        if let TypeKind::Struct(all) | TypeKind::Union(all) = &mut self.btf.types[id as usize].kind {
             all.size = bytes;
         }
     }
@@ -230,7 +230,9 @@ impl Builder {
     /// Adds a member to a struct without changing the struct's size. The member may overlap others.
     pub fn add_member(&mut self, of: &str, name: &str, ty: u32, offset: u32) {
         let found = self.find_tagged(of);
-        if let Some(Kind::Struct(all) | Kind::Union(all)) = found.map(|id| &mut self.btf.types[id as usize].kind) {
+        if let Some(TypeKind::Struct(all) | TypeKind::Union(all)) =
+            found.map(|id| &mut self.btf.types[id as usize].kind)
+        {
             all.members.push(Member {
                 name: name.into(),
                 ty,
@@ -243,7 +245,9 @@ impl Builder {
     /// Removes a member from a struct without changing the struct's size.
     pub fn remove_member(&mut self, of: &str, name: &str) {
         let found = self.find_tagged(of);
-        if let Some(Kind::Struct(all) | Kind::Union(all)) = found.map(|id| &mut self.btf.types[id as usize].kind) {
+        if let Some(TypeKind::Struct(all) | TypeKind::Union(all)) =
+            found.map(|id| &mut self.btf.types[id as usize].kind)
+        {
             all.members.retain(|member| *member.name != *name);
         }
     }
@@ -261,14 +265,14 @@ impl Builder {
         for param in &params {
             key += &format!(" {}:{}", param.name, param.ty);
         }
-        self.unnamed(key, Kind::FuncProto { ret, params })
+        self.unnamed(key, TypeKind::FuncProto { ret, params })
     }
 
     /// Adds a function.
     pub fn func(&mut self, name: &str, proto: u32) -> u32 {
         self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
-            kind: Kind::Func {
+            kind: TypeKind::Func {
                 ty: proto,
                 linkage: GLOBAL,
             },
@@ -279,7 +283,7 @@ impl Builder {
     pub fn var(&mut self, name: &str, ty: u32) -> u32 {
         self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
-            kind: Kind::Var { ty, linkage: EXTERN },
+            kind: TypeKind::Var { ty, linkage: EXTERN },
         })
     }
 }
@@ -292,7 +296,7 @@ impl Btf {
     }
 
     /// Replaces a type's kind.
-    pub(crate) fn replace(&mut self, id: u32, kind: Kind) {
+    pub(crate) fn replace(&mut self, id: u32, kind: TypeKind) {
         self.types[id as usize].kind = kind;
     }
 }

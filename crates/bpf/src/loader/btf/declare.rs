@@ -6,7 +6,7 @@
 //! define them. An unknown struct becomes a forward declaration.
 
 use super::build::Builder;
-use super::{Kind, Param};
+use super::{Param, TypeKind};
 use crate::object::error::Error;
 
 /// Keywords that do not change the resulting type.
@@ -35,7 +35,7 @@ impl Builder {
     pub fn declare_func(&mut self, text: &str) -> Result<u32, Error> {
         let (name, ty) = self.declaration(text)?;
         match self.btf().kind(ty) {
-            Kind::FuncProto { .. } => Ok(self.func(&name, ty)),
+            TypeKind::FuncProto { .. } => Ok(self.func(&name, ty)),
             _ => Err(Error::new(format!("\"{text}\" declares no function"))),
         }
     }
@@ -314,8 +314,8 @@ impl<'a> Parser<'a> {
             let (name, ty) = self.declaration(nesting + 1)?;
             // Parameters of function type and array type become pointers, as in C.
             let ty = match *self.builder.btf().kind(ty) {
-                Kind::FuncProto { .. } => self.builder.ptr(ty),
-                Kind::Array { ty, .. } => self.builder.ptr(ty),
+                TypeKind::FuncProto { .. } => self.builder.ptr(ty),
+                TypeKind::Array { ty, .. } => self.builder.ptr(ty),
                 _ => ty,
             };
             params.push(Param { name: name.into(), ty });

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Btf, Kind};
+use super::{Btf, TypeKind};
 use input::index;
 
 const HEADER: u32 = 24;
@@ -48,8 +48,8 @@ impl Btf {
             // An entry begins with a word that packs the kind, a flag and a count (vlen). A word
             // with a size or a type id follows, and then further words.
             let (kind, flag, vlen, third, rest) = match &ty.kind {
-                Kind::Void => (0, false, 0, 0, vec![]),
-                Kind::Int {
+                TypeKind::Void => (0, false, 0, 0, vec![]),
+                TypeKind::Int {
                     size,
                     encoding,
                     offset,
@@ -58,10 +58,10 @@ impl Btf {
                     let word = u32::from(*encoding) << 24 | u32::from(*offset) << 16 | u32::from(*bits);
                     (1, false, 0, *size, vec![word])
                 }
-                Kind::Ptr(to) => (2, false, 0, *to, vec![]),
-                Kind::Array { ty, index, len } => (3, false, 0, 0, vec![*ty, *index, *len]),
-                Kind::Struct(c) | Kind::Union(c) => {
-                    let kind = if matches!(ty.kind, Kind::Struct(_)) { 4 } else { 5 };
+                TypeKind::Ptr(to) => (2, false, 0, *to, vec![]),
+                TypeKind::Array { ty, index, len } => (3, false, 0, 0, vec![*ty, *index, *len]),
+                TypeKind::Struct(c) | TypeKind::Union(c) => {
+                    let kind = if matches!(ty.kind, TypeKind::Struct(_)) { 4 } else { 5 };
                     let bitfields = c.members.iter().any(|m| m.bit_size > 0);
                     let mut rest = Vec::new();
                     for m in &c.members {
@@ -73,7 +73,7 @@ impl Btf {
                     }
                     (kind, bitfields, c.members.len(), c.size, rest)
                 }
-                Kind::Enum {
+                TypeKind::Enum {
                     size,
                     signed,
                     wide,
@@ -89,24 +89,24 @@ impl Btf {
                     }
                     (if *wide { 19 } else { 6 }, *signed, values.len(), *size, rest)
                 }
-                Kind::Fwd { union } => (7, *union, 0, 0, vec![]),
-                Kind::Typedef(to) => (8, false, 0, *to, vec![]),
-                Kind::Volatile(to) => (9, false, 0, *to, vec![]),
-                Kind::Const(to) => (10, false, 0, *to, vec![]),
-                Kind::Restrict(to) => (11, false, 0, *to, vec![]),
-                Kind::Func { ty, linkage } => (12, false, *linkage as usize, *ty, vec![]),
-                Kind::FuncProto { ret, params } => {
+                TypeKind::Fwd { union } => (7, *union, 0, 0, vec![]),
+                TypeKind::Typedef(to) => (8, false, 0, *to, vec![]),
+                TypeKind::Volatile(to) => (9, false, 0, *to, vec![]),
+                TypeKind::Const(to) => (10, false, 0, *to, vec![]),
+                TypeKind::Restrict(to) => (11, false, 0, *to, vec![]),
+                TypeKind::Func { ty, linkage } => (12, false, *linkage as usize, *ty, vec![]),
+                TypeKind::FuncProto { ret, params } => {
                     let rest = params.iter().flat_map(|p| [strings.offset(&p.name), p.ty]).collect();
                     (13, false, params.len(), *ret, rest)
                 }
-                Kind::Var { ty, linkage } => (14, false, 0, *ty, vec![*linkage]),
-                Kind::Datasec { size, vars } => {
+                TypeKind::Var { ty, linkage } => (14, false, 0, *ty, vec![*linkage]),
+                TypeKind::Datasec { size, vars } => {
                     let rest = vars.iter().flat_map(|v| [v.ty, v.offset, v.size]).collect();
                     (15, false, vars.len(), *size, rest)
                 }
-                Kind::Float(size) => (16, false, 0, *size, vec![]),
-                Kind::DeclTag { ty, component } => (17, false, 0, *ty, vec![component.cast_unsigned()]),
-                Kind::TypeTag(to) => (18, false, 0, *to, vec![]),
+                TypeKind::Float(size) => (16, false, 0, *size, vec![]),
+                TypeKind::DeclTag { ty, component } => (17, false, 0, *ty, vec![component.cast_unsigned()]),
+                TypeKind::TypeTag(to) => (18, false, 0, *to, vec![]),
             };
             let info = u32::from(flag) << 31 | kind << 24 | index(vlen);
             out.extend([name, info, third].into_iter().chain(rest).flat_map(u32::to_le_bytes));

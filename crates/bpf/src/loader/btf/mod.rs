@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 /// Maximum length of a chain of typedefs, modifiers, arrays and members by value.
 pub const MAX_DEPTH: u32 = 64;
 
-/// Encoding bit of a signed integer; see [`Kind::Int`].
+/// Encoding bit of a signed integer; see [`TypeKind::Int`].
 pub const INT_SIGNED: u8 = 1;
 /// Encoding bit of a character.
 pub const INT_CHAR: u8 = 2;
@@ -49,13 +49,13 @@ pub struct Type {
     /// Name, or an empty text for an anonymous type.
     pub name: Box<str>,
     /// Kind of the type, with its data.
-    pub kind: Kind,
+    pub kind: TypeKind,
 }
 
 /// Kinds of types, with the data of each kind. A `u32` without a name, or with the name `ty`, is
 /// the id of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TypeKind {
     /// `void`, id 0.
     Void,
     /// An integer.
@@ -204,7 +204,7 @@ impl Default for Btf {
     fn default() -> Btf {
         let void = Type {
             name: "".into(),
-            kind: Kind::Void,
+            kind: TypeKind::Void,
         };
         Btf {
             types: vec![void],
@@ -220,7 +220,7 @@ impl Btf {
     }
 
     /// Returns the kind of the type with this id.
-    pub fn kind(&self, id: u32) -> &Kind {
+    pub fn kind(&self, id: u32) -> &TypeKind {
         &self.get(id).kind
     }
 
@@ -242,7 +242,9 @@ impl Btf {
 
     /// Returns the type without its qualifiers (`const`, `volatile`, `restrict`) and type tags.
     pub fn skip_modifiers(&self, mut id: u32) -> u32 {
-        while let Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) = *self.kind(id) {
+        while let TypeKind::Volatile(to) | TypeKind::Const(to) | TypeKind::Restrict(to) | TypeKind::TypeTag(to) =
+            *self.kind(id)
+        {
             id = to;
         }
         id
@@ -250,8 +252,11 @@ impl Btf {
 
     /// Returns the type without typedefs, qualifiers and type tags.
     pub fn resolve(&self, mut id: u32) -> u32 {
-        while let Kind::Typedef(to) | Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) =
-            *self.kind(id)
+        while let TypeKind::Typedef(to)
+        | TypeKind::Volatile(to)
+        | TypeKind::Const(to)
+        | TypeKind::Restrict(to)
+        | TypeKind::TypeTag(to) = *self.kind(id)
         {
             id = to;
         }
@@ -262,13 +267,14 @@ impl Btf {
     /// void, functions, forward declarations.
     pub fn size_of(&self, id: u32) -> Option<u32> {
         match self.kind(self.resolve(id)) {
-            Kind::Int { size, .. } | Kind::Enum { size, .. } | Kind::Datasec { size, .. } | Kind::Float(size) => {
-                Some(*size)
-            }
-            Kind::Struct(c) | Kind::Union(c) => Some(c.size),
-            Kind::Ptr(_) => Some(8),
-            Kind::Array { ty, len, .. } => self.size_of(*ty)?.checked_mul(*len),
-            Kind::Var { ty, .. } => self.size_of(*ty),
+            TypeKind::Int { size, .. }
+            | TypeKind::Enum { size, .. }
+            | TypeKind::Datasec { size, .. }
+            | TypeKind::Float(size) => Some(*size),
+            TypeKind::Struct(c) | TypeKind::Union(c) => Some(c.size),
+            TypeKind::Ptr(_) => Some(8),
+            TypeKind::Array { ty, len, .. } => self.size_of(*ty)?.checked_mul(*len),
+            TypeKind::Var { ty, .. } => self.size_of(*ty),
             _ => None,
         }
     }
@@ -276,7 +282,7 @@ impl Btf {
     /// Returns whether this is the type of a character, so that an array of it is a text.
     pub fn is_text(&self, id: u32) -> bool {
         let id = self.resolve(id);
-        matches!(self.kind(id), Kind::Int { size: 1, encoding, .. }
+        matches!(self.kind(id), TypeKind::Int { size: 1, encoding, .. }
             if encoding & INT_CHAR != 0 || self.name(id) == "char")
     }
 
@@ -284,13 +290,13 @@ impl Btf {
     /// type of the struct or union.
     pub fn composite(&self, id: u32) -> Option<&Composite> {
         match self.kind(self.resolve(id)) {
-            Kind::Struct(c) | Kind::Union(c) => Some(c),
+            TypeKind::Struct(c) | TypeKind::Union(c) => Some(c),
             _ => None,
         }
     }
 
     /// Returns the first type with this name that `wanted` accepts.
-    pub fn find(&self, name: &str, wanted: impl Fn(&Kind) -> bool) -> Option<u32> {
+    pub fn find(&self, name: &str, wanted: impl Fn(&TypeKind) -> bool) -> Option<u32> {
         if self.names.is_empty() {
             return self
                 .iter()
@@ -302,7 +308,7 @@ impl Btf {
     }
 
     pub fn find_struct(&self, name: &str) -> Option<u32> {
-        self.find(name, |kind| matches!(kind, Kind::Struct(_)))
+        self.find(name, |kind| matches!(kind, TypeKind::Struct(_)))
     }
 
     /// Returns the ids of the types whose name without flavour is `essential`. Returns no ids if
@@ -326,7 +332,7 @@ impl Btf {
     /// of its members.
     pub fn decl_tags(&self, on: u32) -> impl Iterator<Item = &str> {
         self.types.iter().filter_map(move |t| match t.kind {
-            Kind::DeclTag { ty, component: -1 } if ty == on => Some(&*t.name),
+            TypeKind::DeclTag { ty, component: -1 } if ty == on => Some(&*t.name),
             _ => None,
         })
     }
@@ -336,7 +342,7 @@ impl Btf {
     pub fn member_tag(&self, on: u32, member: usize, prefix: &str) -> Option<&str> {
         let member = i32::try_from(member).ok()?;
         self.types.iter().find_map(|t| match t.kind {
-            Kind::DeclTag { ty, component } if ty == on && component == member => t.name.strip_prefix(prefix),
+            TypeKind::DeclTag { ty, component } if ty == on && component == member => t.name.strip_prefix(prefix),
             _ => None,
         })
     }
@@ -344,11 +350,13 @@ impl Btf {
     /// Returns the types that a type contains by value. They determine its size and layout.
     fn contains(&self, id: u32) -> impl Iterator<Item = u32> {
         let (one, many): (Option<u32>, &[Member]) = match self.kind(id) {
-            Kind::Typedef(to) | Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) => {
-                (Some(*to), &[])
-            }
-            Kind::Array { ty, .. } | Kind::Func { ty, .. } | Kind::Var { ty, .. } => (Some(*ty), &[]),
-            Kind::Struct(c) | Kind::Union(c) => (None, &c.members),
+            TypeKind::Typedef(to)
+            | TypeKind::Volatile(to)
+            | TypeKind::Const(to)
+            | TypeKind::Restrict(to)
+            | TypeKind::TypeTag(to) => (Some(*to), &[]),
+            TypeKind::Array { ty, .. } | TypeKind::Func { ty, .. } | TypeKind::Var { ty, .. } => (Some(*ty), &[]),
+            TypeKind::Struct(c) | TypeKind::Union(c) => (None, &c.members),
             _ => (None, &[]),
         };
         one.into_iter().chain(many.iter().map(|m| m.ty))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Parses the bytes of a .BTF section.
 
-use super::{Btf, Composite, Kind, MAX_DEPTH, Member, Param, Type, VarInfo};
+use super::{Btf, Composite, MAX_DEPTH, Member, Param, Type, TypeKind, VarInfo};
 use crate::object::error::Error;
 use input::to_usize;
 
@@ -205,15 +205,15 @@ impl Table<'_> {
                         format!("an integer has {nr} bits in {third} bytes"),
                     ));
                 }
-                Kind::Int {
+                TypeKind::Int {
                     size: third,
                     encoding,
                     offset,
                     bits: nr,
                 }
             }
-            2 => Kind::Ptr(third),
-            3 => Kind::Array {
+            2 => TypeKind::Ptr(third),
+            3 => TypeKind::Array {
                 ty: self.u32()?,
                 index: self.u32()?,
                 len: self.u32()?,
@@ -235,9 +235,9 @@ impl Table<'_> {
                 })?;
                 let composite = Composite { size: third, members };
                 if kind == 4 {
-                    Kind::Struct(composite)
+                    TypeKind::Struct(composite)
                 } else {
-                    Kind::Union(composite)
+                    TypeKind::Union(composite)
                 }
             }
             kind @ (6 | 19) => {
@@ -258,19 +258,19 @@ impl Table<'_> {
                     };
                     Ok((name, value.cast_signed()))
                 })?;
-                Kind::Enum {
+                TypeKind::Enum {
                     size: third,
                     signed: flag,
                     wide,
                     values,
                 }
             }
-            7 => Kind::Fwd { union: flag },
-            8 => Kind::Typedef(third),
-            9 => Kind::Volatile(third),
-            10 => Kind::Const(third),
-            11 => Kind::Restrict(third),
-            12 => Kind::Func {
+            7 => TypeKind::Fwd { union: flag },
+            8 => TypeKind::Typedef(third),
+            9 => TypeKind::Volatile(third),
+            10 => TypeKind::Const(third),
+            11 => TypeKind::Restrict(third),
+            12 => TypeKind::Func {
                 ty: third,
                 linkage: vlen,
             },
@@ -281,9 +281,9 @@ impl Table<'_> {
                         ty: t.u32()?,
                     })
                 })?;
-                Kind::FuncProto { ret: third, params }
+                TypeKind::FuncProto { ret: third, params }
             }
-            14 => Kind::Var {
+            14 => TypeKind::Var {
                 ty: third,
                 linkage: self.u32()?,
             },
@@ -295,14 +295,14 @@ impl Table<'_> {
                         size: t.u32()?,
                     })
                 })?;
-                Kind::Datasec { size: third, vars }
+                TypeKind::Datasec { size: third, vars }
             }
-            16 => Kind::Float(third),
-            17 => Kind::DeclTag {
+            16 => TypeKind::Float(third),
+            17 => TypeKind::DeclTag {
                 ty: third,
                 component: self.u32()?.cast_signed(),
             },
-            18 => Kind::TypeTag(third),
+            18 => TypeKind::TypeTag(third),
             kind => return Err(Error::at(SECTION, position, format!("unknown type kind {kind}"))),
         };
         Ok(Type { name, kind })
@@ -318,22 +318,32 @@ fn check(btf: &Btf) -> Result<(), (u32, String)> {
             false => Err((id, format!("{role} {to} does not exist"))),
         };
         match &ty.kind {
-            Kind::Void | Kind::Int { .. } | Kind::Enum { .. } | Kind::Fwd { .. } | Kind::Float(_) => (),
-            Kind::Ptr(to) | Kind::Typedef(to) | Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) => {
+            TypeKind::Void
+            | TypeKind::Int { .. }
+            | TypeKind::Enum { .. }
+            | TypeKind::Fwd { .. }
+            | TypeKind::Float(_) => (),
+            TypeKind::Ptr(to)
+            | TypeKind::Typedef(to)
+            | TypeKind::Volatile(to)
+            | TypeKind::Const(to)
+            | TypeKind::Restrict(to) => {
                 refer(*to, "type")?;
             }
-            Kind::TypeTag(to) | Kind::Var { ty: to, .. } | Kind::DeclTag { ty: to, .. } => refer(*to, "type")?,
-            Kind::Func { ty, .. } => {
+            TypeKind::TypeTag(to) | TypeKind::Var { ty: to, .. } | TypeKind::DeclTag { ty: to, .. } => {
+                refer(*to, "type")?
+            }
+            TypeKind::Func { ty, .. } => {
                 refer(*ty, "prototype")?;
-                if !matches!(btf.kind(*ty), Kind::FuncProto { .. }) {
+                if !matches!(btf.kind(*ty), TypeKind::FuncProto { .. }) {
                     return Err((id, format!("type {ty} is not a function prototype")));
                 }
             }
-            Kind::Array { ty, index, .. } => {
+            TypeKind::Array { ty, index, .. } => {
                 refer(*ty, "element type")?;
                 refer(*index, "index type")?;
             }
-            Kind::Struct(c) | Kind::Union(c) => {
+            TypeKind::Struct(c) | TypeKind::Union(c) => {
                 for member in &c.members {
                     refer(member.ty, "member type")?;
                     let end = u64::from(member.bit_offset) + u64::from(member.bit_size);
@@ -342,14 +352,14 @@ fn check(btf: &Btf) -> Result<(), (u32, String)> {
                     }
                 }
             }
-            Kind::FuncProto { ret, params } => {
+            TypeKind::FuncProto { ret, params } => {
                 refer(*ret, "result type")?;
                 params.iter().try_for_each(|p| refer(p.ty, "parameter type"))?;
             }
-            Kind::Datasec { vars, .. } => {
+            TypeKind::Datasec { vars, .. } => {
                 for var in vars {
                     refer(var.ty, "variable")?;
-                    if !matches!(btf.kind(var.ty), Kind::Var { .. } | Kind::Func { .. }) {
+                    if !matches!(btf.kind(var.ty), TypeKind::Var { .. } | TypeKind::Func { .. }) {
                         return Err((id, format!("type {} is not a variable", var.ty)));
                     }
                 }
@@ -364,7 +374,7 @@ fn check(btf: &Btf) -> Result<(), (u32, String)> {
     }
     // Sizes are computed only now, because the computation would not end if there were cycles.
     for (id, ty) in btf.iter() {
-        let (Kind::Struct(c) | Kind::Union(c)) = &ty.kind else {
+        let (TypeKind::Struct(c) | TypeKind::Union(c)) = &ty.kind else {
             continue;
         };
         for member in c.members.iter().filter(|member| member.bit_size == 0) {

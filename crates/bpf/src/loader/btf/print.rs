@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats types in C syntax.
 
-use super::{Btf, Kind};
+use super::{Btf, TypeKind};
 
 /// Maximum nesting of declarators. Deeper parts are replaced by "...".
 const MAX_NESTING: u32 = 16;
@@ -23,7 +23,7 @@ impl Btf {
     pub fn c_definition(&self, id: u32) -> String {
         let mut text = self.c_name(id);
         match self.kind(id) {
-            Kind::Struct(c) | Kind::Union(c) => {
+            TypeKind::Struct(c) | TypeKind::Union(c) => {
                 text += " {\n";
                 for m in &c.members {
                     text += &format!("\t{}", self.c_declaration(m.ty, &m.name));
@@ -34,7 +34,7 @@ impl Btf {
                 }
                 text += &format!("}}; /* {} bytes */", c.size);
             }
-            Kind::Enum { signed, values, .. } => {
+            TypeKind::Enum { signed, values, .. } => {
                 text += " {\n";
                 for (name, value) in values {
                     match signed {
@@ -65,24 +65,24 @@ impl Btf {
             name => spaced(&format!("{word} {name}")),
         };
         match self.kind(id) {
-            Kind::Void => spaced("void"),
-            Kind::Struct(_) => tagged("struct"),
-            Kind::Union(_) => tagged("union"),
-            Kind::Enum { .. } => tagged("enum"),
-            Kind::Fwd { union } => tagged(if *union { "union" } else { "struct" }),
-            Kind::Ptr(to) => {
+            TypeKind::Void => spaced("void"),
+            TypeKind::Struct(_) => tagged("struct"),
+            TypeKind::Union(_) => tagged("union"),
+            TypeKind::Enum { .. } => tagged("enum"),
+            TypeKind::Fwd { union } => tagged(if *union { "union" } else { "struct" }),
+            TypeKind::Ptr(to) => {
                 let target = self.kind(self.skip_modifiers(*to));
-                match matches!(target, Kind::Array { .. } | Kind::FuncProto { .. }) {
+                match matches!(target, TypeKind::Array { .. } | TypeKind::FuncProto { .. }) {
                     true => self.declare(*to, &format!("(*{inner})"), nesting + 1),
                     false => self.declare(*to, &format!("*{inner}"), nesting + 1),
                 }
             }
-            Kind::Array { ty, len, .. } => self.declare(*ty, &format!("{inner}[{len}]"), nesting + 1),
-            Kind::Const(to) => self.qualified("const", *to, inner, nesting),
-            Kind::Volatile(to) => self.qualified("volatile", *to, inner, nesting),
-            Kind::Restrict(to) => self.qualified("restrict", *to, inner, nesting),
-            Kind::TypeTag(to) => self.declare(*to, inner, nesting + 1),
-            Kind::FuncProto { ret, params } => {
+            TypeKind::Array { ty, len, .. } => self.declare(*ty, &format!("{inner}[{len}]"), nesting + 1),
+            TypeKind::Const(to) => self.qualified("const", *to, inner, nesting),
+            TypeKind::Volatile(to) => self.qualified("volatile", *to, inner, nesting),
+            TypeKind::Restrict(to) => self.qualified("restrict", *to, inner, nesting),
+            TypeKind::TypeTag(to) => self.declare(*to, inner, nesting + 1),
+            TypeKind::FuncProto { ret, params } => {
                 let params: Vec<String> = params
                     .iter()
                     .map(|p| match (p.ty, &*p.name) {
@@ -97,8 +97,8 @@ impl Btf {
                 };
                 self.declare(*ret, &format!("{inner}({params})"), nesting + 1)
             }
-            Kind::Func { ty, .. } => self.declare(*ty, self.name(id), nesting + 1),
-            Kind::Var { ty, .. } => self.declare(*ty, self.name(id), nesting + 1),
+            TypeKind::Func { ty, .. } => self.declare(*ty, self.name(id), nesting + 1),
+            TypeKind::Var { ty, .. } => self.declare(*ty, self.name(id), nesting + 1),
             _ => spaced(self.name(id)),
         }
     }
@@ -106,7 +106,7 @@ impl Btf {
     /// Adds a qualifier. It stands before a base type, but after the star of a pointer.
     fn qualified(&self, word: &str, to: u32, inner: &str, nesting: u32) -> String {
         match self.kind(self.skip_modifiers(to)) {
-            Kind::Ptr(_) => {
+            TypeKind::Ptr(_) => {
                 let space = if inner.is_empty() { "" } else { " " };
                 self.declare(to, &format!("{word}{space}{inner}"), nesting + 1)
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Decides whether a type of the object is compatible with a type of the target kernel.
 
-use crate::btf::{Btf, INT_SIGNED, Kind, Member, essential_name};
+use crate::btf::{Btf, INT_SIGNED, Member, TypeKind, essential_name};
 
 /// Maximum depth of a comparison.
 const MAX_DEPTH: u32 = 32;
@@ -13,14 +13,14 @@ pub(super) fn fields_compatible(local: &Btf, local_id: u32, target: &Btf, target
     let (mut a, mut b) = (local.resolve(local_id), target.resolve(target_id));
     loop {
         return match (local.kind(a), target.kind(b)) {
-            (Kind::Struct(_) | Kind::Union(_), Kind::Struct(_) | Kind::Union(_)) => true,
-            (Kind::Ptr(_), Kind::Ptr(_)) | (Kind::Float(_), Kind::Float(_)) => true,
-            (Kind::Fwd { .. }, Kind::Fwd { .. }) | (Kind::Enum { .. }, Kind::Enum { .. }) => {
+            (TypeKind::Struct(_) | TypeKind::Union(_), TypeKind::Struct(_) | TypeKind::Union(_)) => true,
+            (TypeKind::Ptr(_), TypeKind::Ptr(_)) | (TypeKind::Float(_), TypeKind::Float(_)) => true,
+            (TypeKind::Fwd { .. }, TypeKind::Fwd { .. }) | (TypeKind::Enum { .. }, TypeKind::Enum { .. }) => {
                 let (a, b) = (essential_name(local.name(a)), essential_name(target.name(b)));
                 a.is_empty() || b.is_empty() || a == b
             }
-            (Kind::Int { offset: 0, .. }, Kind::Int { offset: 0, .. }) => true,
-            (Kind::Array { ty: x, .. }, Kind::Array { ty: y, .. }) => {
+            (TypeKind::Int { offset: 0, .. }, TypeKind::Int { offset: 0, .. }) => true,
+            (TypeKind::Array { ty: x, .. }, TypeKind::Array { ty: y, .. }) => {
                 (a, b) = (local.resolve(*x), target.resolve(*y));
                 continue;
             }
@@ -42,20 +42,20 @@ fn compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32, depth: u
     }
     let next = |a, b| compatible(local, a, target, b, depth + 1);
     match (local.kind(local.resolve(local_id)), target.kind(target.resolve(target_id))) {
-        (Kind::Void, Kind::Void)
-        | (Kind::Struct(_), Kind::Struct(_))
-        | (Kind::Union(_), Kind::Union(_))
-        | (Kind::Enum { .. }, Kind::Enum { .. })
-        | (Kind::Fwd { .. }, Kind::Fwd { .. })
+        (TypeKind::Void, TypeKind::Void)
+        | (TypeKind::Struct(_), TypeKind::Struct(_))
+        | (TypeKind::Union(_), TypeKind::Union(_))
+        | (TypeKind::Enum { .. }, TypeKind::Enum { .. })
+        | (TypeKind::Fwd { .. }, TypeKind::Fwd { .. })
         // One side may have only a forward declaration of the struct or union.
-        | (Kind::Fwd { union: false }, Kind::Struct(_))
-        | (Kind::Struct(_), Kind::Fwd { union: false })
-        | (Kind::Fwd { union: true }, Kind::Union(_))
-        | (Kind::Union(_), Kind::Fwd { union: true })
-        | (Kind::Int { offset: 0, .. }, Kind::Int { offset: 0, .. }) => true,
-        (Kind::Ptr(a), Kind::Ptr(b)) => next(*a, *b),
-        (Kind::Array { ty: a, .. }, Kind::Array { ty: b, .. }) => next(*a, *b),
-        (Kind::FuncProto { ret: a, params: x }, Kind::FuncProto { ret: b, params: y }) => {
+        | (TypeKind::Fwd { union: false }, TypeKind::Struct(_))
+        | (TypeKind::Struct(_), TypeKind::Fwd { union: false })
+        | (TypeKind::Fwd { union: true }, TypeKind::Union(_))
+        | (TypeKind::Union(_), TypeKind::Fwd { union: true })
+        | (TypeKind::Int { offset: 0, .. }, TypeKind::Int { offset: 0, .. }) => true,
+        (TypeKind::Ptr(a), TypeKind::Ptr(b)) => next(*a, *b),
+        (TypeKind::Array { ty: a, .. }, TypeKind::Array { ty: b, .. }) => next(*a, *b),
+        (TypeKind::FuncProto { ret: a, params: x }, TypeKind::FuncProto { ret: b, params: y }) => {
             x.len() == y.len() && x.iter().zip(y).all(|(a, b)| next(a.ty, b.ty)) && next(*a, *b)
         }
         _ => false,
@@ -89,42 +89,43 @@ impl Matcher<'_> {
         self.steps -= 1;
         let (local, target) = (self.local, self.target);
         let (a, b) = (local.resolve(local_id), target.resolve(target_id));
-        if essential_name(local.name(a)) != essential_name(target.name(b)) && !matches!(local.kind(a), Kind::Int { .. })
+        if essential_name(local.name(a)) != essential_name(target.name(b))
+            && !matches!(local.kind(a), TypeKind::Int { .. })
         {
             return false;
         }
         match (local.kind(a), target.kind(b)) {
-            (Kind::Void, Kind::Void) => true,
-            (Kind::Fwd { union: a }, Kind::Fwd { union: b }) => a == b,
-            (Kind::Fwd { union: false }, Kind::Struct(_)) | (Kind::Struct(_), Kind::Fwd { union: false }) => {
-                behind_pointer
-            }
-            (Kind::Fwd { union: true }, Kind::Union(_)) | (Kind::Union(_), Kind::Fwd { union: true }) => behind_pointer,
-            (Kind::Enum { values: x, .. }, Kind::Enum { values: y, .. }) => x
+            (TypeKind::Void, TypeKind::Void) => true,
+            (TypeKind::Fwd { union: a }, TypeKind::Fwd { union: b }) => a == b,
+            (TypeKind::Fwd { union: false }, TypeKind::Struct(_))
+            | (TypeKind::Struct(_), TypeKind::Fwd { union: false }) => behind_pointer,
+            (TypeKind::Fwd { union: true }, TypeKind::Union(_))
+            | (TypeKind::Union(_), TypeKind::Fwd { union: true }) => behind_pointer,
+            (TypeKind::Enum { values: x, .. }, TypeKind::Enum { values: y, .. }) => x
                 .iter()
                 .all(|(name, _)| y.iter().any(|(other, _)| essential_name(name) == essential_name(other))),
-            (Kind::Struct(x), Kind::Struct(y)) | (Kind::Union(x), Kind::Union(y)) => {
+            (TypeKind::Struct(x), TypeKind::Struct(y)) | (TypeKind::Union(x), TypeKind::Union(y)) => {
                 behind_pointer || self.members(&x.members, &y.members, depth)
             }
             (
-                Kind::Int {
+                TypeKind::Int {
                     size: s,
                     encoding: e,
                     offset: 0,
                     ..
                 },
-                Kind::Int {
+                TypeKind::Int {
                     size: t,
                     encoding: f,
                     offset: 0,
                     ..
                 },
             ) => s == t && (e & INT_SIGNED) == (f & INT_SIGNED),
-            (Kind::Ptr(x), Kind::Ptr(y)) => self.matches(*x, *y, true, depth + 1),
-            (Kind::Array { ty: x, len: m, .. }, Kind::Array { ty: y, len: n, .. }) => {
+            (TypeKind::Ptr(x), TypeKind::Ptr(y)) => self.matches(*x, *y, true, depth + 1),
+            (TypeKind::Array { ty: x, len: m, .. }, TypeKind::Array { ty: y, len: n, .. }) => {
                 m == n && self.matches(*x, *y, behind_pointer, depth + 1)
             }
-            (Kind::FuncProto { ret: r, params: x }, Kind::FuncProto { ret: s, params: y }) => {
+            (TypeKind::FuncProto { ret: r, params: x }, TypeKind::FuncProto { ret: s, params: y }) => {
                 x.len() == y.len()
                     && x.iter().zip(y).all(|(a, b)| self.matches(a.ty, b.ty, false, depth + 1))
                     && self.matches(*r, *s, false, depth + 1)

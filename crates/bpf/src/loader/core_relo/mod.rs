@@ -29,7 +29,7 @@ pub use compat::{types_compatible, types_match};
 use path::Path;
 pub(crate) use path::find_member;
 
-use crate::btf::{Btf, INT_SIGNED, Kind, essential_name};
+use crate::btf::{Btf, INT_SIGNED, TypeKind, essential_name};
 
 /// Question of a relocation: which constant it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +184,7 @@ pub fn missing_field(local: &Btf, target: &Btf, relocation: &Relocation) -> Opti
     let kind = local.kind(local.resolve(path.ty()));
     Some(MissingField {
         has_struct: !structs.is_empty(),
-        is_integer: matches!(kind, Kind::Int { .. } | Kind::Enum { .. }),
+        is_integer: matches!(kind, TypeKind::Int { .. } | TypeKind::Enum { .. }),
         first_bit: location.first_bit,
         bits: location.bits,
     })
@@ -197,7 +197,7 @@ pub fn describe(local: &Btf, relocation: &Relocation) -> String {
     match relocation.ask {
         Ask::EnumExists | Ask::EnumValue => match (local.kind(local.resolve(relocation.ty)), relocation.access.first())
         {
-            (Kind::Enum { values, .. }, Some(&index)) => values
+            (TypeKind::Enum { values, .. }, Some(&index)) => values
                 .get(index as usize)
                 .map_or(ty.clone(), |(name, _)| format!("{ty}::{name}")),
             _ => ty,
@@ -212,7 +212,7 @@ pub fn describe(local: &Btf, relocation: &Relocation) -> String {
 fn candidates(local: &Btf, target: &Btf, id: u32) -> Vec<u32> {
     let id = local.skip_modifiers(id);
     let name = essential_name(local.name(id));
-    let same_kind = |a: &Kind, b: &Kind| std::mem::discriminant(a) == std::mem::discriminant(b);
+    let same_kind = |a: &TypeKind, b: &TypeKind| std::mem::discriminant(a) == std::mem::discriminant(b);
     let found: Vec<u32> = target
         .named(name)
         // A type of the target that itself has a flavour is a different type.
@@ -220,14 +220,14 @@ fn candidates(local: &Btf, target: &Btf, id: u32) -> Vec<u32> {
         .collect();
     match *local.kind(id) {
         // The target may have a struct but not a typedef for it.
-        Kind::Typedef(to) if found.is_empty() => candidates(local, target, to),
+        TypeKind::Typedef(to) if found.is_empty() => candidates(local, target, to),
         _ => found,
     }
 }
 
 fn enumerator(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answer, Unresolved> {
     let enumeration = local.resolve(relocation.ty);
-    let Kind::Enum { values, .. } = local.kind(enumeration) else {
+    let TypeKind::Enum { values, .. } = local.kind(enumeration) else {
         return Err(Unresolved(format!(
             "{} is not an enumeration",
             local.c_name(relocation.ty)
@@ -243,7 +243,7 @@ fn enumerator(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answ
     let name = essential_name(name);
     let mut found: Option<i64> = None;
     for id in candidates(local, target, relocation.ty) {
-        let Kind::Enum { values, .. } = target.kind(target.resolve(id)) else {
+        let TypeKind::Enum { values, .. } = target.kind(target.resolve(id)) else {
             continue;
         };
         let Some(&(_, value)) = values.iter().find(|(other, _)| essential_name(other) == name) else {
@@ -298,8 +298,8 @@ fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Resu
         Ask::FieldSize => plain(u64::from(location.size)),
         Ask::FieldSigned => {
             let signed = match target.kind(target.resolve(path.ty())) {
-                Kind::Int { encoding, .. } => encoding & INT_SIGNED != 0,
-                Kind::Enum { signed, .. } => *signed,
+                TypeKind::Int { encoding, .. } => encoding & INT_SIGNED != 0,
+                TypeKind::Enum { signed, .. } => *signed,
                 _ => false,
             };
             plain(signed.into())
@@ -308,8 +308,8 @@ fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Resu
         Ask::FieldRshift => plain(64 - u64::from(location.bits)),
         _ => {
             let adjustable = |btf: &Btf, id| match btf.kind(btf.resolve(id)) {
-                Kind::Int { encoding, .. } => encoding & INT_SIGNED == 0,
-                Kind::Ptr(_) => true,
+                TypeKind::Int { encoding, .. } => encoding & INT_SIGNED == 0,
+                TypeKind::Ptr(_) => true,
                 _ => false,
             };
             let sizes = Sizes {

@@ -3,7 +3,7 @@
 //! either in the object's types or in the target's types.
 
 use super::{Relocation, compat::fields_compatible};
-use crate::btf::{Btf, Composite, Kind};
+use crate::btf::{Btf, Composite, TypeKind};
 
 /// Maximum nesting of anonymous members.
 const MAX_ANONYMOUS: u32 = 16;
@@ -67,7 +67,7 @@ impl Path {
         for &index in rest {
             let container = btf.resolve(path.reached);
             match btf.kind(container) {
-                Kind::Struct(c) | Kind::Union(c) => {
+                TypeKind::Struct(c) | TypeKind::Union(c) => {
                     let member = c.members.get(index as usize).ok_or_else(bad)?;
                     path.bit_offset = path.bit_offset.wrapping_add(member.bit_offset.into());
                     path.reached = member.ty;
@@ -79,7 +79,7 @@ impl Path {
                         });
                     }
                 }
-                Kind::Array { ty, .. } => path.element(btf, *ty, index),
+                TypeKind::Array { ty, .. } => path.element(btf, *ty, index),
                 _ => return Err(bad()),
             }
         }
@@ -129,7 +129,7 @@ impl Path {
                 let element = match target.kind(target.resolve(path.reached)) {
                     _ if nr == 0 => root,
                     // A flexible array allows any index.
-                    Kind::Array { ty, len, .. } if step.index < *len || *len == 0 => *ty,
+                    TypeKind::Array { ty, len, .. } if step.index < *len || *len == 0 => *ty,
                     _ => return None,
                 };
                 path.element(target, element, step.index);

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::DataSection;
 use super::externs::{Externs, MissingSymbol};
 use super::target::Target;
-use crate::btf::Kind;
+use crate::btf::TypeKind;
 use crate::image::{
     CALL, CALL_FUNCTION, CALL_HELPER, Code, Function, Insn, LD_IMM64, LineInfo, LocalType, LocalTypes, MapDef, TRAP,
 };
@@ -307,7 +307,7 @@ impl<'a> Linker<'a> {
     fn local_type(&mut self, id: u32) -> Result<(), String> {
         let btf = &self.object.btf;
         let id = btf.resolve(id);
-        let Kind::Struct(composite) = btf.kind(id) else {
+        let TypeKind::Struct(composite) = btf.kind(id) else {
             return Ok(());
         };
         if self.types.contains_key(&id) {
@@ -443,8 +443,8 @@ impl<'a> Linker<'a> {
             Some(functions[found].1)
         });
         let params = info.and_then(|func| match object.btf.kind(func) {
-            Kind::Func { ty, .. } => match object.btf.kind(*ty) {
-                Kind::FuncProto { params, .. } => Some(params.len()),
+            TypeKind::Func { ty, .. } => match object.btf.kind(*ty) {
+                TypeKind::FuncProto { params, .. } => Some(params.len()),
                 _ => None,
             },
             _ => None,

@@ -4,7 +4,7 @@
 
 use super::code::Linker;
 use super::{DataSection, Image, TaggedArray};
-use crate::btf::{Btf, Kind};
+use crate::btf::{Btf, TypeKind};
 use crate::fault::Fault;
 use crate::image::MapDef;
 use crate::map::{BPF_ANY, Map};
@@ -88,7 +88,7 @@ pub(super) fn allocate_sections(
         }
         let (mut fields, mut tagged) = (Vec::new(), Vec::new());
         for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
-            let Kind::Var { ty, .. } = *object.btf.kind(var) else {
+            let TypeKind::Var { ty, .. } = *object.btf.kind(var) else {
                 continue;
             };
             tagged.extend(tagged_array(&object.btf, var, ty, addr + offset));
@@ -117,7 +117,7 @@ pub(super) fn allocate_sections(
 
 fn tagged_array(btf: &Btf, var: u32, ty: u32, addr: u64) -> Option<TaggedArray> {
     let tag = btf.decl_tags(var).next()?;
-    let Kind::Array { ty: element, len, .. } = *btf.kind(btf.resolve(ty)) else {
+    let TypeKind::Array { ty: element, len, .. } = *btf.kind(btf.resolve(ty)) else {
         return None;
     };
     Some(TaggedArray {

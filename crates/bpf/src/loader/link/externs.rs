@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::target::Target;
-use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind, essential_name};
+use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, TypeKind, essential_name};
 use crate::core_relo::types_compatible;
 use crate::memory::Region;
 use crate::object::Object;
@@ -57,8 +57,8 @@ impl<'a> Externs<'a> {
         let btf = &object.btf;
         let mut declared = BTreeMap::new();
         for (section, is_config) in [(".ksyms", false), (".kconfig", true)] {
-            let id = btf.find(section, |kind| matches!(kind, Kind::Datasec { .. }));
-            let Some(Kind::Datasec { vars, .. }) = id.map(|id| btf.kind(id)) else {
+            let id = btf.find(section, |kind| matches!(kind, TypeKind::Datasec { .. }));
+            let Some(TypeKind::Datasec { vars, .. }) = id.map(|id| btf.kind(id)) else {
                 continue;
             };
             declared.extend(vars.iter().map(|var| (btf.name(var.ty), (var.ty, is_config))));
@@ -82,7 +82,7 @@ impl<'a> Externs<'a> {
         if let Extern::Missing { weak: false, message } = &found {
             self.warnings.push(message.clone());
             let function = self.declared.get(symbol.name.as_str());
-            let function = function.is_some_and(|&(id, _)| matches!(self.btf.kind(id), Kind::Func { .. }));
+            let function = function.is_some_and(|&(id, _)| matches!(self.btf.kind(id), TypeKind::Func { .. }));
             self.missing.push(MissingSymbol {
                 name: essential_name(&symbol.name).to_string(),
                 function,
@@ -104,12 +104,12 @@ impl<'a> Externs<'a> {
         let (btf, target) = (self.btf, self.target);
         let kernel_name = essential_name(name);
         match *btf.kind(id) {
-            Kind::Var { ty, .. } if is_config => self.config(symbol, ty).unwrap_or_else(missing),
-            Kind::Func { ty, .. } => {
+            TypeKind::Var { ty, .. } if is_config => self.config(symbol, ty).unwrap_or_else(missing),
+            TypeKind::Func { ty, .. } => {
                 let Some(func) = target.kfunc(kernel_name) else {
                     return missing(format!("kfunc {kernel_name} {}", target.why_not(kernel_name)));
                 };
-                let Kind::Func { ty: proto, .. } = *target.btf().kind(func) else {
+                let TypeKind::Func { ty: proto, .. } = *target.btf().kind(func) else {
                     return missing(format!("{kernel_name} is not a function"));
                 };
                 match types_compatible(btf, ty, target.btf(), proto) {
@@ -121,7 +121,7 @@ impl<'a> Externs<'a> {
                     )),
                 }
             }
-            Kind::Var { ty, .. } => match target.variable(kernel_name) {
+            TypeKind::Var { ty, .. } => match target.variable(kernel_name) {
                 None => missing(format!("kernel variable {kernel_name} is not modelled")),
                 // `extern const void x __ksym` declares no type.
                 Some((addr, Some(there))) if btf.resolve(ty) == 0 || types_compatible(btf, ty, target.btf(), there) => {
@@ -172,24 +172,24 @@ fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(),
     };
     let text = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
     match (btf.kind(ty), tristate, text) {
-        (Kind::Int { encoding, .. }, Some(state), _) if encoding & INT_BOOL != 0 => match state {
+        (TypeKind::Int { encoding, .. }, Some(state), _) if encoding & INT_BOOL != 0 => match state {
             0 | 1 => bytes[0] = u8::from(state == 1),
             _ => return Err("the value m (module) is neither true nor false".to_string()),
         },
-        (Kind::Int { size: 1, encoding, .. }, Some(_), _) if encoding & (INT_CHAR | INT_SIGNED) != 0 => {
+        (TypeKind::Int { size: 1, encoding, .. }, Some(_), _) if encoding & (INT_CHAR | INT_SIGNED) != 0 => {
             bytes[0] = value.as_bytes()[0];
         }
-        (Kind::Enum { .. }, Some(state), _) => {
+        (TypeKind::Enum { .. }, Some(state), _) => {
             let state = state.to_le_bytes();
             let size = bytes.len().min(8);
             bytes[..size].copy_from_slice(&state[..size]);
         }
-        (Kind::Array { .. }, _, Some(text)) => {
+        (TypeKind::Array { .. }, _, Some(text)) => {
             // Longer text is truncated, as libbpf does.
             let len = text.len().min(bytes.len().saturating_sub(1));
             bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
         }
-        (Kind::Int { .. }, None, None) => {
+        (TypeKind::Int { .. }, None, None) => {
             let location = crate::object::value::Location::whole(btf, ty);
             crate::object::value::set(btf, location, bytes, value)?;
         }

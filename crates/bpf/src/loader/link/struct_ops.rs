@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::code::Linker;
 use super::target::Target;
-use crate::btf::{Btf, Kind, essential_name};
+use crate::btf::{Btf, TypeKind, essential_name};
 use crate::object::elf::{R_BPF_64_ABS64, SymbolKind};
 use crate::object::error::Error;
 use crate::object::{Object, SectionKind, section_vars};
@@ -82,11 +82,11 @@ fn parse_variable(
 ) -> Result<StructOps, Error> {
     let (btf, section) = (&object.btf, &object.elf.sections[index]);
     let fail = |message: &str| Error::at(&section.name, offset, format!("{}: {message}", btf.name(var)));
-    let Kind::Var { ty, .. } = *btf.kind(var) else {
+    let TypeKind::Var { ty, .. } = *btf.kind(var) else {
         return Err(fail("not a variable"));
     };
     let ty = btf.resolve(ty);
-    let Kind::Struct(composite) = btf.kind(ty) else {
+    let TypeKind::Struct(composite) = btf.kind(ty) else {
         return Err(fail("not a struct"));
     };
     let type_name = essential_name(btf.name(ty)).to_string();

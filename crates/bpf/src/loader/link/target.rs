@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::btf::build::Builder;
-use crate::btf::{Btf, Kind, essential_name};
+use crate::btf::{Btf, TypeKind, essential_name};
 
 /// The types, functions, variables and configuration of a kernel.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ impl Target {
 
     /// Returns the BTF id of a kfunc.
     pub(super) fn kfunc(&self, name: &str) -> Option<u32> {
-        self.btf.find(name, |kind| matches!(kind, Kind::Func { .. }))
+        self.btf.find(name, |kind| matches!(kind, TypeKind::Func { .. }))
     }
 
     /// Returns the reason why the kernel lacks a function, as the end of a message.
@@ -98,9 +98,9 @@ impl Target {
     /// Returns the address of a variable, and its type if it is known.
     pub(super) fn variable(&self, name: &str) -> Option<(u64, Option<u32>)> {
         let addr = *self.ksyms.get(name)?;
-        let var = self.btf.find(name, |kind| matches!(kind, Kind::Var { .. }));
+        let var = self.btf.find(name, |kind| matches!(kind, TypeKind::Var { .. }));
         let ty = var.and_then(|var| match *self.btf.kind(var) {
-            Kind::Var { ty, .. } => Some(ty),
+            TypeKind::Var { ty, .. } => Some(ty),
             _ => None,
         });
         Some((addr, ty))

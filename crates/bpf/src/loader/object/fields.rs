@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Finds the fields of a type that the kernel treats specially, such as locks, timers and kptrs.
 
-use crate::btf::{Btf, Kind};
+use crate::btf::{Btf, TypeKind};
 use crate::core_relo::find_member;
 use crate::image::{Contains, Field, FieldKind};
 
@@ -39,7 +39,7 @@ impl Search<'_> {
         let before = self.fields.len();
         let resolved = btf.resolve(id);
         match btf.kind(resolved) {
-            Kind::Struct(c) => {
+            TypeKind::Struct(c) => {
                 let kind = match btf.name(resolved) {
                     "bpf_spin_lock" => Some(FieldKind::SpinLock),
                     "bpf_res_spin_lock" => Some(FieldKind::ResSpinLock),
@@ -63,12 +63,12 @@ impl Search<'_> {
                     }
                 }
             }
-            Kind::Union(c) => {
+            TypeKind::Union(c) => {
                 for member in &c.members {
                     self.visit(member.ty, offset)?;
                 }
             }
-            Kind::Array { ty, len, .. } => {
+            TypeKind::Array { ty, len, .. } => {
                 let size = u64::from(btf.size_of(*ty).unwrap_or(0));
                 // If the first element has no special fields, the others have none either.
                 let special = *len > 0 && self.visit(*ty, offset)?;
@@ -76,12 +76,14 @@ impl Search<'_> {
                     self.visit(*ty, offset + index * size)?;
                 }
             }
-            Kind::Ptr(to) => {
+            TypeKind::Ptr(to) => {
                 let (mut to, mut kind) = (*to, None);
-                while let Kind::TypeTag(next) | Kind::Const(next) | Kind::Volatile(next) | Kind::Restrict(next) =
-                    *btf.kind(to)
+                while let TypeKind::TypeTag(next)
+                | TypeKind::Const(next)
+                | TypeKind::Volatile(next)
+                | TypeKind::Restrict(next) = *btf.kind(to)
                 {
-                    if let Kind::TypeTag(_) = btf.kind(to) {
+                    if let TypeKind::TypeTag(_) = btf.kind(to) {
                         kind = kind.or(match btf.name(to) {
                             "kptr" => Some((true, false)),
                             "percpu_kptr" => Some((true, true)),
@@ -186,7 +188,7 @@ mod tests {
         };
         Type {
             name: name.into(),
-            kind: Kind::Struct(Composite {
+            kind: TypeKind::Struct(Composite {
                 size: 16,
                 members: vec![member],
             }),
@@ -198,7 +200,7 @@ mod tests {
         let mut btf = Btf::default();
         btf.push(Type {
             name: "".into(),
-            kind: Kind::Void,
+            kind: TypeKind::Void,
         });
         // The anonymous structs are nested. Each begins almost 512 MiB after the start of the
         // struct around it.
@@ -211,7 +213,7 @@ mod tests {
         let holder = btf.push(composite("holder", "tree", root, 0));
         btf.push(Type {
             name: "contains:node:rb".into(),
-            kind: Kind::DeclTag {
+            kind: TypeKind::DeclTag {
                 ty: holder,
                 component: 0,
             },

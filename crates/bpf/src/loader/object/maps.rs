@@ -11,7 +11,7 @@ use super::elf::Elf;
 use super::error::Error;
 use super::fields::special_fields;
 use super::{DeclaredMap, section_vars};
-use crate::btf::{Btf, Composite, Kind};
+use crate::btf::{Btf, Composite, TypeKind};
 use crate::image::MapDef;
 
 const SECTION: &str = ".maps";
@@ -31,7 +31,7 @@ pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> 
         .map(|(&(var, offset, _), end)| {
             let name = btf.name(var);
             let fail = |message: String| Error::at(SECTION, offset, format!("map {name}: {message}"));
-            let Kind::Var { ty, .. } = *btf.kind(var) else {
+            let TypeKind::Var { ty, .. } = *btf.kind(var) else {
                 return Err(fail("not a variable".to_string()));
             };
             let Some(composite) = btf.composite(ty) else {
@@ -67,7 +67,7 @@ fn definition(
         let size = |value: u64| u32::try_from(value).map_err(|_| format!("{} is out of range", member.name));
         // Returns the type to which the member points.
         let pointee = || match *btf.kind(btf.resolve(member.ty)) {
-            Kind::Ptr(to) => Ok(to),
+            TypeKind::Ptr(to) => Ok(to),
             _ => Err(format!("{} is not a pointer to a type", member.name)),
         };
         match &*member.name {
@@ -91,10 +91,10 @@ fn definition(
                     return Err("an inner map cannot contain maps".to_string());
                 };
                 *values_offset = Some(member.bit_offset / 8);
-                let Kind::Array { ty, .. } = *btf.kind(btf.resolve(member.ty)) else {
+                let TypeKind::Array { ty, .. } = *btf.kind(btf.resolve(member.ty)) else {
                     return Err("values is not an array".to_string());
                 };
-                let Kind::Ptr(to) = *btf.kind(btf.resolve(ty)) else {
+                let TypeKind::Ptr(to) = *btf.kind(btf.resolve(ty)) else {
                     return Err("values is not an array of pointers".to_string());
                 };
                 def.key_size = 4;
@@ -118,9 +118,9 @@ fn definition(
 
 fn number(btf: &Btf, id: u32) -> Option<u64> {
     match btf.kind(btf.resolve(id)) {
-        Kind::Enum { values, .. } => Some(values.first()?.1.cast_unsigned()),
-        Kind::Ptr(to) => match btf.kind(btf.resolve(*to)) {
-            Kind::Array { len, .. } => Some(u64::from(*len)),
+        TypeKind::Enum { values, .. } => Some(values.first()?.1.cast_unsigned()),
+        TypeKind::Ptr(to) => match btf.kind(btf.resolve(*to)) {
+            TypeKind::Array { len, .. } => Some(u64::from(*len)),
             _ => None,
         },
         _ => None,

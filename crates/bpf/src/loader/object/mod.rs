@@ -238,14 +238,14 @@ fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
 /// Returns id, offset and size of each variable of a section. The offsets of static variables come
 /// from the BTF, the offsets of other variables from their symbols.
 pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32, u64, u32)>, Error> {
-    use crate::btf::{Kind, STATIC};
+    use crate::btf::{STATIC, TypeKind};
     let Some(index) = elf.sections.iter().position(|section| section.name == name) else {
         return Ok(Vec::new());
     };
-    let Some(id) = btf.find(name, |kind| matches!(kind, Kind::Datasec { .. })) else {
+    let Some(id) = btf.find(name, |kind| matches!(kind, TypeKind::Datasec { .. })) else {
         return Ok(Vec::new());
     };
-    let Kind::Datasec { vars, .. } = btf.kind(id) else {
+    let TypeKind::Datasec { vars, .. } = btf.kind(id) else {
         return Ok(Vec::new());
     };
     let symbols: BTreeMap<&str, u64> = elf
@@ -256,7 +256,7 @@ pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32,
         .collect();
     let mut found = Vec::new();
     for info in vars {
-        let Kind::Var { ty, linkage } = *btf.kind(info.ty) else {
+        let TypeKind::Var { ty, linkage } = *btf.kind(info.ty) else {
             continue;
         };
         let offset = match symbols.get(btf.name(info.ty)) {

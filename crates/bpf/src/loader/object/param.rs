@@ -8,7 +8,7 @@ use super::elf::Elf;
 use super::error::Error;
 use super::value::{self, Location};
 use super::{Object, SectionKind, section_kind, section_vars};
-use crate::btf::{Btf, Kind, STATIC, Type};
+use crate::btf::{Btf, STATIC, Type, TypeKind};
 use input::to_usize;
 
 /// Maximum size of a section in bytes.
@@ -48,7 +48,7 @@ pub struct Variable {
 pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<(Vec<Variable>, Vec<Variable>), Error> {
     let mut tags: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for (_, ty) in btf.iter() {
-        if let Kind::DeclTag { ty: on, component: -1 } = ty.kind {
+        if let TypeKind::DeclTag { ty: on, component: -1 } = ty.kind {
             tags.entry(on).or_default().push(ty.name.to_string());
         }
     }
@@ -59,7 +59,7 @@ pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<(Vec<Variable>, Vec<Vari
             continue;
         }
         for (var, offset, size) in section_vars(elf, btf, &section.name)? {
-            let Kind::Var { ty, linkage } = *btf.kind(var) else {
+            let TypeKind::Var { ty, linkage } = *btf.kind(var) else {
                 continue;
             };
             let to = if linkage == STATIC {
@@ -200,7 +200,7 @@ impl Object {
         let fail = |message: String| Error::new(format!("{name}: {message}")).in_file(&file);
         let (found, end) = find(&self.variables, name).map_err(|error| error.in_file(&file))?;
         let (variable, index) = (found.clone(), found.index);
-        let Kind::Array {
+        let TypeKind::Array {
             ty, index: index_type, ..
         } = *self.btf.kind(self.btf.resolve(variable.ty))
         else {
@@ -221,7 +221,7 @@ impl Object {
             .ok_or_else(|| fail(format!("{count} elements of {element} bytes are too many")))?;
         let array = Type {
             name: "".into(),
-            kind: Kind::Array {
+            kind: TypeKind::Array {
                 ty,
                 index: index_type,
                 len: count,

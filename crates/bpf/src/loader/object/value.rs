@@ -2,7 +2,7 @@
 //! Converts between text and the bytes of a value whose BTF type is known. Used to read and set a
 //! policy's global variables.
 
-use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind};
+use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, TypeKind};
 use crate::core_relo::find_member;
 use input::to_usize;
 
@@ -43,7 +43,7 @@ impl Location {
                     .trim()
                     .parse()
                     .map_err(|_| format!("{path}: \"{index}\" is not an index"))?;
-                let Kind::Array { ty, len, .. } = *btf.kind(btf.resolve(self.ty)) else {
+                let TypeKind::Array { ty, len, .. } = *btf.kind(btf.resolve(self.ty)) else {
                     return Err(format!("{} is not an array", subject(parsed)));
                 };
                 if index >= len {
@@ -132,9 +132,9 @@ pub(crate) fn format(btf: &Btf, location: Location, bytes: &[u8]) -> String {
         extend(value, bits, signed)
     };
     match btf.kind(resolved) {
-        Kind::Int { encoding, .. } if encoding & INT_BOOL != 0 => (raw(false) != 0).to_string(),
-        Kind::Int { encoding, .. } => raw(encoding & INT_SIGNED != 0).to_string(),
-        Kind::Enum { signed, values, .. } => {
+        TypeKind::Int { encoding, .. } if encoding & INT_BOOL != 0 => (raw(false) != 0).to_string(),
+        TypeKind::Int { encoding, .. } => raw(encoding & INT_SIGNED != 0).to_string(),
+        TypeKind::Enum { signed, values, .. } => {
             let value = raw(*signed);
             match values
                 .iter()
@@ -144,17 +144,17 @@ pub(crate) fn format(btf: &Btf, location: Location, bytes: &[u8]) -> String {
                 None => value.to_string(),
             }
         }
-        Kind::Ptr(_) => format!("{:#x}", int(bytes)),
-        Kind::Array { ty, .. } if btf.is_text(*ty) => {
+        TypeKind::Ptr(_) => format!("{:#x}", int(bytes)),
+        TypeKind::Array { ty, .. } if btf.is_text(*ty) => {
             let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
             format!("\"{}\"", text.escape_ascii())
         }
-        Kind::Array { ty, len, .. } => {
+        TypeKind::Array { ty, len, .. } => {
             let size = btf.size_of(*ty).unwrap_or(0);
             let element = |i: u32| part(btf, Location::whole(btf, *ty), bytes, u64::from(i) * u64::from(size));
             list((0..*len).map(element))
         }
-        Kind::Struct(c) | Kind::Union(c) => list(c.members.iter().map(|m| {
+        TypeKind::Struct(c) | TypeKind::Union(c) => list(c.members.iter().map(|m| {
             let location = Location::whole(btf, resolved).follow(btf, &format!(".{}", m.name));
             match location {
                 Ok(location) => format!(
@@ -194,16 +194,16 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
         .bits
         .map_or(location.size.saturating_mul(8).min(64), |(_, bits)| bits);
     let value = match btf.kind(resolved) {
-        Kind::Int { encoding, .. } if encoding & INT_BOOL != 0 => match text {
+        TypeKind::Int { encoding, .. } if encoding & INT_BOOL != 0 => match text {
             "true" | "1" | "y" | "yes" | "on" => 1,
             "false" | "0" | "n" | "no" | "off" => 0,
             _ => return Err(format!("\"{text}\" is not a truth value; expected true or false")),
         },
-        Kind::Int { encoding, .. } => match text.as_bytes() {
+        TypeKind::Int { encoding, .. } => match text.as_bytes() {
             [b'\'', byte, b'\''] if encoding & INT_CHAR != 0 => i128::from(*byte),
             _ => in_range(number(text, &type_name)?, bits, encoding & INT_SIGNED != 0, &type_name)?,
         },
-        Kind::Enum { signed, values, .. } => match values.iter().find(|(name, _)| **name == *text) {
+        TypeKind::Enum { signed, values, .. } => match values.iter().find(|(name, _)| **name == *text) {
             Some((_, value)) => i128::from(*value),
             None => {
                 let names: Vec<&str> = values.iter().take(MAX_PRINTED).map(|(name, _)| &**name).collect();
@@ -211,7 +211,7 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
                 in_range(number(text, &wanted)?, bits, *signed, &type_name)?
             }
         },
-        Kind::Array { ty, .. } if btf.is_text(*ty) => {
+        TypeKind::Array { ty, .. } if btf.is_text(*ty) => {
             let text = text
                 .strip_prefix('"')
                 .and_then(|text| text.strip_suffix('"'))
@@ -227,7 +227,7 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
             bytes[..text.len()].copy_from_slice(text.as_bytes());
             return Ok(());
         }
-        Kind::Array { ty, len, .. } => {
+        TypeKind::Array { ty, len, .. } => {
             let text = text
                 .strip_prefix('{')
                 .and_then(|text| text.strip_suffix('}'))
@@ -248,7 +248,7 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
             bytes.copy_from_slice(&new);
             return Ok(());
         }
-        Kind::Struct(_) | Kind::Union(_) => {
+        TypeKind::Struct(_) | TypeKind::Union(_) => {
             return Err(format!(
                 "{type_name} cannot be set as a whole: set its members, as in NAME.MEMBER"
             ));

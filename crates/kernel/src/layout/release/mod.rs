@@ -13,9 +13,9 @@
 
 mod symbols;
 
-use crate::layout::callbacks::{OPS, Op};
+use crate::layout::callbacks::{Callback, OPS};
 use crate::layout::enums;
-use crate::layout::release::symbols::{Kind, SYMBOLS, Symbols};
+use crate::layout::release::symbols::{SYMBOLS, SymbolKind, Symbols};
 use bpf::rows::*;
 
 /// A Linux release, displayed as `major.minor`.
@@ -113,25 +113,25 @@ impl Release {
 
     /// Returns whether the release has a struct or enum.
     pub fn has_type(self, name: &str) -> bool {
-        self.has(Kind::Type, "", name)
+        self.has(SymbolKind::Type, "", name)
     }
 
     /// Returns whether the release has a member of a struct. The release must have the struct
     /// itself.
     pub fn has_member(self, parent: &str, name: &str) -> bool {
         let callback = if parent == "sched_ext_ops" {
-            Op::by_name(name)
+            Callback::by_name(name)
         } else {
             None
         };
-        self.has(Kind::Member, parent, name) && callback.is_none_or(|op| op.since() <= self.0)
+        self.has(SymbolKind::Member, parent, name) && callback.is_none_or(|op| op.since() <= self.0)
     }
 
     pub fn has_enumerator(self, parent: &str, name: &str) -> bool {
-        self.has(Kind::Enumerator, parent, name)
+        self.has(SymbolKind::Enumerator, parent, name)
     }
 
-    fn has(self, kind: Kind, parent: &str, name: &str) -> bool {
+    fn has(self, kind: SymbolKind, parent: &str, name: &str) -> bool {
         find(kind, parent, name).is_none_or(|symbols| self.is_among(symbols.releases))
     }
 
@@ -141,9 +141,9 @@ impl Release {
         let absent = SYMBOLS.iter().filter(move |symbols| !self.is_among(symbols.releases));
         let symbols = absent.flat_map(|symbols| {
             let parent = match symbols.kind {
-                Kind::Type => Some(None),
-                Kind::Member => Some(Some(symbols.parent)),
-                Kind::Enumerator => None,
+                SymbolKind::Type => Some(None),
+                SymbolKind::Member => Some(Some(symbols.parent)),
+                SymbolKind::Enumerator => None,
             };
             let names = symbols.names.iter();
             parent
@@ -202,7 +202,7 @@ impl profile::Enumerators for Release {
     }
 }
 
-fn find(kind: Kind, parent: &str, name: &str) -> Option<&'static Symbols> {
+fn find(kind: SymbolKind, parent: &str, name: &str) -> Option<&'static Symbols> {
     let here = |symbols: &&Symbols| symbols.kind == kind && symbols.parent == parent && symbols.names.contains(&name);
     SYMBOLS.iter().find(here)
 }

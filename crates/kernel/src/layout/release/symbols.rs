@@ -12,7 +12,7 @@
 use bpf::rows::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SymbolKind {
     /// A struct or enum.
     Type,
     /// A member of a struct.
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 /// Symbols that were added in the same release and, if they were removed, were removed in the same
 /// release.
 pub(crate) struct Symbols {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SymbolKind,
     /// Struct or enum to which the members or enumerators belong. It is empty for types.
     pub(crate) parent: &'static str,
     pub(crate) releases: Releases,
@@ -32,18 +32,18 @@ pub(crate) struct Symbols {
 }
 
 const fn types(since: Version, names: &'static [&'static str]) -> Symbols {
-    members(Kind::Type, "", since, names)
+    members(SymbolKind::Type, "", since, names)
 }
 
 const fn fields(parent: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
-    members(Kind::Member, parent, since, names)
+    members(SymbolKind::Member, parent, since, names)
 }
 
 const fn values(parent: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
-    members(Kind::Enumerator, parent, since, names)
+    members(SymbolKind::Enumerator, parent, since, names)
 }
 
-const fn members(kind: Kind, parent: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
+const fn members(kind: SymbolKind, parent: &'static str, since: Version, names: &'static [&'static str]) -> Symbols {
     Symbols {
         kind,
         parent,

@@ -4,7 +4,7 @@ use crate::Machine;
 use crate::layout::release::*;
 use crate::policy::kfuncs;
 use crate::policy::target::target;
-use bpf::btf::Kind as Btf;
+use bpf::btf::TypeKind as Btf;
 use machine::MachineSpec;
 use workload::Workload;
 
@@ -61,10 +61,10 @@ fn types_match_the_table() {
         for symbols in SYMBOLS {
             for &name in symbols.names {
                 let there = match symbols.kind {
-                    Kind::Type => btf.find_struct(name).is_some() || !enumerators(name).is_empty(),
-                    Kind::Member if btf.find_struct(symbols.parent).is_none() => continue,
-                    Kind::Member => members(symbols.parent).iter().any(|known| known == name),
-                    Kind::Enumerator => enumerators(symbols.parent).iter().any(|known| known == name),
+                    SymbolKind::Type => btf.find_struct(name).is_some() || !enumerators(name).is_empty(),
+                    SymbolKind::Member if btf.find_struct(symbols.parent).is_none() => continue,
+                    SymbolKind::Member => members(symbols.parent).iter().any(|known| known == name),
+                    SymbolKind::Enumerator => enumerators(symbols.parent).iter().any(|known| known == name),
                 };
                 assert_eq!(
                     there,

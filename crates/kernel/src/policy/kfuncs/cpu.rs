@@ -117,7 +117,7 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
         return -EBUSY;
     }
     let frame = &m.ext.frame;
-    if frame.op == Some(crate::layout::callbacks::Op::SelectCpu) {
+    if frame.op == Some(crate::layout::callbacks::Callback::SelectCpu) {
         if !insert::arg_task_ok(m, p) {
             return -EINVAL;
         }

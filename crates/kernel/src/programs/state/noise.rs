@@ -5,7 +5,7 @@ use crate::layout::{PF_KTHREAD, PF_WQ_WORKER};
 use crate::simulation::rng::Rng;
 use machine::MachineSpec;
 use machine::noise::{ACTIVITIES, Activity, Scope};
-use workload::{Dist, Op, Policy, Program, TaskSpec, Workload};
+use workload::{Dist, Op, Program, SchedPolicy, TaskSpec, Workload};
 
 /// Makes the random generator of the background work differ from that of the machine, whose seed
 /// is the seed of the run.
@@ -126,7 +126,7 @@ fn add_task(workload: &mut Workload, activity: &Activity, number: u32, cpu: u32,
     workload.tasks.push(TaskSpec {
         comm: activity.name.replace("{cpu}", &number).replace("{pool}", &number),
         program,
-        policy: Policy::Normal { nice: activity.nice },
+        policy: SchedPolicy::Normal { nice: activity.nice },
         cpus: (activity.scope == Scope::Cpu).then(|| vec![cpu]),
         start_cpu: Some(cpu),
         start_ns: 0,

@@ -3,7 +3,7 @@
 
 use super::ops::{self};
 use super::{exit, lifecycle};
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::scx_cgroup_init_args;
 use crate::machine::Machine;
 use crate::sched::ext::state::ops_table::Frame;
@@ -28,7 +28,7 @@ pub(super) fn init(m: &mut Machine) -> i32 {
 
 /// Calls ops.cgroup_init() with the cgroup's current settings. Returns the callback's result.
 fn call_cgroup_init(m: &mut Machine, cgroup: u32) -> i32 {
-    if !m.ext.ops().defines(Op::CgroupInit) {
+    if !m.ext.ops().defines(Callback::CgroupInit) {
         return 0;
     }
     let known = m.cgroups.get(cgroup);
@@ -43,16 +43,16 @@ fn call_cgroup_init(m: &mut Machine, cgroup: u32) -> i32 {
         args[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
     let addr = m.layout.cgroup_addr(cgroup);
-    ops::call_with_struct(m, Op::CgroupInit, Frame::NONE, addr, &args).map_or(-EFAULT, |result| result as i32)
+    ops::call_with_struct(m, Callback::CgroupInit, Frame::NONE, addr, &args).map_or(-EFAULT, |result| result as i32)
 }
 
 /// Calls ops.cgroup_exit() for all initialized cgroups, children first (scx_cgroup_exit).
 pub(super) fn exit(m: &mut Machine) {
     m.ext.cgroup_enabled = false;
     while let Some(cgroup) = m.ext.initialized_cgroups.pop() {
-        if m.ext.ops().defines(Op::CgroupExit) {
+        if m.ext.ops().defines(Callback::CgroupExit) {
             let addr = m.layout.cgroup_addr(cgroup);
-            ops::call(m, Op::CgroupExit, &[addr]);
+            ops::call(m, Callback::CgroupExit, &[addr]);
         }
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
     if !m.ext.cgroup_enabled {
         return Ok(());
     }
-    let result = if m.ext.has_op(Op::CgroupInit) {
+    let result = if m.ext.has_op(Callback::CgroupInit) {
         call_cgroup_init(m, cgroup)
     } else {
         0
@@ -82,8 +82,8 @@ pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
     let known = m.ext.initialized_cgroups.iter().position(|&known| known == cgroup);
     if let Some(known) = known {
-        if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupExit) {
-            ops::call(m, Op::CgroupExit, &[addr]);
+        if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupExit) {
+            ops::call(m, Callback::CgroupExit, &[addr]);
         }
         m.ext.initialized_cgroups.remove(known);
     }
@@ -110,18 +110,18 @@ pub(crate) fn put(m: &mut Machine, addr: u64) -> bool {
 
 /// Calls ops.cgroup_set_weight() before the cgroup's weight changes (scx_group_set_weight).
 pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
-    if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetWeight) && m.cgroups.get(cgroup).weight != weight {
+    if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupSetWeight) && m.cgroups.get(cgroup).weight != weight {
         let addr = m.layout.cgroup_addr(cgroup);
-        ops::call(m, Op::CgroupSetWeight, &[addr, weight.into()]);
+        ops::call(m, Callback::CgroupSetWeight, &[addr, weight.into()]);
     }
 }
 
 /// Calls ops.cgroup_set_idle() before cpu.idle of the cgroup is set (scx_group_set_idle). Unlike
 /// the callbacks for the weight and the limits, it is called even if the value does not change.
 pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
-    if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetIdle) {
+    if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupSetIdle) {
         let addr = m.layout.cgroup_addr(cgroup);
-        ops::call(m, Op::CgroupSetIdle, &[addr, idle.into()]);
+        ops::call(m, Callback::CgroupSetIdle, &[addr, idle.into()]);
     }
 }
 
@@ -129,9 +129,9 @@ pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
 pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, period_us: u64, quota_us: u64, burst_us: u64) {
     let known = m.cgroups.get(cgroup);
     let same = (known.period_us, known.quota_us, known.burst_us) == (period_us, quota_us, burst_us);
-    if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetBandwidth) && !same {
+    if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupSetBandwidth) && !same {
         let addr = m.layout.cgroup_addr(cgroup);
-        ops::call(m, Op::CgroupSetBandwidth, &[addr, period_us, quota_us, burst_us]);
+        ops::call(m, Callback::CgroupSetBandwidth, &[addr, period_us, quota_us, burst_us]);
     }
 }
 
@@ -163,9 +163,9 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
         if from == to {
             continue;
         }
-        if m.ext.has_op(Op::CgroupPrepMove) {
+        if m.ext.has_op(Callback::CgroupPrepMove) {
             let args = move_args(m, task, from, to);
-            let result = ops::call(m, Op::CgroupPrepMove, &args) as i32;
+            let result = ops::call(m, Callback::CgroupPrepMove, &args) as i32;
             if result != 0 {
                 cancel(m, set, to);
                 return Err(-exit::sanitize(m, "cgroup_prep_move", result));
@@ -181,9 +181,9 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
 fn cancel(m: &mut Machine, set: &[TaskId], to: u32) {
     for &task in set {
         let from = m.tasks[task].moving_from.take();
-        if let Some(from) = from.filter(|_| m.ext.has_op(Op::CgroupCancelMove)) {
+        if let Some(from) = from.filter(|_| m.ext.has_op(Callback::CgroupCancelMove)) {
             let args = move_args(m, task, from, to);
-            ops::call(m, Op::CgroupCancelMove, &args);
+            ops::call(m, Callback::CgroupCancelMove, &args);
         }
     }
 }
@@ -202,9 +202,9 @@ pub(crate) fn moved(m: &mut Machine, task: TaskId, to: u32) {
     let Some(from) = m.tasks[task].moving_from.take() else {
         return;
     };
-    if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupMove) {
+    if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupMove) {
         let args = move_args(m, task, from, to);
         let frame = Frame::about(task, Some(m.tasks[task].cpu()));
-        ops::call_framed(m, Op::CgroupMove, frame, &args);
+        ops::call_framed(m, Callback::CgroupMove, frame, &args);
     }
 }

@@ -11,7 +11,7 @@ use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit, idle, kick};
 use crate::layout::SCHED_DEADLINE;
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
 use crate::layout::scx_cpu_release_args;
 use crate::machine::Machine;
@@ -78,8 +78,8 @@ fn balance_one(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
 #[inline]
 fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     if m.rqs[cpu].ext.cpu_released {
-        if m.ext.has_op(Op::CpuAcquire) {
-            ops::call_locked(m, Op::CpuAcquire, cpu, &[u64::from(cpu), 0]);
+        if m.ext.has_op(Callback::CpuAcquire) {
+            ops::call_locked(m, Callback::CpuAcquire, cpu, &[u64::from(cpu), 0]);
         }
         m.rqs[cpu].ext.cpu_released = false;
     }
@@ -117,7 +117,7 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
             Verdict::None
         };
     }
-    if !m.ext.has_op(Op::Dispatch) || !m.rqs[cpu].ext.online {
+    if !m.ext.has_op(Callback::Dispatch) || !m.rqs[cpu].ext.online {
         return Verdict::None;
     }
     let local = m.ext.dsqs.local(cpu);
@@ -126,7 +126,7 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
     let cpu_arg = m.ext.cids.arg(cpu);
     for round in 1..=SCX_DSP_MAX_LOOPS {
         m.ext.dsp.nr_tasks = 0;
-        ops::call_locked(m, Op::Dispatch, cpu, &[cpu_arg, prev_addr]);
+        ops::call_locked(m, Callback::Dispatch, cpu, &[cpu_arg, prev_addr]);
         flush_dispatch_buf(m, cpu);
         // ops.dispatch() can give the previous task a new slice, so that it continues to run.
         if prev_on_ext && m.scx_flag(prev, SCX_TASK_QUEUED) && m.scx_entity(prev).slice != 0 {
@@ -419,9 +419,9 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.scx_flag(task, SCX_TASK_QUEUED) {
         ops_dequeue(m, task, SCX_DEQ_CORE_SCHED_EXEC);
         dispatch_dequeue(m, cpu, task);
-        if m.ext.has_op(Op::Running) {
+        if m.ext.has_op(Callback::Running) {
             let addr = m.tasks[task].addr();
-            ops::call_on(m, Op::Running, cpu, task, &[addr]);
+            ops::call_on(m, Callback::Running, cpu, task, &[addr]);
         }
     }
     m.clr_task_runnable(task, true);
@@ -457,8 +457,8 @@ fn put_prev(m: &mut Machine, cpu: CpuId, task: TaskId, idles: bool) {
     kick::kick_sync(m, cpu);
     if m.scx_flag(task, SCX_TASK_QUEUED) {
         let addr = m.tasks[task].addr();
-        if m.ext.has_op(Op::Stopping) {
-            ops::call_task(m, Op::Stopping, task, &[addr, 1]);
+        if m.ext.has_op(Callback::Stopping) {
+            ops::call_task(m, Callback::Stopping, task, &[addr, 1]);
         }
         requeue_prev(m, cpu, task, idles);
     }
@@ -497,7 +497,7 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId, why: u64) {
     if m.rqs[cpu].ext.cpu_released {
         return;
     }
-    if m.ext.has_op(Op::CpuRelease) {
+    if m.ext.has_op(Callback::CpuRelease) {
         let mut args = [0; size_of::<scx_cpu_release_args>()];
         let (reason, task) = (
             offset_of!(scx_cpu_release_args, reason),
@@ -506,7 +506,7 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId, why: u64) {
         args[reason..reason + 4].copy_from_slice(&(why as u32).to_le_bytes());
         args[task..task + 8].copy_from_slice(&m.addr_of_task(next, cpu).to_le_bytes());
         let frame = Frame::locked(cpu);
-        ops::call_with_struct(m, Op::CpuRelease, frame, u64::from(cpu), &args);
+        ops::call_with_struct(m, Callback::CpuRelease, frame, u64::from(cpu), &args);
     }
     m.rqs[cpu].ext.cpu_released = true;
 }
@@ -517,20 +517,20 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
         return prev_cpu;
     }
     let bypassing = m.ext.bypassing();
-    if m.ext.has_op(Op::SelectCpu) && !bypassing {
+    if m.ext.has_op(Callback::SelectCpu) && !bypassing {
         let addr = m.tasks[task].addr();
         debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
         m.ext.direct = DirectDispatch::For(task);
         let frame = Frame::about(task, None);
         let args = [addr, m.ext.cids.arg(prev_cpu), u64::from(wake_flags)];
-        let chosen = ops::call_framed(m, Op::SelectCpu, frame, &args);
+        let chosen = ops::call_framed(m, Callback::SelectCpu, frame, &args);
         m.ext.direct = DirectDispatch::Closed;
         let cpu = chosen.map_or(prev_cpu.nr() as i32, |cpu| cid::cpu_ret(m, cpu as i32));
         m.scx_entity_mut(task).selected_cpu = cpu;
         if let Some(cpu) = exit::cpu_valid(m, cpu, "from ops.select_cpu()") {
             return cpu;
         }
-        exit::blame_callback(m, Op::SelectCpu);
+        exit::blame_callback(m, Callback::SelectCpu);
         return prev_cpu;
     }
     let cpu = match idle::select_cpu_dfl(m, task, prev_cpu, u64::from(wake_flags), None, 0) {
@@ -550,9 +550,9 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
 /// (yield_task_scx).
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
-    if m.ext.has_op(Op::Yield) {
+    if m.ext.has_op(Callback::Yield) {
         let addr = m.tasks[task].addr();
-        ops::call_task(m, Op::Yield, task, &[addr, 0]);
+        ops::call_task(m, Callback::Yield, task, &[addr, 0]);
     } else {
         m.scx_entity_mut(task).slice = 0;
     }
@@ -573,9 +573,9 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
     if m.ext.bypassing() {
         m.scx_entity_mut(task).slice = 0;
-    } else if m.ext.has_op(Op::Tick) {
+    } else if m.ext.has_op(Callback::Tick) {
         let addr = m.tasks[task].addr();
-        ops::call_task(m, Op::Tick, task, &[addr]);
+        ops::call_task(m, Callback::Tick, task, &[addr]);
     }
     if m.scx_entity(task).slice == 0 {
         m.resched_curr(cpu);

@@ -4,7 +4,7 @@
 //! no kernel stacks, because the simulator has none.
 
 use super::ops::{self};
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
 use crate::layout::scx_dump_ctx;
 use crate::machine::Machine;
@@ -107,7 +107,7 @@ fn header(m: &mut Machine, exit: &Exit) {
         let _ = writeln!(out, "  {place}");
     }
     let context = m.ext.dump.context;
-    callback(m, Op::Dump, "", Frame::NONE, &[context]);
+    callback(m, Callback::Dump, "", Frame::NONE, &[context]);
     m.ext.dump.text.push_str("\nCPU states\n----------\n");
 }
 
@@ -130,7 +130,7 @@ fn cpus(m: &mut Machine, exit: &Exit) {
 fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     let curr = m.rqs[cpu].curr;
     let idle = waiting.is_empty() && curr == IDLE;
-    if idle && !m.ext.has_op(Op::DumpCpu) {
+    if idle && !m.ext.has_op(Callback::DumpCpu) {
         return;
     }
     let (curr_name, class) = (name(m, curr, cpu), class_name(m.class_of(curr)));
@@ -150,7 +150,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     let context = m.ext.dump.context;
     let frame = Frame::locked(cpu);
     let cpu_arg = m.ext.cids.arg(cpu);
-    callback(m, Op::DumpCpu, "  ", frame, &[context, cpu_arg, u64::from(idle)]);
+    callback(m, Callback::DumpCpu, "  ", frame, &[context, cpu_arg, u64::from(idle)]);
     if idle && m.ext.dump.text.len() == used {
         m.ext.dump.text.truncate(before);
         return;
@@ -214,11 +214,11 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     m.ext.dump.text.push_str(&text);
     let context = m.ext.dump.context;
     let frame = Frame::locked(cpu);
-    callback(m, Op::DumpTask, "    ", frame, &[context, addr]);
+    callback(m, Callback::DumpTask, "    ", frame, &[context, addr]);
 }
 
 /// Calls a dump callback of the policy, if the policy defines it.
-fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame: Frame, args: &[u64; N]) {
+fn callback<const N: usize>(m: &mut Machine, op: Callback, prefix: &'static str, frame: Frame, args: &[u64; N]) {
     if !m.ext.has_op(op) {
         return;
     }

@@ -11,7 +11,7 @@
 use super::exit::{self};
 use super::ops::{self};
 use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, watchdog};
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
 use crate::layout::scx_exit_info;
 use crate::machine::Machine;
@@ -131,10 +131,10 @@ fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
 fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     watchdog::start(m);
     deadline::attach(m, Server::Ext);
-    let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Op::UpdateIdle));
+    let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Callback::UpdateIdle));
     idle::enable(m, flags, has_update_idle);
-    if m.ext.ops().defines(Op::Init) {
-        let result = ops::call_framed(m, Op::Init, Frame::NONE, &[]).map_or(-EFAULT, |result| result as i32);
+    if m.ext.ops().defines(Callback::Init) {
+        let result = ops::call_framed(m, Callback::Init, Frame::NONE, &[]).map_or(-EFAULT, |result| result as i32);
         if result != 0 {
             let errno = exit::sanitize(m, "init", result);
             exit::error(m, format!("ops.init() failed ({errno})"));
@@ -221,12 +221,12 @@ fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
 /// Checks that the flags and callbacks of the policy are compatible (validate_ops).
 fn validate(m: &mut Machine) -> Result<(), i32> {
     let ops = &m.ext.ops();
-    let keeps_idle = ops.flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0 || !ops.defines(Op::UpdateIdle);
-    let message = if ops.flags & SCX_OPS_ENQ_LAST != 0 && !ops.defines(Op::Enqueue) {
+    let keeps_idle = ops.flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0 || !ops.defines(Callback::UpdateIdle);
+    let message = if ops.flags & SCX_OPS_ENQ_LAST != 0 && !ops.defines(Callback::Enqueue) {
         "SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented"
     } else if ops.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0 && !keeps_idle {
         "SCX_OPS_BUILTIN_IDLE_PER_NODE requires CPU idle selection enabled"
-    } else if !m.ext.cids.uses_cids() && (ops.defines(Op::SubAttach) || ops.defines(Op::SubDetach)) {
+    } else if !m.ext.cids.uses_cids() && (ops.defines(Callback::SubAttach) || ops.defines(Callback::SubDetach)) {
         "sub_attach/sub_detach requires cid-form struct_ops"
     } else {
         return Ok(());
@@ -296,7 +296,7 @@ fn disable(m: &mut Machine) {
     m.ext.enabled = false;
     m.ext.deactivate_ops();
     idle::disable(m);
-    if m.ext.ops().defines(Op::Exit) {
+    if m.ext.ops().defines(Callback::Exit) {
         call_exit(m);
     }
     m.drop_all_references();
@@ -344,7 +344,7 @@ fn call_exit(m: &mut Machine) {
         // SAFETY: the record was allocated just now, is large enough, and no other reference to it
         // exists.
         unsafe { region.host::<scx_exit_info>(info).write(record) };
-        ops::call(m, Op::Exit, &[info]);
+        ops::call(m, Callback::Exit, &[info]);
     }
     for addr in texts.into_iter().chain([info]).flatten() {
         m.region.free(addr);

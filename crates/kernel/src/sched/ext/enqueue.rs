@@ -6,7 +6,7 @@ use super::insert::lock_dsq;
 use super::ops::{self};
 use super::{cid, deferred, exit};
 use crate::layout::PF_EXITING;
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
@@ -35,9 +35,9 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     m.scx_set_flag(task, SCX_TASK_QUEUED);
     m.rqs[cpu].ext.nr_running += 1;
     let migrating = core_flags & (flags::WAKEUP | flags::RESTORE | flags::INITIAL) == 0;
-    if m.ext.has_op(Op::Runnable) && !migrating {
+    if m.ext.has_op(Callback::Runnable) && !migrating {
         let addr = m.tasks[task].addr();
-        ops::call_task(m, Op::Runnable, task, &[addr, enq_flags]);
+        ops::call_task(m, Callback::Runnable, task, &[addr, enq_flags]);
     }
     if m.rqs[cpu].ext.nr_running == 1 {
         deadline::start(m, cpu, Server::Ext);
@@ -86,7 +86,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
         enqueue_with_default_slice(m, cpu, local, task, enq_flags);
         return;
     }
-    if !m.ext.has_op(Op::Enqueue) {
+    if !m.ext.has_op(Callback::Enqueue) {
         let global = global_dsq(m, cpu);
         enqueue_with_default_slice(m, cpu, global, task, enq_flags);
         return;
@@ -99,7 +99,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
     m.ext.direct = DirectDispatch::For(task);
     m.note_decision_handler(Handler::Enqueue, task);
-    ops::call_on(m, Op::Enqueue, cpu, task, &[addr, enq_flags]);
+    ops::call_on(m, Callback::Enqueue, cpu, task, &[addr, enq_flags]);
     m.ext.direct = DirectDispatch::Closed;
     if m.scx_entity(task).ddsp_dsq_id != SCX_DSQ_INVALID {
         direct_dispatch(m, cpu, task, enq_flags);
@@ -238,11 +238,11 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
         m.scx_set_flag(task, SCX_TASK_IN_CUSTODY);
     }
     m.release(lock);
-    if call_dequeue && m.ext.has_op(Op::Dequeue) {
+    if call_dequeue && m.ext.has_op(Callback::Dequeue) {
         let addr = m.tasks[task].addr();
         ops::call_framed(
             m,
-            Op::Dequeue,
+            Callback::Dequeue,
             crate::sched::ext::state::ops_table::Frame::about(task, Some(cpu)),
             &[addr, 0],
         );
@@ -292,9 +292,9 @@ pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
 /// Completes an insertion into the local DSQ of `cpu` (local_dsq_post_enq). Calls ops.dequeue() if
 /// the task leaves the policy's custody, and preempts the running task if SCX_ENQ_PREEMPT is set.
 fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
-    if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
+    if leave_custody(m, task) && m.ext.has_op(Callback::Dequeue) {
         let addr = m.tasks[task].addr();
-        ops::call_task(m, Op::Dequeue, task, &[addr, 0]);
+        ops::call_task(m, Callback::Dequeue, task, &[addr, 0]);
     }
     if m.rqs[cpu].ext.in_balance {
         // The CPU is choosing its next task and needs no reschedule.
@@ -407,9 +407,9 @@ pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
 pub(super) fn ops_dequeue(m: &mut Machine, task: TaskId, deq_flags: u64) {
     m.clr_task_runnable(task, false);
     m.tasks[task].ext.ops_state = OpsState::None;
-    if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
+    if leave_custody(m, task) && m.ext.has_op(Callback::Dequeue) {
         let addr = m.tasks[task].addr();
-        ops::call_task(m, Op::Dequeue, task, &[addr, deq_flags]);
+        ops::call_task(m, Callback::Dequeue, task, &[addr, deq_flags]);
     }
 }
 
@@ -425,12 +425,12 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task].addr();
     // The kernel also calls ops.stopping() before ops.quiescent().
-    if m.rqs[cpu].curr == task && !m.rqs[cpu].stopping && m.ext.has_op(Op::Stopping) {
-        ops::call_on(m, Op::Stopping, cpu, task, &[addr, 0]);
+    if m.rqs[cpu].curr == task && !m.rqs[cpu].stopping && m.ext.has_op(Callback::Stopping) {
+        ops::call_on(m, Callback::Stopping, cpu, task, &[addr, 0]);
     }
     let migrating = core_flags & (flags::SLEEP | flags::SAVE) == 0;
-    if m.ext.has_op(Op::Quiescent) && !migrating {
-        ops::call_task(m, Op::Quiescent, task, &[addr, deq_flags]);
+    if m.ext.has_op(Callback::Quiescent) && !migrating {
+        ops::call_task(m, Callback::Quiescent, task, &[addr, deq_flags]);
     }
     if deq_flags & SCX_DEQ_SLEEP != 0 {
         m.scx_set_flag(task, SCX_TASK_DEQD_FOR_SLEEP);

@@ -2,7 +2,7 @@
 //! Records the first reason why a policy ends (scx_vexit). The module `enable` then disables the
 //! policy step by step.
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
 use crate::machine::Machine;
 use crate::sched::ext::state::core::{EnableState, Ending};
@@ -106,7 +106,7 @@ pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) 
 
 /// Attributes an error to a callback that has already returned.
 #[cold]
-pub(crate) fn blame_callback(m: &mut Machine, op: Op) {
+pub(crate) fn blame_callback(m: &mut Machine, op: Callback) {
     let function = m.ext.ops().function(op);
     let code = m.ext.vm().code();
     let start = function.and_then(|function| Some(code.functions.get(function)?.start));

@@ -13,7 +13,7 @@
 use super::enqueue::find_dsq_for_dispatch;
 use super::ops::{self};
 use super::{cid, deferred, dispatch, exit};
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
 use crate::machine::Machine;
 use crate::sched::ext::state::core::{DirectDispatch, Pending};
@@ -92,8 +92,8 @@ fn insert_decision(
     // `home` is the CPU whose local DSQ SCX_DSQ_LOCAL denotes. In ops.dispatch() this is the CPU
     // that needs tasks. In ops.select_cpu() the CPU is not known yet.
     let home = match m.ext.frame.op {
-        Some(Op::Dispatch) => m.ext.dsp.cpu.nr(),
-        Some(Op::SelectCpu) => u32::MAX,
+        Some(Callback::Dispatch) => m.ext.dsp.cpu.nr(),
+        Some(Callback::SelectCpu) => u32::MAX,
         _ => m.tasks[task].cpu().nr(),
     };
     DecisionKind::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)

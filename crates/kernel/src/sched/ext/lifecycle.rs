@@ -9,7 +9,7 @@
 use super::enqueue::clear_direct_dispatch;
 use super::ops::{self};
 use super::{cid, exit};
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL, scx_exit_task_args, scx_init_task_args};
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
@@ -25,14 +25,14 @@ use std::mem::{offset_of, size_of};
 /// Calls ops.init_task(). Returns 0 or a negative errno (__scx_init_task).
 pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
     m.scx_entity_mut(task).disallow = Default::default();
-    if m.ext.has_op(Op::InitTask) {
+    if m.ext.has_op(Callback::InitTask) {
         let mut args = [0; size_of::<scx_init_task_args>()];
         args[offset_of!(scx_init_task_args, fork)] = u8::from(fork);
         let at = offset_of!(scx_init_task_args, cgroup);
         let cgroup = m.layout.cgroup_addr(m.tasks[task].cgroup());
         args[at..at + 8].copy_from_slice(&cgroup.to_le_bytes());
         let addr = m.tasks[task].addr();
-        let Some(result) = ops::call_with_struct(m, Op::InitTask, Frame::NONE, addr, &args) else {
+        let Some(result) = ops::call_with_struct(m, Callback::InitTask, Frame::NONE, addr, &args) else {
             return -EFAULT;
         };
         if result as i32 != 0 {
@@ -84,11 +84,11 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
     let weight = cgroup_weight(&m.tasks[task]);
     m.scx_entity_mut(task).weight = weight;
     let addr = m.tasks[task].addr();
-    if m.ext.has_op(Op::Enable) {
-        ops::call_task(m, Op::Enable, task, &[addr]);
+    if m.ext.has_op(Callback::Enable) {
+        ops::call_task(m, Callback::Enable, task, &[addr]);
     }
-    if m.ext.has_op(Op::SetWeight) {
-        ops::call_task(m, Op::SetWeight, task, &[addr, u64::from(weight)]);
+    if m.ext.has_op(Callback::SetWeight) {
+        ops::call_task(m, Callback::SetWeight, task, &[addr, u64::from(weight)]);
     }
     m.scx_set_state(task, TaskState::Enabled);
 }
@@ -96,9 +96,9 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
 /// Calls ops.disable() for a task that leaves the class (scx_disable_task).
 fn disable_task(m: &mut Machine, task: TaskId) {
     clear_direct_dispatch(m, task);
-    if m.ext.has_op(Op::Disable) {
+    if m.ext.has_op(Callback::Disable) {
         let addr = m.tasks[task].addr();
-        ops::call_task(m, Op::Disable, task, &[addr]);
+        ops::call_task(m, Callback::Disable, task, &[addr]);
     }
     m.scx_set_state(task, TaskState::Ready);
     let scx = m.scx_entity_mut(task);
@@ -114,13 +114,13 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
         if state == TaskState::Enabled {
             disable_task(m, task);
         }
-        if m.ext.has_op(Op::ExitTask) {
+        if m.ext.has_op(Callback::ExitTask) {
             let mut args = [0; size_of::<scx_exit_task_args>()];
             args[offset_of!(scx_exit_task_args, cancelled)] = u8::from(state == TaskState::Init);
             let t = &m.tasks[task];
             let frame = Frame::about(task, Some(t.cpu()));
             let addr = t.addr();
-            ops::call_with_struct(m, Op::ExitTask, frame, addr, &args);
+            ops::call_with_struct(m, Callback::ExitTask, frame, addr, &args);
         }
     }
     m.scx_set_state(task, TaskState::None);
@@ -197,9 +197,9 @@ pub(super) fn switching_to(m: &mut Machine, task: TaskId) {
 
 /// Calls ops.set_cpumask() for a task.
 pub(super) fn set_cpumask(m: &mut Machine, task: TaskId) {
-    if m.ext.has_op(Op::SetCpumask) {
+    if m.ext.has_op(Callback::SetCpumask) {
         let args = [m.tasks[task].addr(), cid::mask_arg(m, task)];
-        ops::call_task(m, Op::SetCpumask, task, &args);
+        ops::call_task(m, Callback::SetCpumask, task, &args);
     }
 }
 
@@ -221,8 +221,8 @@ pub(super) fn reweight(m: &mut Machine, task: TaskId) {
         return;
     }
     m.scx_entity_mut(task).weight = weight;
-    if m.ext.has_op(Op::SetWeight) {
+    if m.ext.has_op(Callback::SetWeight) {
         let addr = m.tasks[task].addr();
-        ops::call_task(m, Op::SetWeight, task, &[addr, u64::from(weight)]);
+        ops::call_task(m, Callback::SetWeight, task, &[addr, u64::from(weight)]);
     }
 }

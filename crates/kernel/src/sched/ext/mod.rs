@@ -42,7 +42,7 @@ pub use enable::unload;
 pub(crate) use enqueue::{dequeue_task, enqueue_task};
 
 use crate::layout;
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
 use crate::sched::ext::state::core::EnableState;
@@ -51,7 +51,7 @@ use crate::sched::state::task::Task;
 use crate::sched::{rt, tracepoint};
 use crate::simulation::id::{CpuId, TaskId};
 use layout::enums::*;
-use workload::Policy as TaskPolicy;
+use workload::SchedPolicy;
 
 /// Returns the class that a task belongs to (task_should_scx). The class depends on the task's
 /// scheduling policy (SCHED_*) and on whether a BPF scheduler is enabled.
@@ -71,8 +71,8 @@ pub(crate) fn class_for_policy(m: &Machine, policy: u32) -> Class {
 
 /// Returns whether the task may change to this scheduling policy (scx_check_setscheduler). A change
 /// to SCHED_EXT is refused if ops.init_task() has set `disallow` for the task.
-pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: TaskPolicy) -> bool {
-    let wants = matches!(policy, TaskPolicy::Ext { .. });
+pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: SchedPolicy) -> bool {
+    let wants = matches!(policy, SchedPolicy::Ext { .. });
     !(m.ext.enabled && wants && m.tasks[task].policy() != layout::SCHED_EXT && m.scx_entity(task).disallow.is_set())
 }
 
@@ -82,9 +82,9 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
         return;
     }
     idle::update(m, cpu, idle);
-    if m.ext.has_op(Op::UpdateIdle) && !m.ext.bypassing() {
+    if m.ext.has_op(Callback::UpdateIdle) && !m.ext.bypassing() {
         let arg = m.ext.cids.arg(cpu);
-        ops::call_locked(m, Op::UpdateIdle, cpu, &[arg, u64::from(idle)]);
+        ops::call_locked(m, Callback::UpdateIdle, cpu, &[arg, u64::from(idle)]);
     }
 }
 
@@ -204,9 +204,9 @@ fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
     }
     idle::update_topology(m);
     let (op, going) = if online {
-        (Op::CpuOnline, "online")
+        (Callback::CpuOnline, "online")
     } else {
-        (Op::CpuOffline, "offline")
+        (Callback::CpuOffline, "offline")
     };
     if m.ext.has_op(op) {
         let arg = m.ext.cids.arg(cpu);

@@ -7,7 +7,7 @@
 //! an error.
 
 use super::exit;
-pub use crate::layout::callbacks::{NAMES, NR_OPS, Op, kf};
+pub use crate::layout::callbacks::{Callback, NAMES, NR_OPS, kf};
 use crate::machine::Machine;
 use crate::sched::ext::state::ops_table::*;
 use crate::sched::overlap;
@@ -17,20 +17,20 @@ use bpf::fault::Fault;
 
 /// Calls a callback that operates on no task, without a locked runqueue. Returns 0 if the callback
 /// faults.
-pub(crate) fn call<const N: usize>(m: &mut Machine, op: Op, args: &[u64; N]) -> u64 {
+pub(crate) fn call<const N: usize>(m: &mut Machine, op: Callback, args: &[u64; N]) -> u64 {
     call_framed(m, op, Frame::NONE, args).unwrap_or(0)
 }
 
 /// Calls a callback with the runqueue of `cpu` locked (SCX_CALL_OP).
 #[inline(always)]
-pub(crate) fn call_locked<const N: usize>(m: &mut Machine, op: Op, cpu: CpuId, args: &[u64; N]) -> u64 {
+pub(crate) fn call_locked<const N: usize>(m: &mut Machine, op: Callback, cpu: CpuId, args: &[u64; N]) -> u64 {
     call_framed(m, op, Frame::locked(cpu), args).unwrap_or(0)
 }
 
 /// Calls a callback that operates on `task`, with the task's runqueue locked (SCX_CALL_OP_TASK).
 /// The first argument must be the task's address.
 #[inline]
-pub(crate) fn call_task<const N: usize>(m: &mut Machine, op: Op, task: TaskId, args: &[u64; N]) -> u64 {
+pub(crate) fn call_task<const N: usize>(m: &mut Machine, op: Callback, task: TaskId, args: &[u64; N]) -> u64 {
     let cpu = m.tasks[task].cpu();
     call_framed(m, op, Frame::about(task, Some(cpu)), args).unwrap_or(0)
 }
@@ -39,14 +39,14 @@ pub(crate) fn call_task<const N: usize>(m: &mut Machine, op: Op, task: TaskId, a
 /// switch are called with this function, which is inlined, because an inlined call is about a sixth
 /// shorter.
 #[inline(always)]
-pub(crate) fn call_on<const N: usize>(m: &mut Machine, op: Op, cpu: CpuId, task: TaskId, args: &[u64; N]) -> u64 {
+pub(crate) fn call_on<const N: usize>(m: &mut Machine, op: Callback, cpu: CpuId, task: TaskId, args: &[u64; N]) -> u64 {
     debug_assert_eq!(cpu, m.tasks[task].cpu());
     call_framed(m, op, Frame::about(task, Some(cpu)), args).unwrap_or(0)
 }
 
 /// Calls a callback with two arguments: `first`, and a pointer to a struct whose content is
 /// `bytes`.
-pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, first: u64, bytes: &[u8]) -> Option<u64> {
+pub(crate) fn call_with_struct(m: &mut Machine, op: Callback, frame: Frame, first: u64, bytes: &[u8]) -> Option<u64> {
     let called = Vm::with_stack(m, bytes, |m, addr| Ok(call_framed(m, op, frame, &[first, addr])));
     match called {
         Ok(result) => result,
@@ -59,7 +59,7 @@ pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, first: u64
 
 /// Calls a callback. If it faults, the policy ends and the result is `None`.
 #[inline(always)]
-pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> Option<u64> {
+pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Callback, frame: Frame, args: &[u64; N]) -> Option<u64> {
     if m.ext.frame.op.is_some() {
         return call_nested(m, op, frame.locked_cpu, frame.task, *args);
     }
@@ -76,7 +76,7 @@ pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame,
 #[inline(never)]
 fn call_nested<const N: usize>(
     m: &mut Machine,
-    op: Op,
+    op: Callback,
     locked_cpu: Option<CpuId>,
     task: TaskId,
     args: [u64; N],
@@ -93,7 +93,7 @@ fn call_nested<const N: usize>(
 /// Calls a callback. Returns its result and the number of instructions that it executed. Afterwards
 /// `m.ext.frame` still has the values of this call.
 #[inline(always)]
-fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
+fn invoke<const N: usize>(m: &mut Machine, op: Callback, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
     let function = m.ext.loaded().ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "the policy does not define ops.{}()", op.name());
     // Sets the fields one by one, which is faster than a copy of the whole frame. Such a copy reads
@@ -116,7 +116,12 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
 
 /// Executes the function of a callback for [`invoke`], if callbacks overlap.
 #[inline(never)]
-fn invoke_overlapped<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
+fn invoke_overlapped<const N: usize>(
+    m: &mut Machine,
+    op: Callback,
+    function: usize,
+    args: &[u64; N],
+) -> (Option<u64>, u64) {
     let frame = m.ext.frame;
     let begun = overlap::begin_callback(m, frame, overlap::subject(m, op, args));
     let (result, insns, _) = execute(m, op, function, args);
@@ -127,7 +132,7 @@ fn invoke_overlapped<const N: usize>(m: &mut Machine, op: Op, function: usize, a
 /// Executes the function of a callback. Returns three values: its result, the number of
 /// instructions that it executed, and the same number without nested callbacks.
 #[inline(always)]
-fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64, u64) {
+fn execute<const N: usize>(m: &mut Machine, op: Callback, function: usize, args: &[u64; N]) -> (Option<u64>, u64, u64) {
     let before = m.ext.settled_insns;
     let result = Vm::call_args_in(m, op.contexts(), function, args);
     settle_with(m, u64::from(m.spec.costs.callback_ns));
@@ -143,7 +148,12 @@ fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64
 /// Executes the function of a callback for [`invoke`] and emits a trace record of the call. It is
 /// used if the trace contains details.
 #[inline(never)]
-fn invoke_recorded<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
+fn invoke_recorded<const N: usize>(
+    m: &mut Machine,
+    op: Callback,
+    function: usize,
+    args: &[u64; N],
+) -> (Option<u64>, u64) {
     if m.stepped.is_some() {
         m.note_step(|m| super::step_log::call(m, op, args));
     }
@@ -157,7 +167,7 @@ fn invoke_recorded<const N: usize>(m: &mut Machine, op: Op, function: usize, arg
 }
 
 #[cold]
-fn record_call(m: &mut Machine, op: Op, insns: u64, began: u64) {
+fn record_call(m: &mut Machine, op: Callback, insns: u64, began: u64) {
     let (op, insns) = (op as u16, insns.min(u64::from(u32::MAX)) as u32);
     let after = m.after(began);
     let ns = m.after(m.local_time(m.this_cpu)).saturating_sub(after);
@@ -165,7 +175,7 @@ fn record_call(m: &mut Machine, op: Op, insns: u64, began: u64) {
 }
 
 #[cold]
-fn failed(m: &mut Machine, op: Op) {
+fn failed(m: &mut Machine, op: Callback) {
     let fault = Vm::take_fault(m);
     m.ext.dsqs.cursors_drop_all();
     exit::fault(m, &format!("ops.{}()", op.name()), &fault);
@@ -230,9 +240,9 @@ mod tests {
     #[test]
     fn callbacks_have_the_names_and_order_of_the_kernel() {
         assert_eq!(NR_OPS, 37);
-        assert_eq!(Op::by_name("select_cpu"), Some(Op::SelectCpu));
-        assert_eq!(Op::by_name("exit").map(|op| op as usize), Some(36));
-        assert_eq!(Op::by_name("select_cid"), None);
-        assert!(normal_ops().all(|op| op < Op::CpuOnline) && normal_ops().count() == 33);
+        assert_eq!(Callback::by_name("select_cpu"), Some(Callback::SelectCpu));
+        assert_eq!(Callback::by_name("exit").map(|op| op as usize), Some(36));
+        assert_eq!(Callback::by_name("select_cid"), None);
+        assert!(normal_ops().all(|op| op < Callback::CpuOnline) && normal_ops().count() == 33);
     }
 }

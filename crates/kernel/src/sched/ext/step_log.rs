@@ -3,13 +3,13 @@
 //! script do not appear in the log.
 
 use crate::layout::Mask;
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use std::fmt::Write;
 
 /// Kind of an argument.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ArgumentKind {
     Task,
     Number,
     Hex,
@@ -19,61 +19,68 @@ enum Kind {
 }
 
 /// Returns the names and kinds of a callback's arguments that the log shows.
-fn arguments(op: Op) -> &'static [(&'static str, Kind)] {
-    use Kind::*;
+fn arguments(op: Callback) -> &'static [(&'static str, ArgumentKind)] {
+    use ArgumentKind::*;
     match op {
-        Op::SelectCpu => &[("task", Task), ("prev", Number), ("wake_flags", Hex)],
-        Op::Enqueue | Op::Runnable => &[("task", Task), ("enq_flags", Hex)],
-        Op::Dequeue | Op::Quiescent => &[("task", Task), ("deq_flags", Hex)],
-        Op::Dispatch => &[("on", Number), ("prev", Task)],
-        Op::Tick | Op::Running | Op::InitTask | Op::ExitTask | Op::Enable | Op::Disable => &[("task", Task)],
-        Op::Stopping => &[("task", Task), ("runnable", Bool)],
-        Op::Yield => &[("task", Task), ("to", Task)],
-        Op::SetWeight => &[("task", Task), ("weight", Number)],
-        Op::SetCpumask => &[("task", Task), ("cpus", Cpus)],
-        Op::UpdateIdle => &[("on", Number), ("idle", Bool)],
-        Op::CpuAcquire | Op::CpuRelease | Op::CpuOnline | Op::CpuOffline => &[("on", Number)],
-        Op::CgroupInit | Op::CgroupExit => &[("group", Group)],
-        Op::CgroupPrepMove | Op::CgroupMove | Op::CgroupCancelMove => &[("task", Task), ("from", Group), ("to", Group)],
-        Op::CgroupSetWeight => &[("group", Group), ("weight", Number)],
-        Op::CgroupSetBandwidth => &[
+        Callback::SelectCpu => &[("task", Task), ("prev", Number), ("wake_flags", Hex)],
+        Callback::Enqueue | Callback::Runnable => &[("task", Task), ("enq_flags", Hex)],
+        Callback::Dequeue | Callback::Quiescent => &[("task", Task), ("deq_flags", Hex)],
+        Callback::Dispatch => &[("on", Number), ("prev", Task)],
+        Callback::Tick
+        | Callback::Running
+        | Callback::InitTask
+        | Callback::ExitTask
+        | Callback::Enable
+        | Callback::Disable => &[("task", Task)],
+        Callback::Stopping => &[("task", Task), ("runnable", Bool)],
+        Callback::Yield => &[("task", Task), ("to", Task)],
+        Callback::SetWeight => &[("task", Task), ("weight", Number)],
+        Callback::SetCpumask => &[("task", Task), ("cpus", Cpus)],
+        Callback::UpdateIdle => &[("on", Number), ("idle", Bool)],
+        Callback::CpuAcquire | Callback::CpuRelease | Callback::CpuOnline | Callback::CpuOffline => &[("on", Number)],
+        Callback::CgroupInit | Callback::CgroupExit => &[("group", Group)],
+        Callback::CgroupPrepMove | Callback::CgroupMove | Callback::CgroupCancelMove => {
+            &[("task", Task), ("from", Group), ("to", Group)]
+        }
+        Callback::CgroupSetWeight => &[("group", Group), ("weight", Number)],
+        Callback::CgroupSetBandwidth => &[
             ("group", Group),
             ("period_us", Hex),
             ("quota_us", Hex),
             ("burst_us", Hex),
         ],
-        Op::CgroupSetIdle => &[("group", Group), ("idle", Bool)],
+        Callback::CgroupSetIdle => &[("group", Group), ("idle", Bool)],
         _ => &[],
     }
 }
 
 /// Returns whether the log shows the result of a callback.
-fn has_result(op: Op) -> bool {
+fn has_result(op: Callback) -> bool {
     matches!(
         op,
-        Op::SelectCpu | Op::Yield | Op::InitTask | Op::CgroupInit | Op::CgroupPrepMove
+        Callback::SelectCpu | Callback::Yield | Callback::InitTask | Callback::CgroupInit | Callback::CgroupPrepMove
     )
 }
 
 /// Returns the name of the callback in the struct that the policy uses.
-fn name(m: &Machine, op: Op) -> &'static str {
+fn name(m: &Machine, op: Callback) -> &'static str {
     if m.ext.uses_cids { op.cid_name() } else { op.name() }
 }
 
 /// Returns the text of a call, or an empty text if the log does not show the call.
-pub(super) fn call<const N: usize>(m: &Machine, op: Op, args: &[u64; N]) -> String {
+pub(super) fn call<const N: usize>(m: &Machine, op: Callback, args: &[u64; N]) -> String {
     let shown = arguments(op);
     let mut text = format!("call {} cpu={}", name(m, op), m.this_cpu);
     for (&(label, kind), &value) in shown.iter().zip(args) {
         let result = match kind {
-            Kind::Task => match m.task_from_addr(value) {
+            ArgumentKind::Task => match m.task_from_addr(value) {
                 Some(task) => write!(text, " {label}={}", m.tasks[task].comm()),
                 None => write!(text, " {label}=none"),
             },
-            Kind::Number => write!(text, " {label}={}", value as i32),
-            Kind::Hex => write!(text, " {label}={value:#x}"),
-            Kind::Bool => write!(text, " {label}={}", value & 1),
-            Kind::Cpus => {
+            ArgumentKind::Number => write!(text, " {label}={}", value as i32),
+            ArgumentKind::Hex => write!(text, " {label}={value:#x}"),
+            ArgumentKind::Bool => write!(text, " {label}={}", value & 1),
+            ArgumentKind::Cpus => {
                 let mask = Mask::at(&m.region, value, m.nr_cpus());
                 write!(
                     text,
@@ -81,14 +88,14 @@ pub(super) fn call<const N: usize>(m: &Machine, op: Op, args: &[u64; N]) -> Stri
                     m.format_cpus(m.cpus().filter(|cpu| mask.contains(*cpu)))
                 )
             }
-            Kind::Group => match m.layout.cgroup_from_addr(value) {
+            ArgumentKind::Group => match m.layout.cgroup_from_addr(value) {
                 Some((group, _)) => write!(text, " {label}={}", m.group_path(group)),
                 None => write!(text, " {label}=none"),
             },
         };
         result.expect("writing to a String succeeds");
     }
-    let housekeeping = matches!(shown.first(), Some((_, Kind::Number))) && args[0] == 0;
+    let housekeeping = matches!(shown.first(), Some((_, ArgumentKind::Number))) && args[0] == 0;
     if shown.is_empty() || housekeeping {
         text.clear();
     }
@@ -96,11 +103,11 @@ pub(super) fn call<const N: usize>(m: &Machine, op: Op, args: &[u64; N]) -> Stri
 }
 
 /// Adds the result of a call to the log.
-pub(super) fn note_result(m: &mut Machine, op: Op, result: u64) {
+pub(super) fn note_result(m: &mut Machine, op: Callback, result: u64) {
     if !has_result(op) {
         return;
     }
-    let value = if op == Op::Yield {
+    let value = if op == Callback::Yield {
         (result & 1) as i32
     } else {
         result as i32

@@ -25,7 +25,7 @@
 pub mod detector;
 pub mod state;
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use crate::sched::ext::ops;
 use crate::sched::ext::state::core::Ending;
@@ -465,12 +465,12 @@ pub(crate) enum Subject {
 }
 
 /// Returns the task that a callback is about.
-pub(crate) fn subject(m: &Machine, op: Op, args: &[u64]) -> Subject {
+pub(crate) fn subject(m: &Machine, op: Callback, args: &[u64]) -> Subject {
     let first = args.first().copied().unwrap_or(0);
     match op {
-        Op::InitTask => Subject::NewTask(first),
-        Op::ExitTask => Subject::OldTask(first),
-        Op::Enable | Op::Disable | Op::SetWeight | Op::SetCpumask => Subject::Task(first),
+        Callback::InitTask => Subject::NewTask(first),
+        Callback::ExitTask => Subject::OldTask(first),
+        Callback::Enable | Callback::Disable | Callback::SetWeight | Callback::SetCpumask => Subject::Task(first),
         _ if m.ext.frame.task != IDLE => Subject::Task(m.tasks[m.ext.frame.task].addr()),
         _ => Subject::None,
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! State of callbacks that overlap.
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use crate::sched::ext::state::core::{DirectDispatch, DispatchContext};
 use crate::sched::ext::state::ops_table::Frame;
@@ -41,7 +41,7 @@ pub struct Step {
     pub time: u64,
     pub cpu: CpuId,
     /// The callback, or `None` for a timer or other BPF code.
-    pub op: Option<Op>,
+    pub op: Option<Callback>,
     /// Number of the callback in the run. Two steps of one callback have the same number.
     pub callback: u64,
     pub pc: usize,

@@ -4,10 +4,10 @@
 use crate::sched::class::state::flags::WF_TTWU;
 use crate::testbed::*;
 use trace::{Event, Record};
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
-fn fifo(rt_priority: u32) -> Policy {
-    Policy::Fifo { rt_priority }
+fn fifo(rt_priority: u32) -> SchedPolicy {
+    SchedPolicy::Fifo { rt_priority }
 }
 
 /// Returns the pids of the tasks in the order in which they started to run. The idle task is left
@@ -56,7 +56,7 @@ fn fifo_has_no_slice() {
 fn round_robin_turns_every_100_ms() {
     let mut bed = Bed::default();
     for _ in 0..3 {
-        bed.pinned(0, hog()).policy = Policy::RoundRobin { rt_priority: 5 };
+        bed.pinned(0, hog()).policy = SchedPolicy::RoundRobin { rt_priority: 5 };
     }
     let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
     assert_eq!(order(&records)[..6], [1, 2, 3, 1, 2, 3]);
@@ -223,7 +223,7 @@ fn a_pinned_task_makes_the_running_task_of_equal_priority_move() {
 #[test]
 fn a_cpu_whose_task_lowers_its_priority_pulls() {
     let mut bed = Bed::default();
-    let lower = Op::SetPolicy(Policy::Fifo { rt_priority: 10 });
+    let lower = Op::SetPolicy(SchedPolicy::Fifo { rt_priority: 10 });
     bed.pinned(
         0,
         vec![Op::Run(Dist::Fixed(5 * MS)), lower, Op::Run(Dist::Fixed(50 * MS))],

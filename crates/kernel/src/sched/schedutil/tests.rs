@@ -7,7 +7,7 @@ use crate::simulation::rng::Rng;
 use crate::testbed::*;
 use machine::{FrequencyDomain, FrequencyGovernor, MachineSpec};
 use trace::{Event as Traced, Record};
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 /// Returns a machine with `cores` cores and the governor schedutil.
 fn governed(cores: u32, rate_limit_ns: u64, transition_ns: u64) -> MachineSpec {
@@ -125,10 +125,10 @@ fn cpus_of_a_domain_have_the_frequency_of_the_busiest() {
 fn a_runnable_realtime_task_requests_the_full_frequency() {
     let program = || vec![Op::Sleep(Dist::Fixed(50 * MS)), Op::Run(Dist::Fixed(20 * MS))];
     for (policy, expected) in [
-        (Policy::Fifo { rt_priority: 1 }, 1024),
-        (Policy::RoundRobin { rt_priority: 1 }, 1024),
+        (SchedPolicy::Fifo { rt_priority: 1 }, 1024),
+        (SchedPolicy::RoundRobin { rt_priority: 1 }, 1024),
         // A deadline task is guaranteed its bandwidth only.
-        (Policy::Deadline { bandwidth: 300 }, 300),
+        (SchedPolicy::Deadline { bandwidth: 300 }, 300),
     ] {
         let mut bed = Bed::default();
         bed.pinned(0, program()).policy = policy;
@@ -147,7 +147,7 @@ fn a_greater_deadline_bandwidth_ignores_the_rate_limit() {
         .start_ns = 2;
     bed.pinned(0, vec![Op::Run(Dist::Fixed(MS)), Op::Sleep(Dist::Fixed(SECOND))]);
     let deadline = bed.pinned(1, vec![Op::Run(Dist::Fixed(MS))]);
-    deadline.policy = Policy::Deadline { bandwidth: 700 };
+    deadline.policy = SchedPolicy::Deadline { bandwidth: 700 };
     deadline.start_ns = 100;
     let mut m = bed.machine(governed(2, SECOND, 0));
     report(&mut m, 1, 80);

@@ -17,7 +17,7 @@ use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use bpf::memory::Owned;
 use std::rc::Rc;
-use workload::Policy;
+use workload::SchedPolicy;
 
 /// State of a task (TASK_* in include/linux/sched.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,44 +235,44 @@ impl Task {
     }
 
     /// Returns the number of a scheduling policy (SCHED_*) and the real-time priority.
-    pub(crate) fn policy_number(policy: Policy) -> (u32, u32) {
+    pub(crate) fn policy_number(policy: SchedPolicy) -> (u32, u32) {
         match policy {
-            Policy::Normal { .. } => (SCHED_NORMAL, 0),
-            Policy::Fifo { rt_priority } => (SCHED_FIFO, rt_priority),
-            Policy::RoundRobin { rt_priority } => (SCHED_RR, rt_priority),
-            Policy::Batch { .. } => (SCHED_BATCH, 0),
-            Policy::Idle => (SCHED_IDLE, 0),
-            Policy::Deadline { .. } => (SCHED_DEADLINE, 0),
-            Policy::Ext { .. } => (SCHED_EXT, 0),
+            SchedPolicy::Normal { .. } => (SCHED_NORMAL, 0),
+            SchedPolicy::Fifo { rt_priority } => (SCHED_FIFO, rt_priority),
+            SchedPolicy::RoundRobin { rt_priority } => (SCHED_RR, rt_priority),
+            SchedPolicy::Batch { .. } => (SCHED_BATCH, 0),
+            SchedPolicy::Idle => (SCHED_IDLE, 0),
+            SchedPolicy::Deadline { .. } => (SCHED_DEADLINE, 0),
+            SchedPolicy::Ext { .. } => (SCHED_EXT, 0),
         }
     }
 
     /// Returns the priority that the task has with a scheduling policy (__normal_prio).
-    pub(crate) fn prio_with(&self, policy: Policy) -> i32 {
+    pub(crate) fn prio_with(&self, policy: SchedPolicy) -> i32 {
         match policy {
-            Policy::Deadline { .. } => -1,
-            Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => 99 - rt_priority as i32,
-            Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => 120 + nice,
-            Policy::Idle => self.task_struct.static_prio,
+            SchedPolicy::Deadline { .. } => -1,
+            SchedPolicy::Fifo { rt_priority } | SchedPolicy::RoundRobin { rt_priority } => 99 - rt_priority as i32,
+            SchedPolicy::Normal { nice } | SchedPolicy::Batch { nice } | SchedPolicy::Ext { nice } => 120 + nice,
+            SchedPolicy::Idle => self.task_struct.static_prio,
         }
     }
 
     /// Sets the fields of the task_struct that depend on the scheduling policy and the nice value
     /// (__setscheduler_params).
-    pub(crate) fn set_params(&mut self, policy: Policy) {
-        if let Policy::Deadline { bandwidth } = policy {
+    pub(crate) fn set_params(&mut self, policy: SchedPolicy) {
+        if let SchedPolicy::Deadline { bandwidth } = policy {
             self.rt.bandwidth = bandwidth;
         }
         let s = &mut *self.task_struct;
         (s.policy, s.rt_priority) = Task::policy_number(policy);
         // The other policies keep the nice value, which has no effect on them.
         let fair = match policy {
-            Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
+            SchedPolicy::Normal { nice } | SchedPolicy::Batch { nice } | SchedPolicy::Ext { nice } => {
                 Some((nice, PRIO_TO_WEIGHT[(nice + 20) as usize]))
             }
             // The nice value has no effect but remains.
-            Policy::Idle => Some(((s.static_prio - 120).clamp(-20, 19), WEIGHT_IDLEPRIO)),
-            Policy::Deadline { .. } | Policy::Fifo { .. } | Policy::RoundRobin { .. } => None,
+            SchedPolicy::Idle => Some(((s.static_prio - 120).clamp(-20, 19), WEIGHT_IDLEPRIO)),
+            SchedPolicy::Deadline { .. } | SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. } => None,
         };
         if let Some((nice, weight)) = fair {
             s.static_prio = 120 + nice;

@@ -6,7 +6,7 @@ use crate::simulation::id::TaskId;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::{Event, Record};
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 fn forever() -> Op {
     Op::LoopBack {
@@ -27,7 +27,7 @@ fn queued_by(spec: MachineSpec, to: u32, busy: bool) -> Vec<u32> {
     let work = Op::Run(Dist::Fixed(50 * US));
     // The woken task is a real-time task, because the fair class would delay its dequeue on a busy
     // CPU (ttwu_runnable).
-    bed.pinned(to, vec![Op::SemWait(semaphore), work, forever()]).policy = Policy::Fifo { rt_priority: 1 };
+    bed.pinned(to, vec![Op::SemWait(semaphore), work, forever()]).policy = SchedPolicy::Fifo { rt_priority: 1 };
     if busy {
         bed.pinned(to, hog());
     }
@@ -140,7 +140,7 @@ fn a_change_of_affinity_reaches_a_task_on_a_wake_list() {
 fn a_change_of_policy_reaches_a_task_on_a_wake_list() {
     let mut records = Vec::new();
     let (mut m, task) = waking(&mut records);
-    m.set_policy(task, Policy::Fifo { rt_priority: 10 });
+    m.set_policy(task, SchedPolicy::Fifo { rt_priority: 10 });
     m.verify();
     assert_completes(m, &mut records);
 }

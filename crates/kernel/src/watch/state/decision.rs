@@ -17,7 +17,7 @@
 //! Direct writes to fields of a task are not recorded, for example `slice = 0` in ops.tick(). Their
 //! effect is visible in the task that runs next.
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 pub use crate::watch::state::decision::snapshot::{CpuState, Queue, Snapshot, TaskState};
 pub(crate) use crate::watch::state::observed::Handler;
 pub use crate::watch::state::observed::{DecisionKind, Target};
@@ -35,7 +35,7 @@ pub struct Decision {
     pub what: DecisionKind,
     /// Callback that made the decision, and the index of its most recent call instruction. `None`
     /// if the kernel decided without the policy.
-    pub by: Option<(Op, usize)>,
+    pub by: Option<(Callback, usize)>,
 }
 
 /// The machine takes snapshots as soon as the selected decision is at most this number of decisions

@@ -16,7 +16,7 @@
 //! not show whether the arrivals and service times have the right distribution. Measures without a
 //! control variate show that.
 
-use super::Kind;
+use super::MeasureKind;
 use crate::experiment::equation;
 use crate::experiment::observe::Observed;
 use crate::experiment::recursion::{Job, fcfs, sharing};
@@ -37,7 +37,7 @@ enum Discipline {
     Sharing,
 }
 
-pub const KINDS: &[Kind] = &[Kind {
+pub const KINDS: &[MeasureKind] = &[MeasureKind {
     name: "controlled_response_ms",
     about: "mean response time of an open system, with the exact response times of its arrivals as a control variate",
     arguments: &[

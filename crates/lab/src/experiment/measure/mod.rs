@@ -18,7 +18,7 @@ use report::Better;
 
 /// A kind of measure. The definition file of an experiment selects it by its name.
 #[derive(Clone, Copy)]
-pub struct Kind {
+pub struct MeasureKind {
     pub name: &'static str,
     /// Description in one line, with the unit.
     pub about: &'static str,
@@ -38,7 +38,7 @@ pub enum Measure {
     Queue(queue::Measure),
 }
 
-static GROUPS: &[&[Kind]] = &[
+static GROUPS: &[&[MeasureKind]] = &[
     result::KINDS,
     response::KINDS,
     policy::KINDS,
@@ -47,7 +47,7 @@ static GROUPS: &[&[Kind]] = &[
 ];
 
 /// Returns all kinds of measures. Those that are figures of a run's result come first.
-pub fn kinds() -> impl Iterator<Item = Kind> {
+pub fn kinds() -> impl Iterator<Item = MeasureKind> {
     result::figures().chain(GROUPS.iter().copied().flatten().copied())
 }
 

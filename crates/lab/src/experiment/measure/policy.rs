@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Measures that read a global variable of the policy.
 
-use super::Kind;
+use super::MeasureKind;
 use super::result::{PER, Per};
 use crate::experiment::observe::Observed;
 
@@ -15,7 +15,7 @@ pub struct Measure {
     per: Per,
 }
 
-pub const KINDS: &[Kind] = &[Kind {
+pub const KINDS: &[MeasureKind] = &[MeasureKind {
     name: "counter",
     about: "a global variable of the policy",
     arguments: &[

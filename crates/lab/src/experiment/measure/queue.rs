@@ -2,7 +2,7 @@
 //! The measure of queue lengths. The length of a CPU's queue is the number of tasks that run or
 //! wait on it.
 
-use super::Kind;
+use super::MeasureKind;
 use crate::experiment::observe::{MAX_LEFT, Observed};
 
 /// A queue length at a certain time.
@@ -21,7 +21,7 @@ enum When {
     Left(usize),
 }
 
-pub const KINDS: &[Kind] = &[Kind {
+pub const KINDS: &[MeasureKind] = &[MeasureKind {
     name: "queue_length",
     about: "number of tasks that run or wait on a CPU at one time",
     arguments: &[

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Measures of the response times and the CPU time of tasks.
 
-use super::{Arguments, Kind};
+use super::{Arguments, MeasureKind};
 use crate::experiment::observe::{Observed, Response};
 use crate::experiment::statistics::{deviation, mean};
 use std::collections::BTreeMap;
@@ -63,8 +63,8 @@ const TO: (&str, &str) = ("to_ms", "count only response times below this; defaul
 /// Width of a histogram's bin, in ms. The most frequent response time is found with this histogram.
 const BIN_MS: f64 = 10.0;
 
-pub const KINDS: &[Kind] = &[
-    Kind {
+pub const KINDS: &[MeasureKind] = &[
+    MeasureKind {
         name: "response_ms",
         about: "response times of requests",
         arguments: &[
@@ -82,7 +82,7 @@ pub const KINDS: &[Kind] = &[
             make(Quantity::Response(stat), arguments)
         },
     },
-    Kind {
+    MeasureKind {
         name: "task_mean_response_ms",
         about: "statistic over the mean response times of tasks",
         arguments: &[("stat", "as in response_ms"), TASK, AFTER],
@@ -91,19 +91,19 @@ pub const KINDS: &[Kind] = &[
             make(Quantity::TaskMean(stat), arguments)
         },
     },
-    Kind {
+    MeasureKind {
         name: "response_peak_ms",
         about: "most frequent response time: the mean in the fullest bin of 10 ms",
         arguments: &[TASK, AFTER, FROM, TO],
         make: |_, arguments| make(Quantity::Peak, arguments),
     },
-    Kind {
+    MeasureKind {
         name: "response_share_percent",
         about: "share of response times t with from_ms <= t < to_ms",
         arguments: &[FROM, TO, TASK, AFTER],
         make: |_, arguments| make(Quantity::Share, arguments),
     },
-    Kind {
+    MeasureKind {
         name: "settled_s",
         about: "end of the last response whose time is not an expected one",
         arguments: &[
@@ -122,25 +122,25 @@ pub const KINDS: &[Kind] = &[
             make(Quantity::Settled { near_ms, percent }, arguments)
         },
     },
-    Kind {
+    MeasureKind {
         name: "between_ms",
         about: "mean time from a response to the task's next request",
         arguments: &[TASK, AFTER],
         make: |_, arguments| make(Quantity::Between, arguments),
     },
-    Kind {
+    MeasureKind {
         name: "responses_per_minute",
         about: "responses per simulated minute",
         arguments: &[TASK, AFTER],
         make: |_, arguments| make(Quantity::PerMinute, arguments),
     },
-    Kind {
+    MeasureKind {
         name: "cpu_share_percent",
         about: "CPU time in percent of the CPU time of all tasks",
         arguments: &[TASK],
         make: |_, arguments| make(Quantity::CpuShare, arguments),
     },
-    Kind {
+    MeasureKind {
         name: "little_percent",
         about: "deviation of the mean number of tasks from arrival rate times mean response time (Little's law)",
         arguments: &[TASK],

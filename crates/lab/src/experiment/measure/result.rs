@@ -2,7 +2,7 @@
 //! The measures that are figures of a run's result. There are two further measures: the number of
 //! switches to idle, and the mean time slice.
 
-use super::{Arguments, Kind};
+use super::{Arguments, MeasureKind};
 use crate::experiment::observe::Observed;
 use report::{FIGURES, Figure, Unit};
 
@@ -53,9 +53,9 @@ impl Per {
 pub const PER: (&str, &str) = ("per", "cpu, second or cpu_second; default: the total of the run");
 
 /// Returns the figures of a run's result that can be measured.
-pub fn figures() -> impl Iterator<Item = Kind> {
+pub fn figures() -> impl Iterator<Item = MeasureKind> {
     FIGURES.iter().filter_map(|figure| {
-        Some(Kind {
+        Some(MeasureKind {
             name: figure.measure?.name,
             about: figure.about,
             arguments: if figure.is_total() { &[PER] } else { &[] },
@@ -68,14 +68,14 @@ pub fn figures() -> impl Iterator<Item = Kind> {
     })
 }
 
-pub const KINDS: &[Kind] = &[
-    Kind {
+pub const KINDS: &[MeasureKind] = &[
+    MeasureKind {
         name: "idle_switches",
         about: "context switches to idle",
         arguments: &[PER],
         make: |_, arguments| make(Source::IdleSwitches, arguments),
     },
-    Kind {
+    MeasureKind {
         name: "slice_ms",
         about: "mean time that a task runs before it leaves the CPU, ms",
         arguments: &[],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Conclusions from measured values, and whether they hold in other variants of the experiment.
 
-use super::{Change, Column, Conclusion, Effect, Kind, Sensitivity, Variant};
+use super::{Change, Column, Conclusion, ConclusionKind, Effect, Sensitivity, Variant};
 use crate::experiment::cases::Plan;
 use crate::experiment::compare::{Comparison, SIGN_FROM_POINTS};
 use std::time::Duration;
@@ -78,8 +78,8 @@ pub fn conclude(plan: &Plan, compared: &[String], variants: Vec<(Change, Compari
         let column = statement.column;
         let counted = &mut sensitivity.columns[column];
         match statement.kind {
-            Kind::Sign => counted.signs += 1,
-            Kind::Order => counted.orders += 1,
+            ConclusionKind::Sign => counted.signs += 1,
+            ConclusionKind::Order => counted.orders += 1,
         }
         let mut conclusion = Conclusion {
             kind: statement.kind,
@@ -97,8 +97,8 @@ pub fn conclude(plan: &Plan, compared: &[String], variants: Vec<(Change, Compari
                 continue;
             }
             match statement.kind {
-                Kind::Sign => effects[column].signs += 1,
-                Kind::Order => effects[column].orders += 1,
+                ConclusionKind::Sign => effects[column].signs += 1,
+                ConclusionKind::Order => effects[column].orders += 1,
             }
             if *change == Change::Seeds {
                 conclusion.by_chance = true;
@@ -137,10 +137,10 @@ fn effect(base: &Comparison, variant: &Comparison, column: usize, columns: &[Col
 
 /// A conclusion with the rows that it is about.
 struct Statement {
-    kind: Kind,
+    kind: ConclusionKind,
     column: usize,
     row: usize,
-    /// For [`Kind::Order`]: the row that `row` is compared with.
+    /// For [`ConclusionKind::Order`]: the row that `row` is compared with.
     other: Option<usize>,
     difference: f64,
     text: String,
@@ -170,7 +170,7 @@ fn statements(base: &Comparison, compared: &[String], columns: &[Column]) -> Vec
             let Some(a) = value(base, row, column) else { continue };
             if *relative && a.abs() >= SIGN_FROM_POINTS {
                 statements.push(Statement {
-                    kind: Kind::Sign,
+                    kind: ConclusionKind::Sign,
                     column,
                     row,
                     other: None,
@@ -197,7 +197,7 @@ fn statements(base: &Comparison, compared: &[String], columns: &[Column]) -> Vec
                     group => format!(" ({group})"),
                 };
                 statements.push(Statement {
-                    kind: Kind::Order,
+                    kind: ConclusionKind::Order,
                     column,
                     row: high,
                     other: Some(low),

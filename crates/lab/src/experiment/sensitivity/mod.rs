@@ -112,7 +112,7 @@ pub struct Effect {
 
 /// The kind of a conclusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ConclusionKind {
     /// A relative change is positive or negative.
     Sign,
     /// One row has a higher value than another.
@@ -122,7 +122,7 @@ pub enum Kind {
 /// A conclusion from the measured values.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
-    pub kind: Kind,
+    pub kind: ConclusionKind,
     pub column: usize,
     pub text: String,
     /// The value of a sign, or the difference of an order.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats a sensitivity analysis (how results depend on constants) as text and as JSON.
 
-use super::{Column, Conclusion, Kind, Sensitivity, Variant};
+use super::{Column, Conclusion, ConclusionKind, Sensitivity, Variant};
 use report::layout::{Grid, Surface};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -144,8 +144,8 @@ pub fn json(s: &Sensitivity) -> Value {
             .map(|(name, value)| json!({ "changed": name, "difference": value }));
         json!({
             "kind": match conclusion.kind {
-                Kind::Sign => "sign",
-                Kind::Order => "order",
+                ConclusionKind::Sign => "sign",
+                ConclusionKind::Order => "order",
             },
             "column": s.columns[conclusion.column].name,
             "conclusion": conclusion.text,

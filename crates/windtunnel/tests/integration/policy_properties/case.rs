@@ -7,7 +7,7 @@ use crate::support::policy::{Observed, Tasks, US};
 use machine::MachineSpec;
 use proptest::prelude::*;
 use std::fmt;
-use workload::{Dist, Op, Policy, Workload};
+use workload::{Dist, Op, SchedPolicy, Workload};
 
 /// Numbers of nodes, of LLCs per node, of cores per LLC, and of threads per core. The shapes
 /// include a single CPU, SMT, several LLCs, several nodes, and all of these together.
@@ -236,7 +236,7 @@ impl Case {
         let mut tasks = Tasks::default();
         for (number, case) in self.tasks.iter().enumerate() {
             let cpus = self.cpus(case.mask);
-            let mut policy = Policy::Normal { nice: case.nice };
+            let mut policy = SchedPolicy::Normal { nice: case.nice };
             let mut ops = Vec::new();
             for step in &case.steps {
                 match *step {
@@ -246,14 +246,14 @@ impl Case {
                     Step::Yield => ops.push(Op::Yield),
                     Step::Nice(_) | Step::Batch | Step::Idle => {
                         policy = match *step {
-                            Step::Nice(nice) => Policy::Normal { nice },
-                            Step::Batch => Policy::Batch { nice: 0 },
-                            _ => Policy::Idle,
+                            Step::Nice(nice) => SchedPolicy::Normal { nice },
+                            Step::Batch => SchedPolicy::Batch { nice: 0 },
+                            _ => SchedPolicy::Idle,
                         };
                         ops.push(Op::SetPolicy(policy));
                     }
                     Step::RealtimeUs(us) => ops.extend([
-                        Op::SetPolicy(Policy::Fifo { rt_priority: 1 }),
+                        Op::SetPolicy(SchedPolicy::Fifo { rt_priority: 1 }),
                         Op::Run(Dist::Fixed(us * US)),
                         Op::SetPolicy(policy),
                     ]),
@@ -271,7 +271,7 @@ impl Case {
                 }
             }
             tasks = tasks.add(&name(number), ops).with(|task| {
-                task.policy = Policy::Normal { nice: case.nice };
+                task.policy = SchedPolicy::Normal { nice: case.nice };
                 task.cpus = cpus;
                 task.start_ns = case.start_us * US;
             });

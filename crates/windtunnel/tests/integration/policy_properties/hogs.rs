@@ -10,7 +10,7 @@ use crate::support::records::Promise;
 use machine::MachineSpec;
 use proptest::prelude::*;
 use trace::Event;
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 /// Time in which virtual times converge after the nice values have changed. In the worst case, a
 /// slice has put the virtual time of a task of nice 5 ahead by 15 ms. Five tasks of nice -12 need
@@ -67,7 +67,7 @@ impl Hogs {
             let mut first = nice;
             if change_ms > 0 {
                 first = self.before[number];
-                let policy = Policy::Normal { nice };
+                let policy = SchedPolicy::Normal { nice };
                 ops.extend([
                     Op::Runtime(Dist::Fixed(change_ms * MS)),
                     Op::SetPolicy(policy),
@@ -83,7 +83,7 @@ impl Hogs {
                 op => op,
             }));
             tasks = tasks.add(&name(number), ops).with(|task| {
-                task.policy = Policy::Normal { nice: first };
+                task.policy = SchedPolicy::Normal { nice: first };
                 task.cpus = Some(vec![self.cpu]);
             });
         }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::simulation::cpuset::CpuSet;
 use crate::testbed::{self, cpu_id, nth};
-use workload::{Op, Policy, Program, TaskSpec, Workload};
+use workload::{Op, Program, SchedPolicy, TaskSpec, Workload};
 
 /// Returns a machine with one sleeping task. Idle tracking is on, and all CPUs are marked as busy.
 /// `shape` contains four numbers: nodes, LLCs per node, cores per LLC and threads per core.
@@ -13,7 +13,7 @@ fn machine(shape: [u32; 4], ops_flags: u64) -> Machine {
     let sleeper = TaskSpec {
         comm: "sleeper".into(),
         program: 0,
-        policy: Policy::Normal { nice: 0 },
+        policy: SchedPolicy::Normal { nice: 0 },
         cpus: None,
         start_cpu: None,
         start_ns: 0,

@@ -2,7 +2,7 @@
 //! State of the sched_ext class: one part for the whole machine and one part for each CPU.
 
 use crate::layout;
-use crate::layout::callbacks::{NAMES, NR_OPS, Op};
+use crate::layout::callbacks::{Callback, NAMES, NR_OPS};
 use crate::machine::Machine;
 use crate::sched::ext::state::cids::Cids;
 use crate::sched::ext::state::dsq::{DsqRef, Dsqs};
@@ -252,7 +252,7 @@ impl Core {
     /// Returns whether the policy has ops.cpu_acquire() or ops.cpu_release()
     /// (SCX_OPS_HAS_CPU_PREEMPT).
     pub(crate) fn has_cpu_preempt(&self) -> bool {
-        self.has_op(Op::CpuAcquire) || self.has_op(Op::CpuRelease)
+        self.has_op(Callback::CpuAcquire) || self.has_op(Callback::CpuRelease)
     }
 
     /// Returns the maximum length of the debug dump in bytes, as requested by ops.exit_dump_len.

@@ -2,7 +2,7 @@
 //! The sched_ext fields of a task that BPF programs cannot see. The fields that they can see, and
 //! in part write, are in `task_struct.scx`.
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
 use crate::simulation::id::CpuId;
 
@@ -38,7 +38,7 @@ pub struct Entity {
     pub ops_state: OpsState,
     /// Callback that last inserted the task into a DSQ, and the index of the BPF instruction that
     /// requested this.
-    pub inserted_by: Option<(Op, u32)>,
+    pub inserted_by: Option<(Callback, u32)>,
     /// Sequence number that changes whenever the policy becomes the owner of the task. It is never
     /// 0.
     pub qseq: u32,

@@ -2,7 +2,7 @@
 //! The policy that is installed in the simulated kernel, from the time when its programs can run
 //! until it is removed.
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use crate::sched::ext::state::core::Core;
 use crate::sched::ext::state::ops_table::{NO_OPS, OpsTable};
@@ -46,7 +46,7 @@ pub(crate) struct Timer {
 /// tests are fast. All are zero if there is no policy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Active {
-    /// Bit set of the callbacks that may be called at the moment, indexed by `Op` (SCX_HAS_OP). It
+    /// Bit set of the callbacks that may be called at the moment, indexed by `Callback` (SCX_HAS_OP). It
     /// is empty until the policy is enabled and after it is disabled.
     ops: u64,
     /// Bit set of the functions that have a tracing program at their entry, indexed by `Hook`.
@@ -106,12 +106,12 @@ impl Core {
 
     /// Returns whether a callback may be called now (SCX_HAS_OP).
     #[inline(always)]
-    pub fn has_op(&self, op: Op) -> bool {
+    pub fn has_op(&self, op: Callback) -> bool {
         self.active.ops >> op as u32 & 1 != 0
     }
 
     /// Allows calls of those callbacks in `ops` that the policy defines.
-    pub(crate) fn activate_ops(&mut self, ops: impl Iterator<Item = Op>) {
+    pub(crate) fn activate_ops(&mut self, ops: impl Iterator<Item = Callback>) {
         let table = self.ops();
         let bits = ops
             .filter(|&op| table.defines(op))

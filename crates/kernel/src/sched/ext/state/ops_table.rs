@@ -3,7 +3,7 @@
 //! the callback that is running.
 
 use crate::layout::callbacks::OPS;
-pub use crate::layout::callbacks::{NR_OPS, Op};
+pub use crate::layout::callbacks::{Callback, NR_OPS};
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
@@ -51,11 +51,11 @@ impl Default for OpsTable {
 
 impl OpsTable {
     /// Sets the function of a callback. `function` is an index into the policy's functions.
-    pub fn set(&mut self, op: Op, function: usize) {
+    pub fn set(&mut self, op: Callback, function: usize) {
         self.functions[op as usize] = function as u32;
     }
 
-    pub fn remove(&mut self, op: Op) {
+    pub fn remove(&mut self, op: Callback) {
         self.functions[op as usize] = ABSENT;
     }
 
@@ -68,24 +68,24 @@ impl OpsTable {
     }
 
     /// Returns whether the policy defines this callback.
-    pub fn defines(&self, op: Op) -> bool {
+    pub fn defines(&self, op: Callback) -> bool {
         self.functions[op as usize] != ABSENT
     }
 
     /// Returns the function of a callback, or `None` if the policy does not define the callback.
-    pub(crate) fn function(&self, op: Op) -> Option<usize> {
+    pub(crate) fn function(&self, op: Callback) -> Option<usize> {
         self.defines(op).then(|| self.functions[op as usize] as usize)
     }
 }
 
 /// Returns the callbacks that become allowed when ops.init() has succeeded.
-pub(crate) fn hotplug_ops() -> impl Iterator<Item = Op> {
-    [Op::CpuOnline, Op::CpuOffline].into_iter()
+pub(crate) fn hotplug_ops() -> impl Iterator<Item = Callback> {
+    [Callback::CpuOnline, Callback::CpuOffline].into_iter()
 }
 
 /// Returns the callbacks that become allowed just before the policy receives the existing tasks.
-pub(crate) fn normal_ops() -> impl Iterator<Item = Op> {
-    OPS.into_iter().filter(|&op| op < Op::CpuOnline)
+pub(crate) fn normal_ops() -> impl Iterator<Item = Callback> {
+    OPS.into_iter().filter(|&op| op < Callback::CpuOnline)
 }
 
 /// A policy that is ready to be loaded: its code and its callbacks.
@@ -118,7 +118,7 @@ impl Called {
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// The callback; `None` outside of callbacks.
-    pub op: Option<Op>,
+    pub op: Option<Callback>,
     /// CPU whose runqueue the caller has locked, if any (scx_locked_rq).
     pub locked_cpu: Option<CpuId>,
     /// Task on which the callback operates (current->scx.kf_tasks), or IDLE.

@@ -7,7 +7,7 @@ use crate::simulation::rng::Rng;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::{Event, Record};
-use workload::{Action, Dist, Op, Policy};
+use workload::{Action, Dist, Op, SchedPolicy};
 
 const MIB: u64 = 1 << 20;
 /// Number of pages of a footprint of 64 MiB.
@@ -304,7 +304,7 @@ fn random_run(seed: u64) -> u64 {
         task.footprint_bytes = rng.below(3) * rng.below(most);
         task.touch_mbps = (rng.below(3) == 0).then(|| rng.below(10_000) as u32);
         if rng.below(8) == 0 {
-            task.policy = Policy::Fifo { rt_priority: 1 };
+            task.policy = SchedPolicy::Fifo { rt_priority: 1 };
         }
     }
     if rng.below(3) == 0 {

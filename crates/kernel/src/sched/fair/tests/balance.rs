@@ -13,7 +13,7 @@ use crate::simulation::id::TaskId;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::{Event, MigrateReason, Record};
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 /// Returns all migrations by load balancing, each with its time, pid, source CPU and destination
 /// CPU.
@@ -301,7 +301,7 @@ fn a_delayed_sleeper_is_moved_only_with_load() {
 #[test]
 fn a_heavy_task_gets_a_cpu_of_its_own() {
     let mut bed = Bed::default();
-    bed.task(0, hog()).policy = Policy::Normal { nice: -5 };
+    bed.task(0, hog()).policy = SchedPolicy::Normal { nice: -5 };
     for cpu in [0, 1, 1] {
         bed.task(cpu, hog());
     }

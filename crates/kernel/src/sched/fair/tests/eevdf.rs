@@ -4,7 +4,7 @@
 
 use crate::sched::state::task::PRIO_TO_WEIGHT;
 use crate::testbed::*;
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 /// Length of a slice on a machine with one CPU.
 const SLICE: u64 = 700 * US;
@@ -14,7 +14,7 @@ fn cpu_time_follows_the_weights() {
     let nices = [0, 0, 5, -5, 10, 19];
     let mut bed = Bed::default();
     for nice in nices {
-        bed.pinned(0, hog()).policy = Policy::Normal { nice };
+        bed.pinned(0, hog()).policy = SchedPolicy::Normal { nice };
     }
     let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 20 * SECOND);
     let weight = |nice: i32| u64::from(PRIO_TO_WEIGHT[(nice + 20) as usize]);
@@ -161,8 +161,8 @@ fn the_running_task_is_not_preempted_before_vprot() {
 #[test]
 fn idle_policy_never_delays_normal_tasks() {
     let mut bed = Bed::default();
-    bed.pinned(0, hog()).policy = Policy::Idle;
-    bed.pinned(0, hog()).policy = Policy::Idle;
+    bed.pinned(0, hog()).policy = SchedPolicy::Idle;
+    bed.pinned(0, hog()).policy = SchedPolicy::Idle;
     bed.pinned(0, sleeper(500 * US, 3 * MS));
     let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
     let waits = latencies(&records, 3);
@@ -188,7 +188,7 @@ fn batch_tasks_do_not_preempt() {
     };
     // A normal task often preempts the other task immediately when it wakes up. A batch task does
     // not, so its mean wake-up latency is longer.
-    assert!(mean(Policy::Normal { nice: 0 }) * 5 < mean(Policy::Batch { nice: 0 }) * 4);
+    assert!(mean(SchedPolicy::Normal { nice: 0 }) * 5 < mean(SchedPolicy::Batch { nice: 0 }) * 4);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_new_weight_applies_immediately() {
     let mut bed = Bed::default();
     let mut ops = vec![
         Op::Run(Dist::Fixed(500 * MS)),
-        Op::SetPolicy(Policy::Normal { nice: 5 }),
+        Op::SetPolicy(SchedPolicy::Normal { nice: 5 }),
     ];
     ops.extend([
         Op::Run(Dist::Fixed(100 * US)),

@@ -8,7 +8,7 @@ use crate::sched::state::task::State;
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
 use machine::MachineSpec;
-use workload::{Action, Dist, Op, Policy};
+use workload::{Action, Dist, Op, SchedPolicy};
 
 fn cpus(nr: u32) -> MachineSpec {
     free(spec(1, 1, nr, 1))
@@ -102,7 +102,7 @@ fn nice_levels_apply_within_a_group() {
     bed.task(0, hog()).cgroup = a;
     bed.task(0, hog()).cgroup = b;
     let low = bed.task(0, hog());
-    (low.cgroup, low.policy) = (b, Policy::Normal { nice: 5 });
+    (low.cgroup, low.policy) = (b, SchedPolicy::Normal { nice: 5 });
     let (m, _) = bed.run(cpus(1), 10 * SECOND);
     is_near(used(&m, 0), 5 * SECOND, 2);
     is_near(used(&m, 1), 5 * SECOND * 1024 / (1024 + 335), 3);
@@ -326,10 +326,10 @@ fn random(seed: u64) {
         let task = bed.task(n % nr_cpus, ops);
         task.cgroup = rng.below(1 + paths.len() as u64) as u32;
         task.policy = match rng.below(8) {
-            0 => Policy::Idle,
-            1 => Policy::Batch { nice: 5 },
-            2 => Policy::Normal { nice: -10 },
-            _ => Policy::Normal { nice: 0 },
+            0 => SchedPolicy::Idle,
+            1 => SchedPolicy::Batch { nice: 5 },
+            2 => SchedPolicy::Normal { nice: -10 },
+            _ => SchedPolicy::Normal { nice: 0 },
         };
     }
     // One more task wakes up near the end of the run.

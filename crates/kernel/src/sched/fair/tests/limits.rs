@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::testbed::*;
 use machine::MachineSpec;
 use trace::Event;
-use workload::{Action, Dist, Op, Policy};
+use workload::{Action, Dist, Op, SchedPolicy};
 
 /// Returns a machine with full preemption. On this machine a task is throttled as soon as the CPU
 /// notices that the quota is used up. With lazy preemption, the task would continue until the next
@@ -213,7 +213,7 @@ fn unused_runtime_is_available_to_other_cpus() {
         let once = |ns| vec![Op::Run(Dist::Fixed(ns)), Op::Sleep(Dist::Fixed(SECOND))];
         bed.pinned(cpu, once(2600 * US)).cgroup = a;
         let realtime = bed.pinned(cpu, once(11 * MS));
-        (realtime.policy, realtime.start_ns) = (Policy::Fifo { rt_priority: 1 }, MS);
+        (realtime.policy, realtime.start_ns) = (SchedPolicy::Fifo { rt_priority: 1 }, MS);
     }
     bed.pinned(7, hog()).cgroup = a;
     bed.disturb(0, max(a, Some(52), 0));

@@ -8,19 +8,19 @@ use crate::simulation::id::IDLE;
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
 use trace::Event;
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
-fn policy(rng: &mut Rng) -> Policy {
+fn policy(rng: &mut Rng) -> SchedPolicy {
     match rng.below(10) {
-        0 => Policy::Batch { nice: 3 },
-        1 => Policy::Idle,
-        2 => Policy::Fifo {
+        0 => SchedPolicy::Batch { nice: 3 },
+        1 => SchedPolicy::Idle,
+        2 => SchedPolicy::Fifo {
             rt_priority: 1 + rng.below(99) as u32,
         },
-        3 => Policy::RoundRobin {
+        3 => SchedPolicy::RoundRobin {
             rt_priority: 1 + rng.below(3) as u32,
         },
-        _ => Policy::Normal {
+        _ => SchedPolicy::Normal {
             nice: rng.below(16) as i32 - 8,
         },
     }
@@ -36,7 +36,7 @@ fn one(seed: u64) {
     let mut allowed = Vec::new();
     for _ in 0..nr {
         let policy = policy(&mut rng);
-        let realtime = matches!(policy, Policy::Fifo { .. } | Policy::RoundRobin { .. });
+        let realtime = matches!(policy, SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. });
         let run = 1 + rng.below(3 * MS);
         // Real-time tasks sleep long enough that other tasks can run.
         let sleep = if realtime {
@@ -49,7 +49,7 @@ fn one(seed: u64) {
             ops.push(Op::Yield);
         }
         if rng.below(4) == 0 && !realtime {
-            ops.push(Op::SetPolicy(Policy::Normal {
+            ops.push(Op::SetPolicy(SchedPolicy::Normal {
                 nice: rng.below(10) as i32,
             }));
         }

@@ -3,7 +3,7 @@
 
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 /// Length of a slice on a machine with one CPU.
 const BASE: u64 = 700 * US;
@@ -112,7 +112,7 @@ fn a_task_can_change_its_slice() {
 fn lag_is_limited_by_the_longest_slice_on_the_queue() {
     let mut bed = Bed::default();
     add(&mut bed, 100 * MS, hog());
-    bed.pinned(0, sleeper(50 * US, 10 * MS)).policy = Policy::Batch { nice: 0 };
+    bed.pinned(0, sleeper(50 * US, 10 * MS)).policy = SchedPolicy::Batch { nice: 0 };
     let mut m = bed.machine(free(spec(1, 1, 1, 1)));
     let mut records = Vec::new();
     m.run(MS, &mut records);
@@ -126,7 +126,7 @@ fn lag_is_limited_by_the_longest_slice_on_the_queue() {
     m.tasks[0].fair.vruntime += 80 * MS as i64;
     m.tasks[0].fair.deadline += 80 * MS as i64;
     // A change of the policy dequeues the task and stores its lag.
-    m.set_policy(nth(1), Policy::Batch { nice: 1 });
+    m.set_policy(nth(1), SchedPolicy::Batch { nice: 1 });
     let lag = m.tasks[1].fair.vlag;
     assert!(lag > 20_000_000, "the task keeps a lag of only {lag} ns");
 }
@@ -161,7 +161,7 @@ fn random_slices_keep_the_counters_right() {
                 Op::Run(Dist::Fixed(1 + rng.below(3 * MS))),
                 Op::SetSlice(slice()),
                 Op::Sleep(Dist::Fixed(rng.below(2) * rng.below(5 * MS))),
-                Op::SetPolicy(Policy::Normal {
+                Op::SetPolicy(SchedPolicy::Normal {
                     nice: rng.below(10) as i32,
                 }),
                 Op::SetSlice(slice()),

@@ -5,7 +5,7 @@
 
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 /// Starts tasks in bursts on a random machine. Returns the number of placements that used the
 /// snapshot.
@@ -41,9 +41,9 @@ fn one(seed: u64) -> u32 {
             task.start_ns = start_ns;
             task.cgroup = groups[rng.below(3) as usize];
             task.policy = match rng.below(12) {
-                0 => Policy::Fifo { rt_priority: 1 },
-                1 | 2 => Policy::Idle,
-                nice => Policy::Normal { nice: nice as i32 - 7 },
+                0 => SchedPolicy::Fifo { rt_priority: 1 },
+                1 | 2 => SchedPolicy::Idle,
+                nice => SchedPolicy::Normal { nice: nice as i32 - 7 },
             };
             match rng.below(10) {
                 0 => task.cpus = Some(vec![rng.below(u64::from(nr_cpus)) as u32]),

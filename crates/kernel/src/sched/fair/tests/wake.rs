@@ -6,7 +6,7 @@ use crate::sched::class::state::flags;
 use crate::sched::fair::{idle_scan, select_task_rq};
 use crate::simulation::id::TaskId;
 use crate::testbed::*;
-use workload::{Dist, Op, Policy};
+use workload::{Dist, Op, SchedPolicy};
 
 /// Returns the last task of the workload.
 fn last(m: &Machine) -> TaskId {
@@ -134,9 +134,9 @@ fn a_cpu_with_idle_policy_tasks_counts_as_idle() {
     let mut bed = Bed::default();
     for cpu in 0..4 {
         let policy = if cpu == 2 {
-            Policy::Idle
+            SchedPolicy::Idle
         } else {
-            Policy::Normal { nice: 0 }
+            SchedPolicy::Normal { nice: 0 }
         };
         let task = bed.pinned(cpu, hog());
         (task.policy, task.start_ns) = (policy, MS);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! State of the race detector.
 
-use crate::layout::callbacks::Op;
+use crate::layout::callbacks::Callback;
 use crate::simulation::id::CpuId;
 use crate::simulation::timeline::LockId;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct Seen {
     pub pc: usize,
     pub cpu: CpuId,
     /// The callback, or `None` for a timer or other BPF code.
-    pub op: Option<Op>,
+    pub op: Option<Callback>,
     pub value: u64,
     /// Local time of the CPU, ns.
     pub time: u64,

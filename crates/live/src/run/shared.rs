@@ -158,7 +158,8 @@ impl Shared {
         super::channel::allow_files(workload);
         // SAFETY: the name is NUL-terminated.
         let fd = unsafe { libc::memfd_create(c"windtunnel".as_ptr(), 0) };
-        let shared = Shared::attach(fd, workload)?;
+        // SAFETY: the memory is new, and `init` creates the objects of the workload in it.
+        let shared = unsafe { Shared::attach(fd, workload) }?;
         shared.objects.init(workload).map_err(Error::new)?;
         Ok(shared)
     }
@@ -167,7 +168,11 @@ impl Shared {
     ///
     /// # Errors
     /// The memory cannot be mapped.
-    pub fn attach(fd: i32, workload: &Workload) -> Result<Shared, Error> {
+    ///
+    /// # Safety
+    /// `fd` is memory that [`Shared::new`] has created for the same workload. Any other file could
+    /// have bytes that are no locks in the place of the locks.
+    pub unsafe fn attach(fd: i32, workload: &Workload) -> Result<Shared, Error> {
         let objects = size_of::<Head>().next_multiple_of(64);
         let entries = (objects + workload.resources.len() * size_of::<Object>()).next_multiple_of(4096);
         let wakeups = entries + ENTRIES * size_of::<Slot>();

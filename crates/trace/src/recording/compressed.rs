@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Decompresses files, and compressed parts of files.
 
+use super::damage::Damage;
 use super::input::{Input, MAX_PART, Span};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -47,18 +48,16 @@ pub fn reader<'a>(method: Method, packed: impl Read + 'a) -> io::Result<Box<dyn 
 ///
 /// # Errors
 /// Fails if the part is damaged or has another size.
-pub fn decompress(method: Method, packed: &[u8], size: u64) -> Result<Vec<u8>, String> {
+pub fn decompress(method: Method, packed: &[u8], size: u64) -> Result<Vec<u8>, Damage> {
     if size > MAX_PART {
-        return Err(format!(
-            "a compressed part of {size} bytes is larger than the maximum of {MAX_PART}"
-        ));
+        return Err(Damage::LargePart(size));
     }
     let mut bytes = Vec::new();
     let read = reader(method, packed).and_then(|reader| reader.take(size).read_to_end(&mut bytes));
     match read {
         Ok(_) if bytes.len() as u64 == size => Ok(bytes),
-        Ok(_) => Err(format!("a compressed part has {} bytes instead of {size}", bytes.len())),
-        Err(error) => Err(format!("a compressed part is damaged: {error}")),
+        Ok(_) => Err(format!("a compressed part has {} bytes instead of {size}", bytes.len()).into()),
+        Err(error) => Err(format!("a compressed part is damaged: {error}").into()),
     }
 }
 

@@ -4,6 +4,7 @@
 //! The `format` files of tracefs describe the fields. The tools copy these files into their
 //! recordings.
 
+use super::damage::Damage;
 use super::input::Order;
 use super::line::{Line, LineEvent, Task, state_bits};
 use crate::event::TaskState;
@@ -73,7 +74,7 @@ impl Formats {
     ///
     /// # Errors
     /// Fails if the text describes no event.
-    pub fn add(&mut self, text: &str) -> Result<(), String> {
+    pub fn add(&mut self, text: &str) -> Result<(), Damage> {
         let name = text.lines().find_map(|line| line.strip_prefix("name: "));
         let name = name.ok_or("the description of an event lacks its name")?.trim();
         match EVENTS.contains(&name) {
@@ -86,8 +87,12 @@ impl Formats {
     ///
     /// # Errors
     /// Fails if the text does not describe that event.
-    pub fn describe(&mut self, event: &str, text: &str) -> Result<(), String> {
-        let unknown = || format!("{event}: the kernel's description of this event cannot be read");
+    pub fn describe(&mut self, event: &str, text: &str) -> Result<(), Damage> {
+        let unknown = || {
+            Damage::from(format!(
+                "{event}: the kernel's description of this event cannot be read"
+            ))
+        };
         let event = EVENTS.iter().position(|known| *known == event).ok_or_else(unknown)?;
         let id = text.lines().find_map(|line| line.strip_prefix("ID: "));
         let id = id.and_then(|id| id.trim().parse().ok()).ok_or_else(unknown)?;
@@ -127,7 +132,7 @@ impl Formats {
     ///
     /// # Errors
     /// Fails if a field is missing or out of range.
-    pub fn line<'a>(&self, time: u64, cpu: u32, data: &'a [u8]) -> Result<Option<Line<&'a str>>, String> {
+    pub fn line<'a>(&self, time: u64, cpu: u32, data: &'a [u8]) -> Result<Option<Line<&'a str>>, Damage> {
         let id = self.order.get::<2>(data, 0).and_then(|id| u16::try_from(id).ok());
         let Some(format) = id.and_then(|id| self.by_id.get(&id)) else {
             return Ok(None);

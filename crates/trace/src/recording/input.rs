@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads numbers and texts of a binary recording, in either byte order and with all bounds checked.
 
+use super::damage::Damage;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
@@ -156,18 +157,16 @@ impl<R: Read> Cursor<R> {
     ///
     /// # Errors
     /// The file ends before, or the number of bytes is implausible.
-    pub fn part(&mut self, length: u64) -> Result<Vec<u8>, String> {
+    pub fn part(&mut self, length: u64) -> Result<Vec<u8>, Damage> {
         if length > MAX_PART {
-            return Err(format!(
-                "a part of {length} bytes is larger than the maximum of {MAX_PART}"
-            ));
+            return Err(Damage::LargePart(length));
         }
         let mut bytes = Vec::new();
         let read = self.reader.by_ref().take(length).read_to_end(&mut bytes);
-        read.map_err(|error| error.to_string())?;
+        read?;
         match bytes.len() as u64 == length {
             true => Ok(bytes),
-            false => Err(format!("it ends {} bytes too early", length - bytes.len() as u64)),
+            false => Err(Damage::Short(length - bytes.len() as u64)),
         }
     }
 
@@ -175,11 +174,11 @@ impl<R: Read> Cursor<R> {
     ///
     /// # Errors
     /// The file ends before.
-    pub fn skip(&mut self, length: u64) -> Result<(), String> {
+    pub fn skip(&mut self, length: u64) -> Result<(), Damage> {
         let skipped = io::copy(&mut self.reader.by_ref().take(length), &mut io::sink());
-        match skipped.map_err(|error| error.to_string())? {
+        match skipped? {
             skipped if skipped == length => Ok(()),
-            skipped => Err(format!("it ends {} bytes too early", length - skipped)),
+            skipped => Err(Damage::Short(length - skipped)),
         }
     }
 
@@ -187,10 +186,10 @@ impl<R: Read> Cursor<R> {
     ///
     /// # Errors
     /// The file ends before.
-    pub fn number<const N: usize>(&mut self) -> Result<u64, String> {
+    pub fn number<const N: usize>(&mut self) -> Result<u64, Damage> {
         let mut bytes = [0; N];
         let read = self.reader.read_exact(&mut bytes);
-        read.map_err(|_| "it ends in the middle of a number".to_owned())?;
+        read.map_err(|_| Damage::EndsInside("a number"))?;
         Ok(self.order.number(&bytes))
     }
 
@@ -198,7 +197,7 @@ impl<R: Read> Cursor<R> {
     ///
     /// # Errors
     /// The file ends before, or the text has more than 255 bytes.
-    pub fn text(&mut self) -> Result<String, String> {
+    pub fn text(&mut self) -> Result<String, Damage> {
         let mut bytes = Vec::new();
         while bytes.len() < 256 {
             match self.number::<1>()?.to_le_bytes()[0] {
@@ -213,7 +212,7 @@ impl<R: Read> Cursor<R> {
     ///
     /// # Errors
     /// As for [`Self::part`].
-    pub fn sized<const N: usize>(&mut self) -> Result<Vec<u8>, String> {
+    pub fn sized<const N: usize>(&mut self) -> Result<Vec<u8>, Damage> {
         let length = self.number::<N>()?;
         self.part(length)
     }

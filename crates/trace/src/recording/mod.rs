@@ -31,6 +31,7 @@
 
 mod compressed;
 mod ctf;
+mod damage;
 mod events;
 mod input;
 mod kind;

@@ -2,6 +2,7 @@
 //! Opens a recording in any of the formats that can be read.
 
 use super::compressed::{self, Method};
+use super::damage::Damage;
 use super::input::{Input, Span, Watched};
 use super::kind::{self, Format};
 use super::names::Lines;
@@ -99,7 +100,7 @@ fn read_format(input: &dyn Input, begin: &[u8], path: &Path) -> Result<Recording
 }
 
 /// Converts the lines of a binary recording into records.
-fn build(format: &str, lines: Result<Lines, String>) -> Result<Recording, RecordingError> {
+fn build(format: &str, lines: Result<Lines, Damage>) -> Result<Recording, RecordingError> {
     let lines = lines.map_err(|why| RecordingError {
         line: 0,
         message: format!("this recording in the format {format} is damaged: {why}"),

@@ -15,6 +15,7 @@
 //! adds an empty last block.
 
 use super::compressed::{self, Method};
+use super::damage::Damage;
 use super::events::Formats;
 use super::input::{Cursor, Input, Order, Span};
 use super::line::MAX_CPUS;
@@ -85,7 +86,7 @@ struct Session {
 ///
 /// # Errors
 /// Fails if the file is damaged, or lacks what is needed to read its samples.
-pub fn read(input: &dyn Input) -> Result<Lines, String> {
+pub fn read(input: &dyn Input) -> Result<Lines, Damage> {
     let mut cursor = Cursor::new(Span::whole(input), Order::Little);
     let magic = cursor.part(8)?;
     if magic == MAGIC_BIG {
@@ -123,7 +124,7 @@ pub fn read(input: &dyn Input) -> Result<Lines, String> {
             at: 0,
         };
         let unpacked = compressed::reader(Method::Zstd, BufReader::new(payload).chain(&compressed::LAST_BLOCK[..]));
-        let unpacked = unpacked.map_err(|error| error.to_string())?;
+        let unpacked = unpacked?;
         let mut records = Records {
             cursor: Cursor::new(Box::new(unpacked), session.order),
         };
@@ -148,21 +149,21 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the type and the content of the next record, or `None` at the end.
-    fn next(&mut self) -> Result<Option<(u64, Vec<u8>)>, String> {
+    fn next(&mut self) -> Result<Option<(u64, Vec<u8>)>, Damage> {
         let mut header = [0; 8];
         let mut length = 0;
         while length < header.len() {
             match self.cursor.read(&mut header[length..]) {
                 Ok(0) if length == 0 => return Ok(None),
-                Ok(0) => return Err("it ends inside a record".into()),
+                Ok(0) => return Err(Damage::EndsInside("a record")),
                 Ok(read) => length += read,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             }
         }
         let order = self.cursor.order;
         let (kind, size) = (order.number(&header[..4]), order.number(&header[6..]));
         let Some(size) = size.checked_sub(RECORD_HEADER) else {
-            return Err(format!("a record of {size} bytes is shorter than its header"));
+            return Err(format!("a record of {size} bytes is shorter than its header").into());
         };
         let content = self.cursor.part(size)?;
         // The data of these records follow them.
@@ -222,7 +223,7 @@ impl Session {
         input: &dyn Input,
         cursor: &mut Cursor<Span>,
         lines: &mut Lines,
-    ) -> Result<(u64, u64), String> {
+    ) -> Result<(u64, u64), Damage> {
         let attribute = cursor.number::<8>()?;
         let (attributes_at, attributes_size) = (cursor.number::<8>()?, cursor.number::<8>()?);
         let (at, length) = (cursor.number::<8>()?, cursor.number::<8>()?);
@@ -231,7 +232,10 @@ impl Session {
         }
         // The names of events, which newer files do not contain.
         cursor.part(16)?;
-        let words = [(); 4].map(|()| cursor.number::<8>());
+        let mut words = [0; 4];
+        for word in &mut words {
+            *word = cursor.number::<8>()?;
+        }
         if !(16..=4096).contains(&attribute) || attributes_size / attribute > MAX_ATTRIBUTES {
             return Err("its attributes have an impossible size".into());
         }
@@ -246,7 +250,7 @@ impl Session {
         }
         let mut place = at.saturating_add(length);
         for feature in 0..FEATURES {
-            let word = words[usize::try_from(feature / 64).unwrap_or(0)].clone()?;
+            let word = words[usize::try_from(feature / 64).unwrap_or(0)];
             if word & 1 << (feature % 64) == 0 {
                 continue;
             }
@@ -263,7 +267,7 @@ impl Session {
         Ok((at, length))
     }
 
-    fn tracing_data<R: Read>(&mut self, section: &mut Cursor<R>) -> Result<(), String> {
+    fn tracing_data<R: Read>(&mut self, section: &mut Cursor<R>) -> Result<(), Damage> {
         let mut tracing = TracingData::begin(section)?;
         tracing.read_parts(section)?;
         self.tracing = Some(tracing);
@@ -271,7 +275,7 @@ impl Session {
     }
 
     /// Reads the attribute of an event, and the ids of its samples.
-    fn attribute(&mut self, attribute: &[u8], ids: &[u8]) -> Result<(), String> {
+    fn attribute(&mut self, attribute: &[u8], ids: &[u8]) -> Result<(), Damage> {
         let number = |at| self.order.get::<8>(attribute, at);
         let (Some(sample_type), Some(read_format)) = (number(24), number(32)) else {
             return Err("an attribute is too short".into());
@@ -287,7 +291,7 @@ impl Session {
         Ok(())
     }
 
-    fn record(&mut self, kind: u64, content: &[u8], records: &mut Records, lines: &mut Lines) -> Result<(), String> {
+    fn record(&mut self, kind: u64, content: &[u8], records: &mut Records, lines: &mut Lines) -> Result<(), Damage> {
         let order = self.order;
         match kind {
             SAMPLE => self.sample(content, lines),
@@ -334,7 +338,7 @@ impl Session {
     }
 
     /// Reads a sample, and adds its event if it is one of those of [`super::EVENTS`].
-    fn sample(&self, content: &[u8], lines: &mut Lines) -> Result<(), String> {
+    fn sample(&self, content: &[u8], lines: &mut Lines) -> Result<(), Damage> {
         let Some(tracing) = &self.tracing else {
             return Ok(());
         };
@@ -402,9 +406,9 @@ impl<'a> Sample<'a> {
         Some(Some(Sample { time, cpu, raw }))
     }
 
-    fn add(&self, formats: &Formats, lines: &mut Lines) -> Result<(), String> {
+    fn add(&self, formats: &Formats, lines: &mut Lines) -> Result<(), Damage> {
         if self.cpu >= MAX_CPUS {
-            return Err(format!("CPU {} is higher than the maximum of Linux", self.cpu));
+            return Err(Damage::Cpu(self.cpu.into()));
         }
         if let Some(line) = formats.line(self.time, self.cpu, self.raw)? {
             lines.add(&line);

@@ -6,6 +6,7 @@
 //! which it switched before.
 
 use super::compressed::{self, Method};
+use super::damage::Damage;
 use super::input::{Cursor, Input, MAX_PART, Order, Span};
 use super::line::{Line, LineEvent, MAX_CPUS, Task, state_bits};
 use super::names::Lines;
@@ -30,7 +31,7 @@ const IDLE: Task<&str> = Task {
 ///
 /// # Errors
 /// Fails if the file is damaged.
-pub fn read(input: &dyn Input) -> Result<Lines, String> {
+pub fn read(input: &dyn Input) -> Result<Lines, Damage> {
     let mut state = State::default();
     state.packets(
         &mut Cursor::new(BufReader::new(Span::whole(input)), Order::Little),
@@ -48,12 +49,12 @@ struct State {
 
 impl State {
     /// Reads packets. Packets that were compressed contain no compressed packets.
-    fn packets<R: Read>(&mut self, cursor: &mut Cursor<R>, compressed: bool) -> Result<(), String> {
+    fn packets<R: Read>(&mut self, cursor: &mut Cursor<R>, compressed: bool) -> Result<(), Damage> {
         loop {
             let Some(tag) = varint(cursor)? else {
                 return Ok(());
             };
-            let end = || "it ends inside a packet".to_owned();
+            let end = || Damage::EndsInside("a packet");
             match tag & 7 {
                 0 => drop(varint(cursor)?.ok_or_else(end)?),
                 1 => cursor.skip(8)?,
@@ -67,12 +68,12 @@ impl State {
                     }
                 }
                 5 => cursor.skip(4)?,
-                other => return Err(format!("a field has the unknown type {other}")),
+                other => return Err(format!("a field has the unknown type {other}").into()),
             }
         }
     }
 
-    fn packet(&mut self, bytes: &[u8], compressed: bool) -> Result<(), String> {
+    fn packet(&mut self, bytes: &[u8], compressed: bool) -> Result<(), Damage> {
         let packet = TracePacket::decode(bytes).map_err(|error| format!("a packet cannot be read: {error}"))?;
         match packet.data {
             Some(Data::FtraceEvents(bundle)) => self.bundle(&bundle)?,
@@ -92,8 +93,7 @@ impl State {
                 }
             }
             Some(Data::CompressedPackets(packed)) if !compressed => {
-                let unpacked =
-                    compressed::reader(Method::Zlib, packed.as_slice()).map_err(|error| error.to_string())?;
+                let unpacked = compressed::reader(Method::Zlib, packed.as_slice())?;
                 self.packets(&mut Cursor::new(unpacked.take(MAX_PART), Order::Little), true)?;
             }
             _ => {}
@@ -101,10 +101,10 @@ impl State {
         Ok(())
     }
 
-    fn bundle(&mut self, bundle: &FtraceEventBundle) -> Result<(), String> {
+    fn bundle(&mut self, bundle: &FtraceEventBundle) -> Result<(), Damage> {
         let cpu = bundle.cpu.unwrap_or(0);
         if cpu >= MAX_CPUS {
-            return Err(format!("CPU {cpu} is higher than the maximum of Linux"));
+            return Err(Damage::Cpu(cpu.into()));
         }
         if bundle.lost_events == Some(true) {
             self.lines.add_gap(0);
@@ -137,8 +137,8 @@ impl State {
     }
 
     /// Reads the switches and wakings that are stored by column.
-    fn compact<'a>(cpu: u32, compact: &'a CompactSched, into: &mut Vec<Line<&'a str>>) -> Result<(), String> {
-        let different = || "the columns of compact events have different lengths".to_owned();
+    fn compact<'a>(cpu: u32, compact: &'a CompactSched, into: &mut Vec<Line<&'a str>>) -> Result<(), Damage> {
+        let different = || Damage::from("the columns of compact events have different lengths");
         let name = |indexes: &[u32], at: usize| {
             let index = *indexes.get(at).ok_or_else(different)? as usize;
             let name = compact.intern_table.get(index);
@@ -256,13 +256,13 @@ fn task(pid: Option<i32>, comm: &Option<String>, prio: Option<i32>) -> Option<Ta
 }
 
 /// Reads a variable-length number. Returns `None` at the end of the file.
-fn varint<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<u64>, String> {
+fn varint<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<u64>, Damage> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let mut byte = [0];
-        match cursor.read(&mut byte).map_err(|error| error.to_string())? {
+        match cursor.read(&mut byte)? {
             0 if shift == 0 => return Ok(None),
-            0 => return Err("it ends inside a number".into()),
+            0 => return Err(Damage::EndsInside("a number")),
             _ => {}
         }
         value |= u64::from(byte[0] & 0x7f) << shift;

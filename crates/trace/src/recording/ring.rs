@@ -6,6 +6,7 @@
 //! event:  type or length (5 bits) | time since the previous event (27 bits) | fields ...
 //! ```
 
+use super::damage::Damage;
 use super::events::Formats;
 use super::input::Order;
 use super::names::Lines;
@@ -51,7 +52,7 @@ impl Pages {
     ///
     /// # Errors
     /// Fails if the page does not match its header, or an event does not match its description.
-    pub fn read(&self, cpu: u32, page: &[u8], formats: &Formats, lines: &mut Lines) -> Result<(), String> {
+    pub fn read(&self, cpu: u32, page: &[u8], formats: &Formats, lines: &mut Lines) -> Result<(), Damage> {
         let order = self.order;
         let used = page.get(8..8 + self.commit).map(|bytes| order.number(bytes));
         let (Some(mut time), Some(used)) = (order.get::<8>(page, 0), used) else {
@@ -60,7 +61,7 @@ impl Pages {
         let length = usize::try_from(used & LENGTH).unwrap_or(usize::MAX);
         let end = self.data.saturating_add(length);
         let Some(page_used) = page.get(..end) else {
-            return Err(format!("a page of CPU {cpu} is shorter than the length in its header"));
+            return Err(format!("a page of CPU {cpu} is shorter than the length in its header").into());
         };
         if used & MISSED != 0 {
             let stored = page.get(end..end.saturating_add(self.commit));
@@ -105,7 +106,7 @@ impl Pages {
                 .get(begin..at.saturating_add(length))
                 .filter(|data| data.len() >= 4);
             let Some(data) = data else {
-                return Err(format!("an event of CPU {cpu} extends beyond its page"));
+                return Err(format!("an event of CPU {cpu} extends beyond its page").into());
             };
             at += length;
             if let Some(line) = formats.line(time, cpu, data)? {
@@ -139,7 +140,7 @@ impl Ring {
     ///
     /// # Errors
     /// Fails if the text does not describe that event.
-    pub fn describe(&mut self, event: &str, text: &str) -> Result<(), String> {
+    pub fn describe(&mut self, event: &str, text: &str) -> Result<(), Damage> {
         self.formats.describe(event, text)
     }
 
@@ -175,7 +176,7 @@ impl Ring {
         for (&cpu, bytes) in &self.pages {
             for page in bytes.chunks_exact(self.page) {
                 let read = Pages::new(self.page).read(cpu, page, &self.formats, &mut lines);
-                read.map_err(error)?;
+                read.map_err(|damage| error(damage.to_string()))?;
             }
         }
         Builder::default().build(lines).map_err(|e| error(e.message))

@@ -11,6 +11,7 @@
 //! ```
 
 use super::compressed::{self, Method};
+use super::damage::Damage;
 use super::input::{Cursor, Input, Order, Span};
 use super::line::MAX_CPUS;
 use super::names::Lines;
@@ -49,7 +50,7 @@ struct Buffer {
 ///
 /// # Errors
 /// Fails if the file is damaged or has an unknown version or compression.
-pub fn read(input: &dyn Input) -> Result<Lines, String> {
+pub fn read(input: &dyn Input) -> Result<Lines, Damage> {
     let mut cursor = Cursor::new(BufReader::new(Span::whole(input)), Order::Little);
     let mut data = TracingData::begin(&mut cursor)?;
     let mut lines = Lines::default();
@@ -57,9 +58,7 @@ pub fn read(input: &dyn Input) -> Result<Lines, String> {
         6 => (version_6(input, &mut cursor, &mut data, &mut lines)?, Method::None),
         7 => version_7(input, &mut cursor, &mut data, &mut lines)?,
         other => {
-            return Err(format!(
-                "version {other} of trace.dat is unknown: versions 6 and 7 can be read"
-            ));
+            return Err(format!("version {other} of trace.dat is unknown: versions 6 and 7 can be read").into());
         }
     };
     lines.known = std::mem::take(&mut data.names);
@@ -76,10 +75,10 @@ pub fn read(input: &dyn Input) -> Result<Lines, String> {
     Ok(lines)
 }
 
-fn cpu_count(number: u64) -> Result<u32, String> {
+fn cpu_count(number: u64) -> Result<u32, Damage> {
     match u32::try_from(number).ok().filter(|&count| count <= MAX_CPUS) {
         Some(count) => Ok(count),
-        None => Err(format!("{number} CPUs are more than the maximum of Linux, {MAX_CPUS}")),
+        None => Err(format!("{number} CPUs are more than the maximum of Linux, {MAX_CPUS}").into()),
     }
 }
 
@@ -89,7 +88,7 @@ fn version_6<R: Read>(
     cursor: &mut Cursor<R>,
     data: &mut TracingData,
     lines: &mut Lines,
-) -> Result<Vec<Buffer>, String> {
+) -> Result<Vec<Buffer>, Damage> {
     data.read_parts(cursor)?;
     lines.nr_cpus = cpu_count(cursor.number::<4>()?)?;
     let mut others = Vec::new();
@@ -127,7 +126,7 @@ fn offsets<R: Read>(
     name: String,
     nr_cpus: u32,
     page: usize,
-) -> Result<Buffer, String> {
+) -> Result<Buffer, Damage> {
     if kind != b"flyrecord\0" {
         return Err("the places of the events are missing".into());
     }
@@ -153,7 +152,7 @@ struct Section {
     size: u64,
 }
 
-fn section(input: &dyn Input, at: u64, order: Order) -> Result<Section, String> {
+fn section(input: &dyn Input, at: u64, order: Order) -> Result<Section, Damage> {
     const HEADER: u64 = 16;
     let mut cursor = Cursor::new(Span::new(input, at, HEADER), order);
     let (id, flags) = (cursor.number::<2>()?, cursor.number::<2>()?);
@@ -167,7 +166,7 @@ fn section(input: &dyn Input, at: u64, order: Order) -> Result<Section, String> 
 }
 
 /// Returns the content of a section, decompressed.
-fn content(input: &dyn Input, section: &Section, method: Method, order: Order) -> Result<Vec<u8>, String> {
+fn content(input: &dyn Input, section: &Section, method: Method, order: Order) -> Result<Vec<u8>, Damage> {
     let mut cursor = Cursor::new(Span::new(input, section.at, section.size), order);
     match section.compressed {
         true => chunk(&mut cursor, method),
@@ -176,7 +175,7 @@ fn content(input: &dyn Input, section: &Section, method: Method, order: Order) -
 }
 
 /// Reads a compressed chunk.
-fn chunk<R: Read>(cursor: &mut Cursor<R>, method: Method) -> Result<Vec<u8>, String> {
+fn chunk<R: Read>(cursor: &mut Cursor<R>, method: Method) -> Result<Vec<u8>, Damage> {
     let (packed, size) = (cursor.number::<4>()?, cursor.number::<4>()?);
     let packed = cursor.part(packed)?;
     compressed::decompress(method, &packed, size)
@@ -188,13 +187,13 @@ fn version_7<R: Read>(
     cursor: &mut Cursor<R>,
     data: &mut TracingData,
     lines: &mut Lines,
-) -> Result<(Vec<Buffer>, Method), String> {
+) -> Result<(Vec<Buffer>, Method), Damage> {
     let (method, _) = (cursor.text()?, cursor.text()?);
     let method = match method.as_str() {
         "none" => Method::None,
         "zlib" => Method::Zlib,
         "zstd" => Method::Zstd,
-        other => return Err(format!("the compression '{other}' of this trace.dat file is unknown")),
+        other => return Err(format!("the compression '{other}' of this trace.dat file is unknown").into()),
     };
     let order = data.pages.order;
     let mut buffers = Vec::new();
@@ -236,7 +235,7 @@ fn version_7<R: Read>(
 }
 
 /// Reads the option that describes a buffer.
-fn buffer(input: &dyn Input, value: &mut Cursor<&[u8]>, order: Order) -> Result<Buffer, String> {
+fn buffer(input: &dyn Input, value: &mut Cursor<&[u8]>, order: Order) -> Result<Buffer, Damage> {
     let section = section(input, value.number::<8>()?, order)?;
     let name = value.text()?;
     value.text()?;
@@ -263,15 +262,12 @@ fn read_buffer(
     method: Method,
     data: &TracingData,
     lines: &mut Lines,
-) -> Result<(), String> {
+) -> Result<(), Damage> {
     let mut pages = data.pages;
     pages.size = buffer.page;
     for part in buffer.parts.iter().filter(|part| part.size > 0) {
         if part.at.saturating_add(part.size) > input.length() {
-            return Err(format!(
-                "the file ends before the events of CPU {}: it is incomplete",
-                part.cpu
-            ));
+            return Err(format!("the file ends before the events of CPU {}: it is incomplete", part.cpu).into());
         }
         // The size does not include the number of compressed chunks.
         let size = if buffer.compressed { u64::MAX } else { part.size };

@@ -10,6 +10,7 @@
 //! A perf.data file contains these parts as one section. A trace.dat file of version 6 begins with
 //! them, and one of version 7 has a section for each part.
 
+use super::damage::Damage;
 use super::events::Formats;
 use super::input::{Cursor, Order};
 use super::ring::Pages;
@@ -34,7 +35,7 @@ impl TracingData {
     ///
     /// # Errors
     /// Fails if the file does not begin in this way.
-    pub fn begin<R: Read>(cursor: &mut Cursor<R>) -> Result<TracingData, String> {
+    pub fn begin<R: Read>(cursor: &mut Cursor<R>) -> Result<TracingData, Damage> {
         if cursor.part(MAGIC.len() as u64)? != MAGIC {
             return Err("the descriptions of the events do not begin with their magic number".into());
         }
@@ -48,7 +49,7 @@ impl TracingData {
         let long = match cursor.number::<1>()? {
             4 => 4,
             8 => 8,
-            other => return Err(format!("a number of {other} bytes is no long of Linux")),
+            other => return Err(format!("a number of {other} bytes is no long of Linux").into()),
         };
         let page = cursor.number::<4>()?;
         Ok(TracingData {
@@ -68,7 +69,7 @@ impl TracingData {
     ///
     /// # Errors
     /// Fails if a part is damaged.
-    pub fn read_parts<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), String> {
+    pub fn read_parts<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), Damage> {
         self.read_headers(cursor)?;
         self.read_ftrace_formats(cursor)?;
         self.read_formats(cursor)?;
@@ -85,7 +86,7 @@ impl TracingData {
     ///
     /// # Errors
     /// Fails if they are damaged.
-    pub fn read_headers<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), String> {
+    pub fn read_headers<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), Damage> {
         if cursor.text()? != "header_page" {
             return Err("the description of a page is missing".into());
         }
@@ -115,7 +116,7 @@ impl TracingData {
     ///
     /// # Errors
     /// Fails if they are damaged.
-    pub fn read_ftrace_formats<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), String> {
+    pub fn read_ftrace_formats<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), Damage> {
         for _ in 0..count(cursor)? {
             cursor.sized::<8>()?;
         }
@@ -126,7 +127,7 @@ impl TracingData {
     ///
     /// # Errors
     /// Fails if they are damaged.
-    pub fn read_formats<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), String> {
+    pub fn read_formats<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), Damage> {
         for _ in 0..count(cursor)? {
             let system = cursor.text()?;
             for _ in 0..count(cursor)? {
@@ -143,7 +144,7 @@ impl TracingData {
     ///
     /// # Errors
     /// Fails if the part is incomplete.
-    pub fn read_names<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), String> {
+    pub fn read_names<R: Read>(&mut self, cursor: &mut Cursor<R>) -> Result<(), Damage> {
         let text = cursor.sized::<8>()?;
         for line in String::from_utf8_lossy(&text).lines() {
             if let Some((pid, name)) = line.split_once(' ')
@@ -158,17 +159,17 @@ impl TracingData {
 }
 
 /// Checks the size of a page.
-pub fn page_size(bytes: u64) -> Result<usize, String> {
+pub fn page_size(bytes: u64) -> Result<usize, Damage> {
     let size = usize::try_from(bytes).unwrap_or(usize::MAX);
     match (256..=1 << 24).contains(&size) {
         true => Ok(size),
-        false => Err(format!("a page of {bytes} bytes is no page of Linux")),
+        false => Err(format!("a page of {bytes} bytes is no page of Linux").into()),
     }
 }
 
-fn count<R: Read>(cursor: &mut Cursor<R>) -> Result<u64, String> {
+fn count<R: Read>(cursor: &mut Cursor<R>) -> Result<u64, Damage> {
     match cursor.number::<4>()? {
         count @ ..=MAX_EVENTS => Ok(count),
-        count => Err(format!("{count} descriptions of events are more than any kernel has")),
+        count => Err(format!("{count} descriptions of events are more than any kernel has").into()),
     }
 }

@@ -8,6 +8,7 @@
 mod metadata;
 mod stream;
 
+use super::damage::Damage;
 use super::input::{Cursor, Input, MAX_PART, Order, Span};
 use super::line::{Line, LineEvent, MAX_CPUS, Task, handler, state_bits};
 use super::names::Lines;
@@ -36,7 +37,7 @@ pub fn is_trace(path: &Path) -> bool {
 ///
 /// # Errors
 /// There is not exactly one trace of a kernel, or it is damaged.
-pub fn read(path: &Path) -> Result<Lines, String> {
+pub fn read(path: &Path) -> Result<Lines, Damage> {
     let mut kernel = None;
     let traces = find(path, DEPTH);
     for folder in &traces {
@@ -53,11 +54,14 @@ pub fn read(path: &Path) -> Result<Lines, String> {
         return Err("the trace describes no event sched_switch".into());
     };
     let mut lines = Lines::default();
-    let at = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    for path in files(folder).map_err(|error| at(folder, &error))? {
+    let at = |path: &Path, damage| Damage::File {
+        path: path.to_owned(),
+        damage: Box::new(damage),
+    };
+    for path in files(folder).map_err(|error| at(folder, error.into()))? {
         if path.is_file() && path.file_name().is_some_and(|name| name != METADATA) {
-            let file = File::open(&path).map_err(|error| at(&path, &error))?;
-            read_stream(&file, &metadata, &mut lines).map_err(|error| at(&path, &error))?;
+            let file = File::open(&path).map_err(|error| at(&path, error.into()))?;
+            read_stream(&file, &metadata, &mut lines).map_err(|damage| at(&path, damage))?;
         }
     }
     Ok(lines)
@@ -92,18 +96,23 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read_metadata(folder: &Path) -> Result<Metadata, String> {
+fn read_metadata(folder: &Path) -> Result<Metadata, Damage> {
     let path = folder.join(METADATA);
     let bytes = std::fs::metadata(&path).and_then(|meta| match meta.len() {
         ..=MAX_METADATA => std::fs::read(&path),
         other => Err(std::io::Error::other(format!("{other} bytes are too many"))),
     });
-    let bytes = bytes.map_err(|error| format!("{}: {error}", path.display()))?;
-    parse_metadata(&bytes)
+    match bytes {
+        Ok(bytes) => parse_metadata(&bytes),
+        Err(error) => Err(Damage::File {
+            path,
+            damage: Box::new(error.into()),
+        }),
+    }
 }
 
 /// Parses the contents of the metadata file.
-fn parse_metadata(bytes: &[u8]) -> Result<Metadata, String> {
+fn parse_metadata(bytes: &[u8]) -> Result<Metadata, Damage> {
     metadata::parse(&metadata::text(bytes)?)
 }
 
@@ -116,7 +125,7 @@ fn short(name: &str) -> &str {
 ///
 /// # Errors
 /// The stream does not match the metadata.
-fn read_stream(input: &dyn Input, metadata: &Metadata, lines: &mut Lines) -> Result<(), String> {
+fn read_stream(input: &dyn Input, metadata: &Metadata, lines: &mut Lines) -> Result<(), Damage> {
     let mut at = 0;
     let mut discarded = 0;
     while at < input.length() {
@@ -125,9 +134,7 @@ fn read_stream(input: &dyn Input, metadata: &Metadata, lines: &mut Lines) -> Res
         let packet = Packet::parse(&begin, metadata)?;
         let length = packet.size.map_or(input.length() - at, |bits| bits / 8);
         if length == 0 || length > input.length() - at || length > MAX_PART {
-            return Err(format!(
-                "a packet at byte {at} has an impossible size of {length} bytes"
-            ));
+            return Err(format!("a packet at byte {at} has an impossible size of {length} bytes").into());
         }
         let bytes = Cursor::new(Span::new(input, at, length), Order::Little).part(length)?;
         let lost = packet.discarded.saturating_sub(discarded);
@@ -157,7 +164,7 @@ struct Packet<'m> {
 }
 
 impl<'m> Packet<'m> {
-    fn parse(bytes: &[u8], metadata: &'m Metadata) -> Result<Packet<'m>, String> {
+    fn parse(bytes: &[u8], metadata: &'m Metadata) -> Result<Packet<'m>, Damage> {
         let mut bits = Bits {
             bytes,
             at: 0,
@@ -187,7 +194,7 @@ impl<'m> Packet<'m> {
         })
     }
 
-    fn events(&self, bytes: &[u8], metadata: &'m Metadata, lines: &mut Lines) -> Result<(), String> {
+    fn events(&self, bytes: &[u8], metadata: &'m Metadata, lines: &mut Lines) -> Result<(), Damage> {
         let Some(stream) = self.stream else {
             return Err("a packet belongs to no stream of the metadata".into());
         };
@@ -238,9 +245,9 @@ impl<'m> Packet<'m> {
     }
 }
 
-fn cpu_number(cpu: i64) -> Result<u32, String> {
+fn cpu_number(cpu: i64) -> Result<u32, Damage> {
     let known = u32::try_from(cpu).ok().filter(|&cpu| cpu < MAX_CPUS);
-    known.ok_or_else(|| format!("CPU {cpu} is higher than the maximum of Linux"))
+    known.ok_or(Damage::Cpu(cpu))
 }
 
 /// Advances a time to the next one that has these lowest bits.

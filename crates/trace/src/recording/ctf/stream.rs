@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads the bits of a CTF stream as values of the types in the metadata.
 
+use super::super::damage::Damage;
 use super::super::input::Order;
 use super::metadata::{Integer, Type};
 
@@ -80,12 +81,12 @@ pub struct Bits<'a> {
 const TRUNCATED: &str = "an event extends beyond its packet";
 
 impl Bits<'_> {
-    fn align(&mut self, bits: u64) -> Result<(), String> {
+    fn align(&mut self, bits: u64) -> Result<(), Damage> {
         self.at = self.at.checked_next_multiple_of(bits).ok_or(TRUNCATED)?;
         Ok(())
     }
 
-    fn take(&mut self, bits: u64) -> Result<u64, String> {
+    fn take(&mut self, bits: u64) -> Result<u64, Damage> {
         let begin = self.at;
         let end = begin
             .checked_add(bits)
@@ -95,14 +96,14 @@ impl Bits<'_> {
         Ok(begin)
     }
 
-    fn byte(&self, bit: u64) -> Result<u8, String> {
+    fn byte(&self, bit: u64) -> Result<u8, Damage> {
         let byte = usize::try_from(bit / 8).ok().and_then(|at| self.bytes.get(at));
-        byte.copied().ok_or_else(|| TRUNCATED.to_owned())
+        Ok(byte.copied().ok_or(TRUNCATED)?)
     }
 
     /// Reads an integer. The lowest bits of a byte come first in little-endian order, the highest
     /// in big-endian order.
-    fn integer(&mut self, integer: Integer) -> Result<u64, String> {
+    fn integer(&mut self, integer: Integer) -> Result<u64, Damage> {
         self.align(integer.align)?;
         let begin = self.take(integer.size)?;
         let end = begin + integer.size;
@@ -123,7 +124,7 @@ impl Bits<'_> {
         Ok(value)
     }
 
-    fn text(&mut self) -> Result<String, String> {
+    fn text(&mut self) -> Result<String, Damage> {
         self.align(8)?;
         let mut bytes = Vec::new();
         loop {
@@ -139,10 +140,10 @@ impl Bits<'_> {
     ///
     /// # Errors
     /// The packet ends before, or a length or a choice refers to a field that does not exist.
-    pub fn read<'m>(&mut self, name: &'m str, of: &'m Type, into: &mut Values<'m>) -> Result<(), String> {
+    pub fn read<'m>(&mut self, name: &'m str, of: &'m Type, into: &mut Values<'m>) -> Result<(), Damage> {
         into.read += 1;
         if into.read > MAX_VALUES {
-            return Err(format!("an event has more than {MAX_VALUES} values"));
+            return Err(format!("an event has more than {MAX_VALUES} values").into());
         }
         match of {
             Type::Integer(integer) => {
@@ -182,7 +183,7 @@ impl Bits<'_> {
             }
             Type::Variant { tag, fields } => {
                 let Some(Value::Label(_, label)) = into.find(tag) else {
-                    return Err(format!("the choice '{tag}' of a variant has no label"));
+                    return Err(format!("the choice '{tag}' of a variant has no label").into());
                 };
                 // A label may have an underscore that the field lacks, or the other way round.
                 let is = |field: &str| field.trim_start_matches('_') == label.trim_start_matches('_');
@@ -194,7 +195,7 @@ impl Bits<'_> {
             Type::Sequence(element, length) => {
                 let length = match into.find(length) {
                     Some(Value::Number(length)) => length.cast_unsigned(),
-                    _ => return Err(format!("the length '{length}' of a sequence is no number")),
+                    _ => return Err(format!("the length '{length}' of a sequence is no number").into()),
                 };
                 self.array(name, element, length, into)?;
             }
@@ -208,7 +209,7 @@ impl Bits<'_> {
         element: &'m Type,
         length: u64,
         into: &mut Values<'m>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Damage> {
         if let Type::Integer(integer @ Integer { size: 8, .. }) = element {
             self.align(integer.align)?;
             let begin = self.at;

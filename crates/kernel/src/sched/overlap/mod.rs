@@ -22,22 +22,24 @@
 //!
 //! The part of the kernel between two points is indivisible.
 
+mod callback;
 pub mod detector;
+mod point;
 pub mod state;
 
-use crate::layout::callbacks::Callback;
+pub(crate) use callback::{Subject, begin_callback, end_callback, subject};
+pub(crate) use point::{accessed, point};
+
 use crate::machine::Machine;
 use crate::sched::ext::ops;
 use crate::sched::ext::state::core::Ending;
 use crate::sched::ext::state::entity::OpsState;
-use crate::sched::ext::state::ops_table::Frame;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
-use bpf::engine::{Access, AccessKind};
 use corosensei::Coroutine;
 use corosensei::stack::{DefaultStack, Stack};
-use detector::state::{Seen, SyncId};
+use detector::state::SyncId;
 use state::*;
 
 /// Size of the stack of a handler in bytes. BPF code needs 385 KiB of it
@@ -450,223 +452,5 @@ impl Machine {
         if let Some(overlap) = &mut self.overlap {
             overlap.detector.acquire(self.this_cpu, SyncId::Address(addr));
         }
-    }
-}
-
-/// The task that a callback is about, by its address. Callbacks about one task follow one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
-    None,
-    Task(u64),
-    /// The task is new: its memory may have belonged to a task that has exited.
-    NewTask(u64),
-    /// The task's memory is free after the callback.
-    OldTask(u64),
-}
-
-/// Returns the task that a callback is about.
-pub(crate) fn subject(m: &Machine, op: Callback, args: &[u64]) -> Subject {
-    let first = args.first().copied().unwrap_or(0);
-    match op {
-        Callback::InitTask => Subject::NewTask(first),
-        Callback::ExitTask => Subject::OldTask(first),
-        Callback::Enable | Callback::Disable | Callback::SetWeight | Callback::SetCpumask => Subject::Task(first),
-        _ if m.ext.frame.task != IDLE => Subject::Task(m.tasks[m.ext.frame.task].addr()),
-        _ => Subject::None,
-    }
-}
-
-/// A callback that has begun.
-#[derive(Clone, Copy)]
-pub(crate) struct Begun {
-    /// Number of the callback that this callback interrupts.
-    interrupted: u64,
-    /// Runqueue that the beginning of the callback has locked. `None` if the handler had locked it
-    /// before.
-    locked: Option<CpuId>,
-    subject: Subject,
-}
-
-/// Begins a callback with the locks in `frame`.
-#[cold]
-pub(crate) fn begin_callback(m: &mut Machine, frame: Frame, subject: Subject) -> Begun {
-    let holds = |m: &Machine, cpu| {
-        let overlap = m.overlap.as_ref();
-        let slot = overlap.and_then(|overlap| Some(&overlap.slots[overlap.running?]));
-        slot.is_some_and(|slot| slot.locks.contains(&LockId::Rq(cpu)))
-    };
-    let locked = frame.locked_cpu.filter(|&cpu| !holds(m, cpu));
-    if let Some(cpu) = locked {
-        m.overlap_lock(LockId::Rq(cpu));
-    }
-    let cpu = m.this_cpu;
-    let interrupted = m.overlap.as_mut().map_or(0, |overlap| {
-        let detector = &mut overlap.detector;
-        match subject {
-            Subject::None => {}
-            Subject::Task(task) | Subject::OldTask(task) => detector.acquire(cpu, SyncId::Task(task)),
-            Subject::NewTask(task) => {
-                detector.acquire(cpu, SyncId::Task(task));
-                detector.acquire(cpu, SyncId::Allocator);
-            }
-        }
-        detector.begin_callback(cpu)
-    });
-    Begun {
-        interrupted,
-        locked,
-        subject,
-    }
-}
-
-#[cold]
-pub(crate) fn end_callback(m: &mut Machine, begun: Begun) {
-    let cpu = m.this_cpu;
-    if let Some(overlap) = m.overlap.as_mut() {
-        let detector = &mut overlap.detector;
-        detector.end_callback(cpu, begun.interrupted);
-        match begun.subject {
-            Subject::None => {}
-            Subject::Task(task) | Subject::NewTask(task) => detector.release(cpu, SyncId::Task(task)),
-            Subject::OldTask(task) => {
-                detector.release(cpu, SyncId::Task(task));
-                detector.release(cpu, SyncId::Allocator);
-            }
-        }
-    }
-    if let Some(locked) = begun.locked {
-        m.overlap_unlock(LockId::Rq(locked));
-    }
-}
-
-/// Reaches a point: the running handler is suspended here if the plan holds it, or if other events
-/// come first.
-pub(crate) fn point(m: &mut Machine, access: Access) {
-    let Some(overlap) = m.overlap.as_mut() else {
-        return;
-    };
-    overlap.held_ns = 0;
-    let Some(slot) = overlap.running else { return };
-    overlap.points += 1;
-    overlap.slots[slot].point = overlap.points;
-    let mut held = 0;
-    while let Some(hold) = overlap.holds.front().filter(|hold| hold.point <= overlap.points) {
-        if hold.point == overlap.points {
-            held = hold.ns.min(MAX_HOLD_NS);
-        }
-        overlap.holds.pop_front();
-    }
-    ops::settle(m);
-    let local = m.local_time(m.this_cpu);
-    if held > 0 {
-        if let Some(overlap) = &mut m.overlap {
-            overlap.nr_held += 1;
-        }
-        m.suspend_handler(local + held);
-    } else if local > m.now && m.overlap.as_ref().is_some_and(|overlap| overlap.next.is_none()) {
-        let Some(next) = m.events.pop(local - 1) else {
-            return synchronize(m, access);
-        };
-        if let Some(overlap) = &mut m.overlap {
-            overlap.next = Some(next);
-            overlap.nr_suspended += 1;
-        }
-        m.suspend_handler(local);
-    }
-    if let Some(overlap) = &mut m.overlap {
-        debug_assert_eq!(overlap.running, Some(slot));
-        overlap.held_ns = held;
-    }
-    synchronize(m, access);
-}
-
-/// Orders accesses through the maps and objects that a helper or kfunc operates on.
-fn synchronize(m: &mut Machine, access: Access) {
-    if access.kind != AccessKind::Call {
-        return;
-    }
-    let cpu = m.this_cpu;
-    let object = match m.ext.vm().callee(access.pc) {
-        Some(
-            "bpf_map_lookup_elem"
-            | "bpf_map_update_elem"
-            | "bpf_map_delete_elem"
-            | "bpf_map_push_elem"
-            | "bpf_map_pop_elem"
-            | "bpf_map_peek_elem"
-            | "bpf_kptr_xchg",
-        ) => SyncId::Address(access.addr),
-        Some(name) if name.starts_with("bpf_obj_new") || name.starts_with("bpf_obj_drop") => SyncId::Allocator,
-        _ => return record(m, access, 0),
-    };
-    if let Some(overlap) = &mut m.overlap {
-        overlap.detector.acquire(cpu, object);
-        if m.ext.vm().callee(access.pc) != Some("bpf_map_lookup_elem") {
-            overlap.detector.release(cpu, object);
-        }
-    }
-    record(m, access, 0);
-}
-
-fn record(m: &mut Machine, access: Access, value: u64) {
-    if !m.overlap.as_ref().is_some_and(|overlap| overlap.record) {
-        return;
-    }
-    let Access { pc, kind, addr, size } = access;
-    let (time, cpu, op) = (m.local_time(m.this_cpu), m.this_cpu, m.ext.frame.op);
-    let callee = m.ext.vm().callee(pc).filter(|_| kind == AccessKind::Call);
-    if let Some(overlap) = &mut m.overlap {
-        let held_ns = std::mem::take(&mut overlap.held_ns);
-        overlap.steps.push(Step {
-            time,
-            cpu,
-            op,
-            callback: overlap.detector.callbacks[cpu.index()],
-            pc,
-            kind,
-            addr,
-            size,
-            value,
-            callee,
-            held_ns,
-        });
-    }
-}
-
-/// Passes a shared access to the race detector.
-pub(crate) fn accessed(m: &mut Machine, access: Access, value: u64) {
-    record(m, access, value);
-    let Access { pc, kind, addr, size } = access;
-    let seen = Seen {
-        pc,
-        cpu: m.this_cpu,
-        op: m.ext.frame.op,
-        value,
-        time: m.local_time(m.this_cpu),
-        point: m
-            .overlap
-            .as_ref()
-            .and_then(|o| Some(o.slots[o.running?].point))
-            .unwrap_or(0),
-    };
-    let Some(overlap) = m.overlap.as_mut() else {
-        return;
-    };
-    let (detector, object) = (&mut overlap.detector, SyncId::Address(addr));
-    match kind {
-        AccessKind::Load => detector.load(addr, size, seen),
-        AccessKind::Store => detector.store(addr, size, seen, false),
-        AccessKind::AtomicUnordered => detector.store(addr, size, seen, true),
-        AccessKind::Acquire => detector.acquire(seen.cpu, object),
-        AccessKind::Release => {
-            detector.release(seen.cpu, object);
-            detector.store(addr, size, seen, true);
-        }
-        AccessKind::Atomic => {
-            detector.acquire(seen.cpu, object);
-            detector.store(addr, size, seen, true);
-            detector.release(seen.cpu, object);
-        }
-        AccessKind::Call => {}
     }
 }

@@ -184,12 +184,7 @@ fn suggest_release(m: &Machine, object: &Object, profile: &Profile, error: LoadE
 /// If the profile does not fit the object, or if the policy fails while it is being enabled.
 pub fn attach(m: &mut Machine, image: &Image, policy: PreparedPolicy, profile: &Profile) -> Result<(), LoadError> {
     let cid = policy.cid;
-    let hooks = hook::resolve(&image.programs, profile).0;
-    ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
-    m.ext.shows_dsqs = image
-        .accessed
-        .iter()
-        .any(|field| field.ends_with(".scx.dsq") || field.ends_with("sched_ext_entity.dsq"));
+    install_policy(m, image, policy, profile)?;
     let loaded = run_profile_and_enable(m, image, profile, cid);
     if loaded.is_err() {
         ext::enable::abandon(m);
@@ -211,13 +206,18 @@ pub fn install(
 ) -> Result<(Image, bool), LoadError> {
     let (image, policy) = open(m, object, profile, engine)?;
     let cid = policy.cid;
+    install_policy(m, &image, policy, profile)?;
+    Ok((image, cid))
+}
+
+fn install_policy(m: &mut Machine, image: &Image, policy: PreparedPolicy, profile: &Profile) -> Result<(), LoadError> {
     let hooks = hook::resolve(&image.programs, profile).0;
     ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
     m.ext.shows_dsqs = image
         .accessed
         .iter()
         .any(|field| field.ends_with(".scx.dsq") || field.ends_with("sched_ext_entity.dsq"));
-    Ok((image, cid))
+    Ok(())
 }
 
 /// Enables a policy that [`install`] has installed. `change` gets the table of callbacks, and sets

@@ -10,7 +10,7 @@ use crate::files::FileKind;
 use crate::program::{Deferred, Program};
 use crate::wait::Wait;
 
-/// What becomes of a system call.
+/// The result of a system call, or the reason why it has none yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// It is complete, with this result.
@@ -80,12 +80,23 @@ impl Program {
     }
 
     /// Refuses a call, which ends the run.
-    pub fn refuse(&mut self, call: &str, why: &str) -> Reply {
-        let mut report = self.report.borrow_mut();
-        *report.refused.entry(call.to_owned()).or_insert(0) += 1;
+    pub fn refuse(&self, call: &str, why: &str) -> Reply {
         Reply::Fail(format!(
             "{why} ({call}); docs/exec.md lists what a program may do on a simulated machine"
         ))
+    }
+
+    /// Lets a call fail with EPERM. A program may be able to do without, for example if it starts
+    /// another program only to print a checksum.
+    pub fn deny(&mut self, call: &str) -> Reply {
+        let mut report = self.report.borrow_mut();
+        let count = report.refused.entry(call.to_owned()).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            let warning = format!("the program's system call {call} failed, because it cannot have other processes");
+            report.warnings.push(warning);
+        }
+        error(libc::EPERM)
     }
 
     /// Answers the call that a thread makes.
@@ -271,12 +282,8 @@ impl Program {
 
             // A filter that the program sets for itself.
             libc::SYS_seccomp => Reply::Result(0),
-            libc::SYS_fork | libc::SYS_vfork => {
-                self.refuse("fork", "it creates a process, which a program here cannot do")
-            }
-            libc::SYS_execve | libc::SYS_execveat => {
-                self.refuse("execve", "it executes another program, which a program here cannot do")
-            }
+            libc::SYS_fork | libc::SYS_vfork => self.deny("fork"),
+            libc::SYS_execve | libc::SYS_execveat => self.deny("execve"),
             nr => match self.file_call(m, t, call) {
                 Some(reply) => reply,
                 None => {

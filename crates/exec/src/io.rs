@@ -7,7 +7,7 @@ use crate::answer::{Reply, error};
 use crate::files::epoll::{IN, OUT};
 use crate::files::paths::At;
 use crate::files::stat::{Mode, stat, statx};
-use crate::files::{FILE_BYTES, FileKind, PIPE_BYTES};
+use crate::files::{FILE_BYTES, FileKind, PIPE_BYTES, Pipe, socket};
 use crate::host::Call;
 use crate::program::Program;
 use std::os::unix::ffi::OsStrExt;
@@ -79,18 +79,17 @@ impl Program {
                 let bytes = Vec::new();
                 self.add(FileKind::Bytes { bytes, pos: 0 }, 0)
             }
-            libc::SYS_socket => match fd {
-                // A socket on which nobody connects. Servers of statistics have one.
-                libc::AF_UNIX => self.add(FileKind::Silent, args[1] as i32),
-                _ => self.refuse("socket", "it uses the network, which a program here cannot do"),
-            },
-            libc::SYS_bind | libc::SYS_listen | libc::SYS_setsockopt | libc::SYS_shutdown => Reply::Result(0),
-            libc::SYS_connect => error(libc::ECONNREFUSED),
-            libc::SYS_accept | libc::SYS_accept4 => self.wait_for_files(t, vec![(fd, IN)], None),
-            libc::SYS_getsockname => {
-                self.host.memory.write(args[2], &2u32.to_le_bytes());
-                self.put(args[1], &1u16.to_le_bytes(), 0)
+            libc::SYS_socket => {
+                socket::create(fd).map_or(error(libc::EAFNOSUPPORT), |kind| self.add(kind, args[1] as i32))
             }
+            libc::SYS_bind => self.bind(fd, args[1], args[2]),
+            libc::SYS_setsockopt => Reply::Result(0),
+            libc::SYS_listen => self.listen(fd),
+            libc::SYS_connect => self.connect(m, fd, args[1], args[2]),
+            libc::SYS_accept => self.accept(t, args, 0),
+            libc::SYS_accept4 => self.accept(t, args, args[3] as i32),
+            libc::SYS_shutdown => self.shutdown(m, fd, args[1] as i32),
+            libc::SYS_getsockname => self.socket_name(fd, args[1], args[2]),
             libc::SYS_mkdir
             | libc::SYS_mkdirat
             | libc::SYS_chmod
@@ -117,7 +116,7 @@ impl Program {
 
     /// Opens a file that the host does not know. `flags` may contain O_NONBLOCK, which has the same
     /// value for all kinds of files.
-    fn add(&mut self, kind: FileKind, flags: i32) -> Reply {
+    pub fn add(&mut self, kind: FileKind, flags: i32) -> Reply {
         let fd = self.files.add(kind);
         if let Some(open) = self.files.get_mut(fd as i32) {
             open.nonblocking = flags & libc::O_NONBLOCK != 0;
@@ -220,7 +219,7 @@ impl Program {
                 (missed + 1).to_le_bytes().to_vec()
             }
             &mut FileKind::Pipe { read: Some(pipe), .. } => {
-                let pipe = &mut self.files.pipes[pipe];
+                let pipe = &mut self.files.pipes[pipe].bytes;
                 let len = most.min(pipe.len());
                 pipe.drain(..len).collect()
             }
@@ -232,7 +231,11 @@ impl Program {
             self.files.get(fd).map(|open| &open.kind),
             Some(FileKind::Event { .. } | FileKind::Timer { .. } | FileKind::Pipe { .. } | FileKind::Silent)
         );
-        if bytes.is_empty() && waits && most > 0 {
+        let ended = match self.files.get(fd).map(|open| &open.kind) {
+            Some(&FileKind::Pipe { read: Some(pipe), .. }) => self.files.pipes[pipe].no_writer,
+            _ => false,
+        };
+        if bytes.is_empty() && waits && most > 0 && !ended {
             return match nonblocking {
                 true => error(libc::EAGAIN),
                 false => self.wait_for_files(t, vec![(fd, IN)], None),
@@ -291,7 +294,11 @@ impl Program {
                 return Reply::Result(8);
             }
             &mut FileKind::Pipe { write: Some(pipe), .. } => {
-                let contents = &mut self.files.pipes[pipe];
+                let pipe_state = &mut self.files.pipes[pipe];
+                if pipe_state.no_reader {
+                    return error(libc::EPIPE);
+                }
+                let contents = &mut pipe_state.bytes;
                 let room = PIPE_BYTES.saturating_sub(contents.len());
                 if room == 0 {
                     return match nonblocking {
@@ -485,15 +492,17 @@ impl Program {
 
     /// Creates a pipe, or a pair of sockets, of which each end can be read and written.
     fn pipe(&mut self, addr: u64, flags: i32, pair: bool) -> Reply {
-        let first = self.files.pipes.len();
-        self.files.pipes.extend([Default::default(), Default::default()]);
-        let ends = match pair {
-            true => [(Some(first), Some(first + 1)), (Some(first + 1), Some(first))],
-            false => [(Some(first), None), (None, Some(first))],
+        let ends = if pair {
+            self.files.connection()
+        } else {
+            let pipe = Some(self.files.pipes.len());
+            self.files.pipes.push(Pipe::default());
+            let (reader, writer) = ((pipe, None), (None, pipe));
+            [reader, writer].map(|(read, write)| FileKind::Pipe { read, write })
         };
         let mut bytes = Vec::new();
-        for (read, write) in ends {
-            match self.add(FileKind::Pipe { read, write }, flags) {
+        for end in ends {
+            match self.add(end, flags) {
                 Reply::Result(fd @ 0..) => bytes.extend_from_slice(&(fd as i32).to_le_bytes()),
                 other => return other,
             }

@@ -18,6 +18,7 @@
 //! | `io` | calls that use files |
 //! | `memory` | calls about memory, and the memory that the program shares with BPF programs |
 //! | `bpf` | the system call bpf(2): maps, programs, links |
+//! | `record` | records the settings of the program as a profile |
 
 mod answer;
 mod bpf;
@@ -26,6 +27,7 @@ mod host;
 mod io;
 mod memory;
 mod program;
+mod record;
 mod report;
 mod threads;
 mod wait;
@@ -43,4 +45,5 @@ pub fn files(command: &[String]) -> Result<Vec<std::path::PathBuf>, String> {
     files.extend(files::paths::named_files(command));
     Ok(files)
 }
+pub use record::RecordedProfile;
 pub use report::Report;

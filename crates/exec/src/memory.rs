@@ -50,7 +50,7 @@ impl Program {
                 self.map_copy(t, call, &bytes)
             }
             Some(&FileKind::Map(map)) => self.map_map(t, call, map, prot & PROTECTIONS),
-            Some(FileKind::Silent | FileKind::Output) => error(libc::ENODEV),
+            Some(FileKind::Silent | FileKind::Socket(_) | FileKind::Output) => error(libc::ENODEV),
             Some(_) => error(libc::EACCES),
             None => error(libc::EBADF),
         }

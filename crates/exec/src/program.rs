@@ -41,6 +41,8 @@ pub struct Settings {
     pub engine: Engine,
     /// Whether the output of the program is written to standard error.
     pub echo: bool,
+    /// Whether to record a profile.
+    pub record: bool,
     /// Index of the description of the threads in the workload ([`native::add_to`]).
     pub index: u32,
 }
@@ -106,6 +108,8 @@ pub(crate) struct Program {
     pub live: bool,
     /// Whether the machine is executing a step of a thread.
     pub in_run: bool,
+    /// The settings that were recorded so far.
+    pub recording: Option<crate::record::Recording>,
     /// Results of deferred work, by the pid of the thread that waits for it.
     pub results: BTreeMap<u32, i64>,
 }
@@ -157,6 +161,7 @@ pub fn start(machine: &mut Machine, settings: Settings) -> Result<Rc<RefCell<Rep
         calls: BTreeMap::new(),
         live: false,
         in_run: false,
+        recording: None,
         results: BTreeMap::new(),
     };
     crate::files::paths::fill(&mut program, machine);
@@ -316,6 +321,9 @@ impl Native for Program {
         self.in_run = true;
         let reply = self.answer(m, t);
         self.in_run = false;
+        if matches!(reply, Reply::Wait(_)) {
+            self.record_wait(m, pid);
+        }
         self.check_memory(m);
         let run = Turn::Run {
             user_ns: USER_NS,

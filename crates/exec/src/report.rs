@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a run reports about its program.
+//! The report of a run about its program.
 
 use std::collections::BTreeMap;
 
 /// Largest number of bytes of output that is kept.
 const OUTPUT: usize = 64 << 10;
 
-/// What became of a program, and what it printed.
+/// The end and the output of a program.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The reason why the program could not continue, in one sentence.
@@ -17,6 +17,9 @@ pub struct Report {
     pub refused_policy: Option<Box<kernel::ext::Exit>>,
     /// The object of the program, once it was linked.
     pub image: Option<bpf::link::Image>,
+    /// The profile that was recorded until the program waited for the first time after it had attached
+    /// its scheduler, or the reason why it could not be recorded.
+    pub recorded: Option<Result<crate::RecordedProfile, String>>,
     /// The last lines that the program printed.
     pub output: String,
     /// Whether the output is also written to standard error at once.
@@ -25,7 +28,7 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// Number of system calls by name.
     pub calls: BTreeMap<String, u64>,
-    /// Number of calls that were refused or answered with an error because they are unknown, by name.
+    /// Number of calls that failed because a program may not make them, by name.
     pub refused: BTreeMap<String, u64>,
 }
 
@@ -70,10 +73,14 @@ impl Report {
     /// Returns the error message of a program that could not continue, with its last output.
     pub fn message(&self, command: &str) -> Option<String> {
         let failure = self.failure.as_ref()?;
+        let mut message = format!("{command}: {failure}");
+        if let Some((call, count)) = self.refused.first_key_value() {
+            message += &format!("; its system call {call} was refused ({count} times)");
+        }
         let lines = self.last_lines(8);
-        Some(match lines.is_empty() {
-            true => format!("{command}: {failure}"),
-            false => format!("{command}: {failure}; the last lines of its output:\n{lines}"),
-        })
+        if !lines.is_empty() {
+            message += &format!("; the last lines of its output:\n{lines}");
+        }
+        Some(message)
     }
 }

@@ -16,7 +16,7 @@ impl Program {
     pub fn clone_thread(&mut self, m: &mut Machine, t: usize, args: [u64; 6]) -> Reply {
         let [flags, _, parent_tid, child_tid, ..] = args;
         if flags & THREAD != THREAD {
-            return self.refuse("fork", "it creates a process, which a program here cannot do");
+            return self.deny("fork");
         }
         if self.threads.len() >= THREADS {
             return error(libc::EAGAIN);
@@ -82,7 +82,7 @@ impl Program {
         while let Some(work) = self.deferred.pop_front() {
             match work {
                 Deferred::Attach { link, pid } => {
-                    let result = self.attach(m, link);
+                    let result = self.attach(m, link, pid);
                     self.results.insert(pid, result);
                 }
                 Deferred::Detach { pid } => {

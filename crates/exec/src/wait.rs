@@ -12,7 +12,7 @@ use crate::files::FileKind;
 use crate::files::epoll::{Interest, Rings};
 use crate::program::{EPOCH_NS, Program};
 
-/// What a thread waits for.
+/// The event for which a thread waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Sleep {

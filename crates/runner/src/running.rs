@@ -3,6 +3,7 @@
 //! steps.
 
 use crate::counters::Counters;
+use crate::destination;
 use crate::load::{self, Loaded, Prepared};
 use crate::policy::Policy;
 use crate::profiles::Located;
@@ -126,6 +127,7 @@ impl Scenario {
                     command: command.clone(),
                     engine: self.spec.engine.engine(),
                     echo: self.spec.program_output,
+                    record: self.spec.record_profile.is_some(),
                     index: threads.unwrap_or_default(),
                 };
                 let report = exec::start(&mut machine, settings).map_err(Error::new)?;
@@ -362,12 +364,15 @@ impl Running<'_> {
     /// Returns the outcome of a run after [`Running::end`].
     ///
     /// # Errors
-    /// The trace file cannot be written.
+    /// The trace file or the recorded profile cannot be written.
     pub fn outcome(mut self) -> Result<Outcome, Error> {
         // This ends the program, if the policy is one.
         self.machine.native = None;
         if let Some(report) = &self.program {
             self.warnings.append(&mut report.borrow_mut().warnings);
+            if let Some(path) = &self.scenario.spec.record_profile {
+                write_profile(path, report.borrow_mut().recorded.take())?;
+            }
         }
         let profile = std::mem::take(&mut self.profile);
         let counters = self.counters.take();
@@ -449,6 +454,17 @@ impl Running<'_> {
         outcome.result.interrupted = self.interrupted;
         Ok(outcome)
     }
+}
+
+/// Writes a recorded profile, and the object that it belongs to beside it, with the ending `.bpf.o`.
+fn write_profile(path: &Path, recorded: Option<Result<exec::RecordedProfile, String>>) -> Result<(), Error> {
+    let Some(recorded) = recorded else {
+        let error = "--record-profile: the run ended before the program had attached its scheduler and waited";
+        return Err(Error::new(error).hint("--for gives the run more time"));
+    };
+    let recorded = recorded.map_err(|message| Error::new(format!("--record-profile: {message}")))?;
+    destination::write(path, recorded.profile.as_bytes())?;
+    destination::write(&path.with_extension("bpf.o"), &recorded.object)
 }
 
 /// Returns the name that the first task of a program has.

@@ -22,6 +22,7 @@ use machine::scale::Factor;
 use machine::{MachineSpec, Noise};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
+use std::path::PathBuf;
 use std::str::FromStr;
 use workload::Workload;
 
@@ -109,6 +110,10 @@ pub struct RunSpec {
     #[arg(skip)]
     #[serde(skip)]
     pub program_output: bool,
+    /// File to which the settings of a scheduler's program (`exec:`) are written as a profile.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub record_profile: Option<PathBuf>,
     /// Whether the kernel, the policy and the caches cost no time.
     #[arg(skip)]
     pub no_costs: bool,
@@ -233,6 +238,7 @@ impl Default for RunSpec {
             engine: EngineChoice::default(),
             sanitize: false,
             program_output: false,
+            record_profile: None,
             no_costs: false,
             hz: None,
             scaled: None,

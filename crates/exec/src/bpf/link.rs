@@ -32,7 +32,7 @@ pub(crate) struct Link {
 }
 
 /// Returns whether a name that libbpf has shortened stands for the whole name.
-fn is_name(short: &str, whole: &str) -> bool {
+pub(crate) fn is_name(short: &str, whole: &str) -> bool {
     match short.len() < NAME_LEN - 1 {
         true => short == whole,
         false => whole.starts_with(short),
@@ -41,7 +41,11 @@ fn is_name(short: &str, whole: &str) -> bool {
 
 impl Bpf {
     /// Returns the object that has all maps and programs that the program has created.
-    fn object(&self) -> Option<&Object> {
+    pub(crate) fn object(&self) -> Option<&Object> {
+        self.objects.get(self.object_index()?)
+    }
+
+    pub(super) fn object_index(&self) -> Option<usize> {
         let fits = |object: &&Object| {
             let has_map = |map: &super::Map| {
                 map.is_section() || map.kind == STRUCT_OPS || object.maps().any(|def| is_name(&map.name, &def.name))
@@ -53,7 +57,18 @@ impl Bpf {
                 .filter(|map| !map.name.is_empty() && !map.name.starts_with("libbpf"));
             callbacks.count() > 0 && maps.clone().count() > 0 && maps.clone().all(has_map)
         };
-        self.objects.iter().find(fits).or(self.objects.first())
+        let found = self.objects.iter().position(|object| fits(&object));
+        found.or((!self.objects.is_empty()).then_some(0))
+    }
+
+    /// Returns a member of the table of callbacks in a map of type STRUCT_OPS, as the program has set
+    /// it: a number, or 0 for a missing callback. `None` means that the program has not set the table.
+    pub(crate) fn callback(&self, map: usize, member: &str) -> Option<u64> {
+        let members = if self.cid { &self.cid_members } else { &self.members };
+        let member = members.iter().find(|known| known.name == member)?;
+        let bytes = self.maps[map].callbacks.get(CALLBACKS..)?;
+        let word = bytes.get(member.offset..)?.first_chunk()?;
+        Some(u64::from_le_bytes(*word))
     }
 
     /// Returns the section of globals that a map holds. libbpf shortens the object's name, and not
@@ -126,6 +141,7 @@ impl Program {
             Err(LoadError::Refused(exit)) => return Err(self.refused(exit)),
             Err(LoadError::Input(message)) => return Err(message),
         };
+        let recorded = sections.clone();
         for (section, at) in sections {
             let found = image.sections.iter().find(|known| known.name == section);
             if let (Some(found), Some(file)) = (found, self.shared_part(at)) {
@@ -138,6 +154,7 @@ impl Program {
         drop(report);
         self.bpf.image = Some(image);
         self.bpf.cid = cid;
+        self.record_start(&recorded);
         for at in 0..self.bpf.maps.len() {
             let map = &self.bpf.maps[at];
             let linked = map.linked.as_deref().and_then(|name| m.ext().vm().map_by_name(name));
@@ -214,8 +231,12 @@ impl Program {
         // A program without a context gets a word, which it does not read.
         let given = context.len();
         context.resize(given.max(8), 0);
-        match kernel::tracepoint::run_syscall_program(m, &program.clone(), &mut context) {
+        let program = program.clone();
+        self.record_stores();
+        let given_context = context[..given].to_vec();
+        match kernel::tracepoint::run_syscall_program(m, &program, &mut context) {
             Ok(value) => {
+                self.record_run(&program.name, &given_context, value);
                 let written = self.host.memory.write(addr, &context[..given]);
                 match written {
                     true => self.put(a.addr + 4, &value.to_le_bytes(), 0),
@@ -270,11 +291,12 @@ impl Program {
         Reply::Result(self.files.add(FileKind::Link(self.bpf.links.len() - 1)))
     }
 
-    /// Enables the scheduler of a link. Returns 0 or a negative error number.
-    pub fn attach(&mut self, m: &mut Machine, link: usize) -> i64 {
+    /// Enables the scheduler of a link for the thread `pid`. Returns 0 or a negative error number.
+    pub fn attach(&mut self, m: &mut Machine, link: usize, pid: u32) -> i64 {
         let Some(map) = self.bpf.links[link].map else {
             return -i64::from(libc::EINVAL);
         };
+        self.record_attach(map, pid);
         let Some(image) = self.bpf.image.take() else {
             return -i64::from(libc::EINVAL);
         };

@@ -13,6 +13,7 @@ mod objects;
 mod values;
 
 use kernel::Machine;
+use std::ops::Range;
 use std::path::Path;
 
 use crate::answer::{Reply, error};
@@ -22,7 +23,7 @@ use ::bpf::btf;
 use ::bpf::link::Image;
 use ::bpf::object::Object;
 
-pub(crate) use link::Link;
+pub(crate) use link::{Link, is_name};
 pub(crate) use maps::Map;
 
 // Commands (enum bpf_cmd).
@@ -107,10 +108,11 @@ pub(crate) struct Member {
     pub offset: usize,
 }
 
-/// What the program has created with bpf(2).
+/// The maps, programs and links that the program has created with bpf(2).
 pub(crate) struct Bpf {
-    /// The objects in the program's file.
+    /// The objects in the program's file, and where they lie in it.
     objects: Vec<Object>,
+    places: Vec<Range<usize>>,
     pub maps: Vec<Map>,
     pub progs: Vec<Prog>,
     pub links: Vec<Link>,
@@ -133,8 +135,10 @@ impl Bpf {
     /// # Errors
     /// The file has no object of a scheduler.
     pub fn new(path: &Path) -> Result<Bpf, String> {
+        let (objects, places) = objects::find(path)?.into_iter().unzip();
         Ok(Bpf {
-            objects: objects::find(path)?,
+            objects,
+            places,
             maps: Vec::new(),
             progs: Vec::new(),
             links: Vec::new(),
@@ -176,6 +180,18 @@ impl Bpf {
 
     pub fn image(&self) -> Option<&Image> {
         self.image.as_ref()
+    }
+
+    /// Returns the bytes of the linked object, which lies in the file `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it has changed.
+    pub fn object_bytes(&self, path: &Path) -> Result<Vec<u8>, String> {
+        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let place = self.object_index().and_then(|index| self.places.get(index).cloned());
+        let object = place.and_then(|place| bytes.get(place));
+        let object = object.ok_or_else(|| format!("{} has changed since it was started", path.display()))?;
+        Ok(object.to_vec())
     }
 }
 
@@ -299,8 +315,13 @@ impl Program {
 
     /// Called when the last descriptor of a file is closed.
     pub fn closed(&mut self, m: &mut Machine, kind: &FileKind) {
-        if let &FileKind::Link(at) = kind {
-            self.close_link(m, at);
+        match *kind {
+            FileKind::Link(at) => self.close_link(m, at),
+            FileKind::Pipe { .. } => {
+                self.files.close_ends(kind, true, true);
+                self.wake_ready(m);
+            }
+            _ => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Finds the BPF objects in the program's file. Both bpftool and libbpf-rs store the whole object as
 //! data of the program.
 
+use std::ops::Range;
 use std::path::Path;
 
 use ::bpf::object::Object;
@@ -13,11 +14,11 @@ const MAGIC: [u8; 6] = *b"\x7fELF\x02\x01";
 /// Kind and machine of a BPF object: ET_REL, EM_BPF.
 const BPF: [u8; 4] = [1, 0, 247, 0];
 
-/// Returns the objects in a file, in their order.
+/// Returns the objects in a file, in their order, and where they lie.
 ///
 /// # Errors
 /// The file cannot be read, or it contains no object.
-pub(super) fn find(path: &Path) -> Result<Vec<Object>, String> {
+pub(super) fn find(path: &Path) -> Result<Vec<(Object, Range<usize>)>, String> {
     let file = path.display();
     let size = path.metadata().map_err(|error| format!("{file}: {error}"))?.len();
     if size > LARGEST {
@@ -31,10 +32,10 @@ pub(super) fn find(path: &Path) -> Result<Vec<Object>, String> {
         let rest = &bytes[at..];
         if rest.starts_with(&MAGIC)
             && rest.get(16..20) == Some(&BPF)
-            && let Some(object) = rest.get(..extent(rest).unwrap_or(0))
-            && let Ok(object) = Object::parse(object, &format!("{}.bpf.o", name(path)))
+            && let Some(bytes) = rest.get(..extent(rest).unwrap_or(0))
+            && let Ok(object) = Object::parse(bytes, &format!("{}.bpf.o", name(path)))
         {
-            objects.push(object);
+            objects.push((object, at..at + bytes.len()));
         }
         at += 1;
     }

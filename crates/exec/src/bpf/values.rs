@@ -13,10 +13,13 @@ use super::{
 use crate::answer::{Reply, error};
 use crate::files::FileKind;
 use crate::program::Program;
-use ::bpf::map::kind;
+use ::bpf::map::{Map, kind};
+use ::bpf::memory::PAGE;
 
 /// Largest number of bytes of a value or of a batch.
 const LARGEST: u64 = 64 << 20;
+/// Number of bytes that are copied to the shared memory at once.
+const COPIED: usize = 1 << 20;
 
 impl Program {
     fn map_of(&self, fd: i32) -> Option<usize> {
@@ -24,6 +27,12 @@ impl Program {
             FileKind::Map(at) => Some(at),
             _ => None,
         }
+    }
+
+    /// Returns the map of the linked object that belongs to a map of the program.
+    fn linked<'m>(&self, m: &'m Machine, at: usize) -> Result<&'m Map, i32> {
+        let name = self.bpf.maps[at].linked.as_deref();
+        name.and_then(|name| m.ext().vm().map_by_name(name)).ok_or(libc::EINVAL)
     }
 
     /// Returns the number of bytes of a value as the program passes it: for a map with a value for
@@ -43,9 +52,6 @@ impl Program {
         };
         let (key_addr, value_addr, flags) = (a.u64(8), a.u64(16), a.u64(24));
         let bytes = self.passed_bytes(m, at);
-        if bytes > LARGEST {
-            return error(libc::E2BIG);
-        }
         let key_size = self.bpf.maps[at].key_size as usize;
         let first = command == MAP_GET_NEXT_KEY && key_addr == 0;
         let key = if first {
@@ -56,6 +62,17 @@ impl Program {
         let Some(key) = key else {
             return error(libc::EFAULT);
         };
+        if command == MAP_UPDATE_ELEM
+            && let Some(shared) = self.shared_value(at, &key)
+        {
+            return match shared {
+                Ok(offset) => self.copy_to_shared(value_addr, offset, bytes),
+                Err(errno) => error(errno),
+            };
+        }
+        if bytes > LARGEST {
+            return error(libc::E2BIG);
+        }
         match command {
             MAP_UPDATE_ELEM => match self.host.memory.read(value_addr, bytes as usize) {
                 Some(value) => Reply::Result(self.update(m, at, &key, &value, flags)),
@@ -86,6 +103,29 @@ impl Program {
             true => Ok(start + index * map.stride()),
             false => Err(libc::E2BIG),
         })
+    }
+
+    /// Copies a value of the program to the shared memory. Pages that stay equal are not written, so
+    /// that zeros take no memory: the globals of scx_layered have 165 MB.
+    fn copy_to_shared(&self, addr: u64, offset: u64, len: u64) -> Reply {
+        let (mut new, mut old) = (vec![0; COPIED], vec![0; COPIED]);
+        for start in (0..len).step_by(COPIED) {
+            let part = COPIED.min((len - start) as usize);
+            let (new, old) = (&mut new[..part], &mut old[..part]);
+            if !self.host.memory.read_into(addr + start, new) {
+                return error(libc::EFAULT);
+            }
+            let at = offset + start;
+            let mut copied = self.shared_file.read_exact_at(old, at).is_ok();
+            let pages = new.chunks(PAGE as usize).zip(old.chunks(PAGE as usize));
+            for (at, (new, old)) in (at..).step_by(PAGE as usize).zip(pages) {
+                copied &= new == old || self.shared_file.write_all_at(new, at).is_ok();
+            }
+            if !copied {
+                return error(libc::ENOMEM);
+            }
+        }
+        Reply::Result(0)
     }
 
     fn update(&mut self, m: &mut Machine, at: usize, key: &[u8], value: &[u8], flags: u64) -> i64 {
@@ -121,7 +161,7 @@ impl Program {
     /// Updates an element of a map of the linked object.
     pub(super) fn update_linked(&mut self, m: &Machine, at: usize, key: &[u8], value: &[u8], flags: u64) -> i64 {
         let map = &self.bpf.maps[at];
-        let Some(linked) = map.linked.as_deref().and_then(|name| m.ext().vm().map_by_name(name)) else {
+        let Ok(linked) = self.linked(m, at) else {
             return -i64::from(libc::EINVAL);
         };
         let size = map.value_size as usize;
@@ -136,7 +176,7 @@ impl Program {
         };
         for (cpu, part) in (0..).zip(parts) {
             match linked.update(m.region(), key, part, flags, cpu) {
-                Ok(0) => {}
+                Ok(0) => self.record_element(at, key, cpu, part),
                 Ok(errno) => return errno,
                 Err(_) => return -i64::from(libc::EOPNOTSUPP),
             }
@@ -160,11 +200,7 @@ impl Program {
         }
         self.link(m)?;
         let map = &self.bpf.maps[at];
-        let linked = map
-            .linked
-            .as_deref()
-            .and_then(|name| m.ext().vm().map_by_name(name))
-            .ok_or(libc::EINVAL)?;
+        let linked = self.linked(m, at)?;
         let cpus = if map.is_per_cpu() { m.nr_cpus() } else { 1 };
         let mut value = Vec::new();
         for cpu in 0..cpus {
@@ -188,13 +224,8 @@ impl Program {
             return Ok(value);
         }
         self.link(m)?;
-        let map = &self.bpf.maps[at];
-        let linked = map
-            .linked
-            .as_deref()
-            .and_then(|name| m.ext().vm().map_by_name(name))
-            .ok_or(libc::EINVAL)?;
-        let size = u64::from(map.value_size);
+        let linked = self.linked(m, at)?;
+        let size = u64::from(self.bpf.maps[at].value_size);
         let addr = m.region().alloc(size).ok_or(libc::ENOMEM)?;
         let popped = linked.pop(m.region(), addr, false);
         let value = m.region().bytes(addr, size).map(|bytes| bytes.to_vec());
@@ -210,15 +241,10 @@ impl Program {
         if let Err(errno) = self.link(m) {
             return -i64::from(errno);
         }
-        let linked = self.bpf.maps[at]
-            .linked
-            .as_deref()
-            .and_then(|name| m.ext().vm().map_by_name(name));
-        let deleted = linked.map(|linked| linked.delete(m.region(), key));
-        match deleted {
-            Some(Ok(result)) => result,
-            Some(Err(_)) => -i64::from(libc::EOPNOTSUPP),
-            None => -i64::from(libc::EINVAL),
+        self.record_delete(at, key);
+        match self.linked(m, at) {
+            Ok(linked) => linked.delete(m.region(), key).unwrap_or(-i64::from(libc::EOPNOTSUPP)),
+            Err(errno) => -i64::from(errno),
         }
     }
 
@@ -235,11 +261,7 @@ impl Program {
                 false => Err(libc::ENOENT),
             };
         }
-        let linked = map
-            .linked
-            .as_deref()
-            .and_then(|name| m.ext().vm().map_by_name(name))
-            .ok_or(libc::EINVAL)?;
+        let linked = self.linked(m, at)?;
         let next = |cursor: usize| linked.next(m.region(), cursor, 0).map_err(|_| libc::EOPNOTSUPP);
         let mut cursor = 0;
         while let Some((after, known, _)) = next(cursor)? {
@@ -332,11 +354,7 @@ impl Program {
             let exists = (cursor as u64) < u64::from(map.max_entries);
             return Ok(exists.then(|| (cursor + 1, (cursor as u32).to_le_bytes().to_vec())));
         }
-        let linked = map
-            .linked
-            .as_deref()
-            .and_then(|name| m.ext().vm().map_by_name(name))
-            .ok_or(libc::EINVAL)?;
+        let linked = self.linked(m, at)?;
         let next = linked.next(m.region(), cursor, 0).map_err(|_| libc::EOPNOTSUPP)?;
         Ok(next.map(|(after, key, _)| (after, key)))
     }

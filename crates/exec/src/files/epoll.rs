@@ -59,9 +59,9 @@ impl Files {
             FileKind::Output => OUT,
             FileKind::Event { count, .. } => OUT | when(*count > 0, IN),
             FileKind::Pipe { read, write } => {
-                let full = |at: usize| self.pipes[at].len() >= PIPE_BYTES;
-                when(read.is_some_and(|at| !self.pipes[at].is_empty()), IN)
-                    | when(write.is_some_and(|at| !full(at)), OUT)
+                let full = |at: usize| self.pipes[at].bytes.len() >= PIPE_BYTES && !self.pipes[at].no_reader;
+                let readable = |at: usize| !self.pipes[at].bytes.is_empty() || self.pipes[at].no_writer;
+                when(read.is_some_and(readable), IN) | when(write.is_some_and(|at| !full(at)), OUT)
             }
             FileKind::Timer { next, .. } => when(next.is_some_and(|at| at <= now), IN),
             FileKind::Epoll(interests) if depth > 0 => {
@@ -71,6 +71,7 @@ impl Files {
                 when(any, IN)
             }
             FileKind::Map(map) => rings.ready(*map),
+            FileKind::Socket(socket) => when(!socket.waiting.is_empty(), IN),
             FileKind::Epoll(_) | FileKind::Silent | FileKind::Prog(_) | FileKind::Link(_) | FileKind::Btf => 0,
         }
     }

@@ -7,6 +7,7 @@
 
 pub(crate) mod epoll;
 pub(crate) mod paths;
+pub(crate) mod socket;
 pub(crate) mod stat;
 pub(crate) mod tree;
 
@@ -23,7 +24,7 @@ pub(crate) const FILE_BYTES: usize = 64 << 20;
 /// An entry of a directory: its name, and whether it is a directory.
 pub(crate) type Entry = (String, bool);
 
-/// What a descriptor refers to.
+/// The kind of an open file, with its state.
 #[derive(Clone, Debug)]
 pub(crate) enum FileKind {
     /// A file of the host that is open for reading.
@@ -59,8 +60,10 @@ pub(crate) enum FileKind {
         period: u64,
     },
     Epoll(Vec<epoll::Interest>),
-    /// A file on which nothing ever happens: a signalfd, inotify, or a socket that listens.
+    /// A file on which nothing ever happens: a signalfd or inotify.
     Silent,
+    /// A socket that is not connected. A connected one is a [`FileKind::Pipe`].
+    Socket(socket::Socket),
     /// A map, program or link of BPF, by its number, or types.
     Map(usize),
     Prog(usize),
@@ -79,13 +82,22 @@ pub(crate) struct Open {
     pub events: u64,
 }
 
+/// The bytes in a pipe, or in one direction of a socket.
+#[derive(Debug, Default)]
+pub(crate) struct Pipe {
+    pub bytes: VecDeque<u8>,
+    /// Whether the end that writes, and the end that reads, is closed.
+    pub no_writer: bool,
+    pub no_reader: bool,
+}
+
 /// All open files.
 #[derive(Default)]
 pub(crate) struct Files {
     descriptors: BTreeMap<i32, usize>,
     open: Vec<Option<Open>>,
     /// Contents of pipes and sockets.
-    pub pipes: Vec<VecDeque<u8>>,
+    pub pipes: Vec<Pipe>,
 }
 
 impl Files {
@@ -154,6 +166,35 @@ impl Files {
 
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Open> {
         self.open.iter_mut().flatten()
+    }
+
+    /// Creates two pipes, and returns the ends of the connection that they form.
+    pub fn connection(&mut self) -> [FileKind; 2] {
+        let (first, second) = (self.pipes.len(), self.pipes.len() + 1);
+        self.pipes.extend([Pipe::default(), Pipe::default()]);
+        [(first, second), (second, first)].map(|(read, write)| FileKind::Pipe {
+            read: Some(read),
+            write: Some(write),
+        })
+    }
+
+    /// Records that the ends of pipes in a file are closed: the one that reads, that writes, or both.
+    pub fn close_ends(&mut self, kind: &FileKind, reads: bool, writes: bool) {
+        let &FileKind::Pipe { read, write } = kind else { return };
+        if let Some(at) = write.filter(|_| writes) {
+            self.pipes[at].no_writer = true;
+        }
+        if let Some(at) = read.filter(|_| reads) {
+            self.pipes[at].no_reader = true;
+        }
+        for open in self.all_mut() {
+            if let FileKind::Pipe { read: other, .. } = open.kind
+                && other.is_some()
+                && other == write
+            {
+                open.events += 1;
+            }
+        }
     }
 
     /// Returns whether a descriptor belongs to a file of the host.

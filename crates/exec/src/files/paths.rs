@@ -22,7 +22,7 @@ const READABLE: [&str; 8] = [
     "/usr/share/zoneinfo/",
 ];
 
-/// What is at a path.
+/// The file at a path.
 pub(crate) enum At {
     /// A file or directory that only the program knows.
     Own(FileKind),

@@ -4,13 +4,16 @@
 use super::Entry;
 use std::collections::BTreeMap;
 
-/// Files by their absolute paths. A directory exists if a file lies in it.
+/// Files by their absolute paths, and the directories above them.
 #[derive(Default)]
 pub(crate) struct Tree {
     files: BTreeMap<String, Vec<u8>>,
+    /// The names in each directory, and whether they are directories. A machine of 256 CPUs has 6500
+    /// files below one directory, and programs list that directory hundreds of times.
+    directories: BTreeMap<String, BTreeMap<String, bool>>,
 }
 
-/// What is at a path.
+/// A file or directory of the tree.
 pub(crate) enum Found<'a> {
     File(&'a [u8]),
     Dir,
@@ -18,35 +21,35 @@ pub(crate) enum Found<'a> {
 
 impl Tree {
     pub fn insert(&mut self, path: impl Into<String>, contents: impl Into<Vec<u8>>) {
-        self.files.insert(path.into(), contents.into());
+        let path = path.into();
+        let (mut rest, mut is_dir) = (path.as_str(), false);
+        while let Some((above, name)) = rest.rsplit_once('/') {
+            let names = self.directories.entry(above.to_owned()).or_default();
+            if names.insert(name.to_owned(), is_dir).is_some() {
+                break;
+            }
+            (rest, is_dir) = (above, true);
+        }
+        self.files.insert(path, contents.into());
     }
 
     pub fn find(&self, path: &str) -> Option<Found<'_>> {
-        if let Some(contents) = self.files.get(path) {
-            return Some(Found::File(contents));
+        match self.files.get(path) {
+            Some(contents) => Some(Found::File(contents)),
+            None => self.directories.contains_key(directory(path)).then_some(Found::Dir),
         }
-        let inside = directory(path);
-        let next = self.files.range(inside.clone()..).next();
-        next.filter(|(path, _)| path.starts_with(&inside)).map(|_| Found::Dir)
     }
 
     /// Returns the entries of a directory in the order of their names.
     pub fn entries(&self, path: &str) -> Vec<Entry> {
-        let inside = directory(path);
-        let mut entries: Vec<Entry> = Vec::new();
-        for path in self.files.range(inside.clone()..).map(|(path, _)| path) {
-            let Some(rest) = path.strip_prefix(&inside) else { break };
-            let (name, is_dir) = rest.split_once('/').map_or((rest, false), |(name, _)| (name, true));
-            if entries.last().is_none_or(|(last, _)| last != name) {
-                entries.push((name.to_owned(), is_dir));
-            }
-        }
-        entries
+        let names = self.directories.get(directory(path)).into_iter().flatten();
+        names.map(|(name, &is_dir)| (name.clone(), is_dir)).collect()
     }
 }
 
-fn directory(path: &str) -> String {
-    format!("{}/", path.trim_end_matches('/'))
+/// Returns the key of a directory in [`Tree::directories`]. That of `/` is empty.
+fn directory(path: &str) -> &str {
+    path.trim_end_matches('/')
 }
 
 /// Makes a path absolute, and removes `.` and `..`.
@@ -80,6 +83,8 @@ mod tests {
         let entries = [("one".to_owned(), false), ("two".to_owned(), true)];
         assert_eq!(tree.entries("/sys/a"), entries);
         assert_eq!(tree.entries("/sys").len(), 2);
+        assert_eq!(tree.entries("/"), [("sys".to_owned(), true)]);
+        assert!(tree.entries("/proc").is_empty());
     }
 
     #[test]

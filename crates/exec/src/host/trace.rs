@@ -38,8 +38,6 @@ pub(crate) struct Host {
     pub memory: super::memory::Memory,
     pub shared: OwnedFd,
     watchdog: Watchdog,
-    /// Ids on the host of the threads that exist.
-    threads: Vec<i32>,
 }
 
 impl Host {
@@ -50,7 +48,6 @@ impl Host {
             memory,
             shared,
             watchdog: Watchdog::new(pid),
-            threads: vec![pid],
         }
     }
 
@@ -212,7 +209,7 @@ impl Host {
         self.go(libc::PTRACE_SYSCALL, tid, 0)?;
         // The new thread begins stopped.
         wait_for(new)?;
-        self.threads.push(new);
+        self.watchdog.add(new);
         Ok(Ok(new))
     }
 
@@ -220,10 +217,10 @@ impl Host {
     pub fn exit_thread(&mut self, tid: i32, call: Call) -> Result<(), String> {
         let before = registers(tid)?;
         self.enter(tid, before, call)?;
+        self.watchdog.remove(tid);
         // SAFETY: the thread is stopped and traced by this thread.
         unsafe { libc::ptrace(libc::PTRACE_CONT, tid, 0, 0) };
         wait_for(tid)?;
-        self.threads.retain(|&thread| thread != tid);
         Ok(())
     }
 
@@ -254,7 +251,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         // SAFETY: the process is a child that nobody has waited for.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
-        for &tid in self.threads.iter().rev() {
+        for &tid in self.watchdog.threads().iter().rev() {
             while let Ok(status) = wait_for(tid)
                 && libc::WIFSTOPPED(status)
             {}

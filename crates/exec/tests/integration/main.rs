@@ -4,5 +4,6 @@
 #![allow(clippy::disallowed_methods)] // Tests read and write files.
 
 mod behaviour;
+mod record;
 mod scheduling;
 mod support;

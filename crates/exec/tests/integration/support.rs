@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use exec::Settings;
+use exec::{RecordedProfile, Settings};
 use kernel::{Ended, Machine, Options};
 use trace::Hash;
 
@@ -46,6 +46,8 @@ pub struct Outcome {
     /// Values of echo's globals nr_sent, nr_returned and nr_heartbeats.
     pub globals: [u64; 3],
     pub ended: Option<Ended>,
+    /// The profile that was recorded.
+    pub recorded: Option<RecordedProfile>,
 }
 
 /// Runs the test program with an argument for 200 ms on four CPUs, with six tasks that compute and
@@ -67,6 +69,7 @@ pub fn run_with(argument: &str, workload: &str, seed: u64) -> Outcome {
         command: vec![program().display().to_string(), argument.to_owned()],
         engine: bpf::engine::Engine::Interpreter,
         echo: false,
+        record: true,
         index,
     };
     let mut outcome = Outcome {
@@ -75,6 +78,7 @@ pub fn run_with(argument: &str, workload: &str, seed: u64) -> Outcome {
         output: String::new(),
         globals: [0; 3],
         ended: None,
+        recorded: None,
     };
     let report = match exec::start(&mut machine, settings) {
         Ok(report) => report,
@@ -87,6 +91,7 @@ pub fn run_with(argument: &str, workload: &str, seed: u64) -> Outcome {
     let mut sink = Sink(&mut hash);
     outcome.ended = Some(machine.run(200_000_000, &mut sink));
     outcome.hash = hash.value();
+    outcome.recorded = report.borrow_mut().recorded.take().and_then(Result::ok);
     outcome.failure = report.borrow().message("echo");
     outcome.output.clone_from(&report.borrow().output);
     outcome.globals = report

@@ -20,6 +20,17 @@ struct {
 	__uint(max_entries, 4096);
 } from_user SEC(".maps");
 
+struct weight {
+	u32 weight;
+};
+
+struct {
+	__uint(type, 1);
+	__uint(max_entries, 16);
+	__type(key, u32);
+	__type(value, struct weight);
+} weights SEC(".maps");
+
 static long (*const ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 static long (*const dynptr_read)(void *to, u32 len, void *dynptr, u32 offset, u64 flags) = (void *)201;
 static long (*const user_ringbuf_drain)(void *ring, void *callback, void *ctx, u64 flags) = (void *)209;
@@ -28,6 +39,27 @@ const volatile s32 program_tgid;
 
 /* Numbers that the program and the tests read. */
 u64 nr_sent, nr_returned, nr_heartbeats;
+
+/* Values that the program sets before it attaches the policy. */
+struct settings {
+	u32 weight;
+	s32 offset;
+	u8 mask[8];
+	u64 large;
+};
+
+struct settings settings SEC(".data.settings");
+
+struct setup_args {
+	u32 add;
+};
+
+SEC("syscall")
+int echo_setup(struct setup_args *args)
+{
+	settings.weight += args->add;
+	return 0;
+}
 
 s32 SCX_OP(echo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {

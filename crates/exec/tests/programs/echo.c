@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,6 +34,14 @@ struct globals {
 
 static volatile struct globals *globals;
 
+/* struct settings of echo.bpf.c. */
+struct settings {
+	uint32_t weight;
+	int32_t offset;
+	uint8_t mask[8];
+	uint64_t large;
+};
+
 static int bpf(int command, union bpf_attr *attr)
 {
 	return syscall(SYS_bpf, command, attr, sizeof(*attr));
@@ -57,12 +66,12 @@ static int create_map(const char *name, int type, int key, int value, int entrie
 	return check(bpf(BPF_MAP_CREATE, &attr), name);
 }
 
-static void load_program(const char *name, int type)
+static int load_program(const char *name, int type)
 {
 	union bpf_attr attr = { .prog_type = type };
 
 	strncpy(attr.prog_name, name, sizeof(attr.prog_name) - 1);
-	check(bpf(BPF_PROG_LOAD, &attr), name);
+	return check(bpf(BPF_PROG_LOAD, &attr), name);
 }
 
 static void *map_pages(int fd, size_t size, int prot, off_t offset)
@@ -72,6 +81,39 @@ static void *map_pages(int fd, size_t size, int prot, off_t offset)
 	if (pages == MAP_FAILED)
 		check(-1, "mmap");
 	return pages;
+}
+
+static int setup, weights;
+
+static void add_weight(uint32_t add)
+{
+	union bpf_attr run = { .test = { .prog_fd = setup, .ctx_in = (uintptr_t)&add, .ctx_size_in = sizeof(add) } };
+
+	check(bpf(BPF_PROG_TEST_RUN, &run), "run");
+}
+
+static void set_element(uint32_t key, uint32_t weight)
+{
+	union bpf_attr element = { .map_fd = weights, .key = (uintptr_t)&key, .value = (uintptr_t)&weight };
+
+	check(bpf(BPF_MAP_UPDATE_ELEM, &element), "update");
+}
+
+/* Makes settings of each kind, before and after it runs a BPF program. */
+static void make_settings(void)
+{
+	int map = create_map(".data.settings", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct settings), 1, BPF_F_MMAPABLE);
+	struct settings *settings = map_pages(map, PAGE, PROT_READ | PROT_WRITE, 0);
+
+	weights = create_map("weights", BPF_MAP_TYPE_HASH, 4, 4, 32, 0);
+	setup = load_program("echo_setup", 31);
+	settings->offset = -3;
+	settings->large = ~0UL;
+	memset(settings->mask + 2, 7, 4);
+	set_element(5, 9);
+	set_element(6, 0);
+	add_weight(4);
+	settings->mask[0] = settings->weight;
 }
 
 /* A thread that sleeps and counts. */
@@ -87,14 +129,43 @@ static void *heartbeat(void *unused)
 	return NULL;
 }
 
+/* A server that only the program itself reaches, and a client that reaches nobody else. */
+static void listen_and_connect(void)
+{
+	char text[8];
+	int accepted;
+	struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(name);
+	int server = check(socket(AF_INET, SOCK_STREAM, 0), "socket");
+	int client = check(socket(AF_INET, SOCK_STREAM, 0), "socket");
+
+	check(bind(server, (struct sockaddr *)&name, len), "bind");
+	check(listen(server, 1), "listen");
+	check(getsockname(server, (struct sockaddr *)&name, &len), "getsockname");
+	if (name.sin_family != AF_INET || !name.sin_port)
+		printf("the server has no port\n");
+	name.sin_port ^= 1;
+	if (connect(client, (struct sockaddr *)&name, len) < 0)
+		printf("connect: %s\n", strerror(errno));
+	name.sin_port ^= 1;
+	check(connect(client, (struct sockaddr *)&name, len), "connect");
+	accepted = check(accept(server, NULL, NULL), "accept");
+	check(write(client, "hello", 5), "write");
+	check(close(client), "close");
+	if (read(accepted, text, sizeof(text)) == 5 && read(accepted, text + 5, 1) == 0)
+		printf("the server read %.5s\n", text);
+}
+
 static void misbehave(const char *how)
 {
 	if (!strcmp(how, "fork")) {
-		fork();
+		if (fork() < 0 && errno == EPERM)
+			printf("fork: %s\n", strerror(errno));
 	} else if (!strcmp(how, "exec")) {
 		execl("/bin/sh", "sh", "-c", "true", NULL);
+		printf("exec: %s\n", strerror(errno));
 	} else if (!strcmp(how, "network")) {
-		socket(AF_INET, SOCK_STREAM, 0);
+		listen_and_connect();
 	} else if (!strcmp(how, "abort")) {
 		abort();
 	} else if (!strcmp(how, "exit")) {
@@ -137,6 +208,7 @@ int main(int argc, char **argv)
 	load_program("echo_enqueue", BPF_PROG_TYPE_STRUCT_OPS);
 	load_program("echo_dispatch", BPF_PROG_TYPE_STRUCT_OPS);
 	load_program("echo_init", BPF_PROG_TYPE_STRUCT_OPS);
+	make_settings();
 
 	volatile uint64_t *in_consumer = map_pages(in, PAGE, PROT_READ | PROT_WRITE, 0);
 	volatile uint64_t *in_producer = map_pages(in, PAGE + 2 * RING, PROT_READ, PAGE);
@@ -148,6 +220,8 @@ int main(int argc, char **argv)
 	union bpf_attr link = { .link_create = { .prog_fd = ops, .attach_type = 44 } };
 
 	check(bpf(BPF_LINK_CREATE, &link), "link");
+	set_element(7, 1);
+	add_weight(2);
 	check(pthread_create(&thread, NULL, heartbeat, NULL) ? -1 : 0, "pthread_create");
 	printf("attached\n");
 	fflush(stdout);

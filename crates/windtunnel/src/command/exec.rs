@@ -7,11 +7,17 @@ use input::error::Error;
 use runner::exit::ExitStatus;
 use runner::policy::EXEC;
 use runner::quote::quote;
+use std::path::PathBuf;
 
 #[derive(ClapArgs)]
 pub struct Args {
     #[command(flatten)]
     options: Options,
+    /// Write the settings that the program makes before it attaches its scheduler to this file, as a
+    /// profile, and the program's BPF object beside it: FILE.toml and FILE.bpf.o. `run FILE.bpf.o`
+    /// then starts as the program did
+    #[arg(long, value_name = "FILE.toml")]
+    record_profile: Option<PathBuf>,
     /// The program of the scheduler and its arguments, after `--`
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -20,6 +26,7 @@ pub struct Args {
 impl Args {
     pub fn run(mut self) -> Result<ExitStatus, Error> {
         self.options.spec.program_output = true;
+        self.options.spec.record_profile = self.record_profile;
         let words: Vec<String> = self.command.iter().map(|word| quote(word)).collect();
         self.options.run(&[format!("{EXEC} {}", words.join(" "))])
     }

@@ -5,6 +5,7 @@
 //! [set](Object::set) globals and [resize](Object::resize) arrays and maps, as users of libbpf do
 //! between open and load.
 
+pub(crate) mod differences;
 pub(crate) mod elf;
 pub mod error;
 pub(crate) mod ext;
@@ -14,6 +15,7 @@ pub(crate) mod param;
 pub(crate) mod program;
 pub(crate) mod value;
 
+pub use differences::Difference;
 pub use param::Variable;
 pub use program::{Program, ProgramKind};
 

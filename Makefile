@@ -81,7 +81,7 @@ zoo: build
 perfetto: build
 	@scripts/perfetto.sh
 
-## Load the policies into a real kernel booted in QEMU (PARTS="policies numa commands speed fidelity fidelity-host verifier")
+## Load the policies into a real kernel booted in QEMU (PARTS="policies numa commands speed fidelity fidelity-host programs whole verifier")
 live-test:
 	@scripts/live-test.sh $(PARTS)
 

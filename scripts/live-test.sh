@@ -15,6 +15,12 @@
 #              docs/fidelity.md.
 #   fidelity-host
 #              Compares EEVDF on this host with its simulation, RUNS times (by default 5). Needs root.
+#   programs   Executes real programs and the workloads that stand for them in exact time on one CPU, and
+#              simulates these workloads. Writes docs/programs.md. SCHBENCH names an
+#              executable file of schbench, which Debian does not have.
+#   whole      Executes workloads under the programs of schedulers in the directory SCHEDULERS (scx_lavd,
+#              scx_rusty, ...) in exact time, on 4 CPUs of two LLCs, and simulates them with
+#              these programs. Writes docs/programs.md.
 #   soak       Loads every policy for a long time while a mixed load runs, on a slow machine. Prints a
 #              table at the end (`make soak`).
 #   verifier   Loads every program of the sanitizer's tests. Writes crates/kernel/tests/verdicts.tsv.
@@ -25,11 +31,16 @@
 #
 #   DOCS=1                 makes `speed` measure longer, with three seeds, and write docs/live-speed.md
 #   POLICIES="steal rr"    selects policies
+#   PROGRAMS="schbench"    selects programs by their names in live/guest/programs.txt
+#   CPUS="1 4"             numbers of CPUs for `programs` and `whole`
+#   SCHEDULERS=DIRECTORY   the programs of schedulers for `whole`; POLICIES selects some by name
+#   KEEP=1                 keeps the recordings of programs and schedulers
 #   SECONDS_EACH=60        loads each policy for so long; CPU 3 goes offline once in 6 s
 #   LONG=steal:300         makes `numa` load one policy for longer
 #   BUILD=dev              tests a different build (see build.sh)
 set -u
 cd "$(dirname "$0")/.."
+PROGRAMS=${PROGRAMS:-}
 dir=target/live
 initramfs=$dir/initramfs.cpio
 simple=target/compat/objects/kernel/scx_simple.bpf.o
@@ -147,6 +158,53 @@ for part in "${parts[@]}"; do
       [ -z "$only" ] || document=()
       export WINDTUNNEL_LIVE=$build/windtunnel-live
       part "fidelity, simulations" scripts/live/fidelity.py "${document[@]}" --rows $dir/fidelity.tsv "${guests[@]}" ;;
+    programs)
+      wait_for_guests
+      scripts/setup.sh programs || exit 1
+      programs=()
+      for program in hackbench cyclictest stress-ng perf; do programs+=("$(command -v $program)"); done
+      [ -z "${SCHBENCH:-}" ] || programs+=("$SCHBENCH")
+      scripts/live/initramfs.sh $dir/programs.cpio "${programs[@]}" || exit 1
+      guests=()
+      for cpus in ${CPUS:-1}; do
+        name=programs$cpus
+        guests+=("$cpus=$dir/$name")
+        initramfs=$dir/programs.cpio CPUS=$cpus CLOCK=exact TURN=12 LIMIT=3600 \
+          WORDS="parts=programs only=${PROGRAMS// /,} keep=${KEEP:-}" guest $name
+      done
+      wait_for_guests
+      for guest in "${guests[@]}"; do
+        folder=${guest##*=}
+        rm -rf "$folder"
+        mkdir "$folder"
+        tar -C "$folder" -xzf "$folder.data" || failed+=("$folder.data")
+      done
+      export WINDTUNNEL_LIVE=$build/windtunnel-live
+      document=(--document docs/programs.md)
+      [ -z "$PROGRAMS" ] || document=()
+      part "programs, simulations" scripts/live/programs.py "${document[@]}" "${guests[@]}" ;;
+    whole)
+      wait_for_guests
+      [ -d "${SCHEDULERS:-}" ] || { echo "live-test: whole needs SCHEDULERS, a directory with programs of schedulers" >&2; exit 2; }
+      scripts/live/initramfs.sh $dir/whole.cpio "$SCHEDULERS"/* || exit 1
+      guests=()
+      for cpus in ${CPUS:-4}; do
+        name=whole$cpus
+        guests+=("$cpus=$dir/$name")
+        initramfs=$dir/whole.cpio CPUS=$cpus LLCS=2 CLOCK=exact TURN=12 LIMIT=7200 \
+          WORDS="parts=whole only=$only keep=${KEEP:-}" guest $name
+      done
+      wait_for_guests
+      for guest in "${guests[@]}"; do
+        folder=${guest##*=}
+        rm -rf "$folder"
+        mkdir "$folder"
+        tar -C "$folder" -xzf "$folder.data" || failed+=("$folder.data")
+      done
+      export WINDTUNNEL_LIVE=$build/windtunnel-live
+      document=(--document docs/programs.md)
+      [ -z "$only" ] || document=()
+      part "whole, simulations" scripts/live/schedulers.py "${document[@]}" --programs "$SCHEDULERS" "${guests[@]}" ;;
     fidelity-host)
       wait_for_guests
       export WINDTUNNEL_LIVE=$build/windtunnel-live

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# setup.sh [test] [live]: installs missing packages for building on Debian 12, and with "test" or "live"
-# those for `make test` or `make live-test`.
+# setup.sh [test] [live] [programs]: installs missing packages for building on Debian 12, and with "test"
+# or "live" those for `make test` or `make live-test`. "programs" are those of its part with this name.
 #
 # Needs root or sudo, and asks no questions. If nothing is missing, it takes less than a tenth of a
 # second. It checks the Rust toolchain but does not install it.
@@ -25,6 +25,8 @@ packages=(
 # Programs of the guest, and the libraries of QEMU 10, which make live-test fetches and unpacks in the
 # build directory.
 [[ " $* " = *" live "* ]] && packages+=(qemu-system-x86 busybox-static cpio binutils)
+# Programs that are compared with the workloads that stand for them.
+[[ " $* " = *" programs "* ]] && packages+=(rt-tests stress-ng linux-perf)
 
 missing=()
 installed=" $(dpkg-query -W -f '${db:Status-Status}:${Package} ' "${packages[@]}" 2>/dev/null || true) "

@@ -19,6 +19,7 @@
 # The other environment variables are
 #
 #   CPUS     number of CPUs
+#   LLCS     number of LLCs, among which the CPUs are divided
 #   NODES    number of NUMA nodes: 1, or 2 with half of the CPUs and the memory each
 #   MEMORY   memory in MiB
 #   LIMIT    time limit in seconds
@@ -44,7 +45,7 @@ case ${CLOCK:-real} in
   slow) exact 4 ;;
   *) echo "boot: CLOCK=$CLOCK: expected real, exact or slow" >&2; exit 2 ;;
 esac
-shape=(-smp "$cpus" -m "$memory")
+shape=(-smp "$cpus,sockets=${LLCS:-1},cores=$((cpus / ${LLCS:-1}))" -m "$memory")
 if [ "$nodes" = 2 ]; then
   shape=(-smp "$cpus,sockets=2,cores=$((cpus / 2))" -m "$memory")
   for node in 0 1; do

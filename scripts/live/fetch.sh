@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # fetch.sh DIR: fetches and unpacks a sched_ext kernel (DIR/vmlinux) and QEMU 10
-# (DIR/qemu-system-x86_64). Installs nothing.
+# (DIR/qemu-system-x86_64). Installs nothing. DIR/config is the configuration of the kernel, which
+# programs of schedulers read in the guest; without it, they cannot be tested.
 #
 # The packages come from suites of Debian that the host does not use, so apt gets a source list and a
 # state directory of its own, and the host's configuration stays as it is. If a package cannot be
@@ -68,4 +69,17 @@ if [ ! -f "$dir/vmlinux" ]; then
   rm -rf "$dir/unpacked"
   [ -f "$dir/vmlinux" ] || give_up "no kernel of sid or trixie-backports is usable"
 fi
+# The configuration is in a package for each release, such as linux-config-7.3.
+config() {
+  local release
+  release=$(sed 's/^linux-binary-\([0-9]*\.[0-9]*\).*/\1/' "$dir/kernel")
+  sources kernel sid trixie-backports
+  rm -rf "$dir/unpacked" "$dir"/deb/linux-config-*.deb
+  (cd "$dir/deb" && apt-get "${apt[@]}" -qq download "linux-config-$release")
+  dpkg-deb -x "$dir"/deb/linux-config-*.deb "$dir/unpacked"
+  xz -dc "$dir/unpacked/usr/src/linux-config-$release/config.amd64_none_cloud-amd64.xz" >"$dir/config.new"
+  mv "$dir/config.new" "$dir/config"
+  rm -rf "$dir/unpacked"
+}
+[ -f "$dir/config" ] || (config) || echo "fetch: the configuration of the kernel cannot be fetched" >&2
 echo "fetch: kernel $(cat "$dir/kernel"), $("$dir/qemu-system-x86_64" --version | head -1)"

@@ -332,4 +332,5 @@ def main():
         insert(options.document, "summary", "\n\n".join(words(table) for table in tables) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,21 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# initramfs.sh OUT: packs the file system of the guest. It contains busybox, windtunnel and its
-# libraries, policies, workloads and the test.
+# initramfs.sh OUT [PROGRAM...]: packs the file system of the guest. It contains busybox, windtunnel and
+# its libraries, policies, workloads, the test, the given executable files, and the kernel's
+# configuration, if it is in the directory of OUT.
 set -eu
 cd "$(dirname "$0")/../.."
 out=$(realpath -m "$1")
+shift
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 mkdir -p "$root"/{bin,dev,etc,proc,sys,tmp,run,policies,objects}
 cp scripts/live/guest/init "$root/init"
-cp scripts/live/guest/{test.sh,load.sh,speed.sh,costs.sh,fidelity.sh,fidelity.txt} "$root/"
+[ ! -f "$(dirname "$out")/config" ] || cp "$(dirname "$out")/config" "$root/config"
+cp scripts/live/guest/{test.sh,load.sh,speed.sh,costs.sh,fidelity.sh,fidelity.txt,programs.sh,programs.txt,whole.sh,whole.txt} "$root/"
 scripts/live/mechanisms.py >"$root/mechanisms"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
 . scripts/build.sh
-for binary in "$build"/windtunnel "$build"/windtunnel-live "$(PATH=$PATH:/usr/sbin command -v bpftool)"; do
+for binary in "$build"/windtunnel "$build"/windtunnel-live "$(PATH=$PATH:/usr/sbin command -v bpftool)" "$@"; do
+  rm -f "$root/bin/$(basename "$binary")"
   strip -o "$root/bin/$(basename "$binary")" "$binary"
   # ldd prints lines like "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)". The line of the
   # dynamic loader has no arrow.
@@ -26,6 +30,7 @@ for binary in "$build"/windtunnel "$build"/windtunnel-live "$(PATH=$PATH:/usr/sb
 done
 cp target/policies/*.bpf.o "$root/policies/"
 cp -r profiles workloads "$root/"
+cp scripts/live/guest/cyclictest.json "$root/workloads/"
 # The experiment that the guest executes.
 mkdir -p "$root/experiments/smp"
 cp -r experiments/smp/heavy "$root/experiments/smp/"

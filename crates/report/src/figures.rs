@@ -195,7 +195,17 @@ figures! {
     migrations_by_distance: Migrations, Known::Simulated, |run| run.counts.migrations => [];
 
     wakeups: u64, Known::Always, |run| run.counts.wakeups => [
-        Figure::new("wake-ups", Unit::Count, |r| Some(r.wakeups as f64)).details("wake-ups").measure("wakeups", 1.0),
+        Figure::new("wake-ups", Unit::Count, |r| Some(r.wakeups as f64)).details("wake-ups").measure("wakeups", 1.0)
+            .live("wake-ups", 1.0),
+    ];
+
+    /// CPU time of all tasks, divided by the number of switches away from them; 0 without a switch.
+    /// This is the mean time for which a task runs at a stretch.
+    turn_mean_ns: u64, Known::Always, |run| run.turn_mean_ns() => [
+        Figure::new("mean time on a CPU between two switches", Unit::Duration, |r| {
+                (r.turn_mean_ns > 0).then_some(r.turn_mean_ns as f64)
+            })
+            .live("turn mean, us", US),
     ];
 
     ipis: u64, Known::Simulated, |run| run.counts.ipis => [

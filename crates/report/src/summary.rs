@@ -451,6 +451,17 @@ impl<'a> Ended<'a> {
         self.locks.iter().fold(0, |sum, lock| sum.saturating_add(lock.wait_ns))
     }
 
+    /// Returns the CPU time of all tasks, divided by the number of switches away from them. It is 0 if
+    /// there was no switch.
+    pub fn turn_mean_ns(&self) -> u64 {
+        let tasks = || self.tasks.iter().map(|(_, task)| task).filter(|task| !task.noise);
+        let (cpu_ns, turns) = tasks().fold((0_u128, 0_u64), |(ns, turns), task| {
+            (ns + u128::from(task.cpu_ns), turns.saturating_add(task.switches))
+        });
+        let mean = cpu_ns.checked_div(u128::from(turns)).unwrap_or(0);
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+
     /// Returns the tasks with the most CPU time, in descending order of their CPU time.
     pub fn longest_running(&self) -> Vec<TaskResult> {
         let mut tasks: Vec<&(u32, Task)> = self.tasks.iter().collect();

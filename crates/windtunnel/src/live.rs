@@ -129,8 +129,8 @@ pub struct Study {
 
 #[derive(Args)]
 pub struct Compare {
-    /// A sched_ext object, the name of a built policy, or `eevdf` for the kernel's default
-    /// scheduler
+    /// A sched_ext object, the name of a built policy, `eevdf` for the kernel's default scheduler,
+    /// or `exec: COMMAND` for a scheduler's program
     #[arg(add = complete::policies())]
     pub policy: String,
     /// An rt-app JSON file or a generator (`windtunnel workload list`)
@@ -153,6 +153,10 @@ pub struct Compare {
     /// Print Markdown table rows: policy, workload, figure, simulated, live, error
     #[arg(long)]
     pub markdown: bool,
+    /// Execute this program instead of the workload, which only stands for it in the simulator.
+    /// Words are separated by blanks; the live side has no score
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["unrecorded", "why", "saved"])]
+    pub program: Option<String>,
     /// Do not record the live side with tracefs; counts then come from /proc, and latencies are
     /// missing
     #[arg(long)]

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # test.sh: the tests that run in the guest. Their options are on the kernel's command line:
 #   parts=PART,...    parts to run
-#   only=POLICY,...   policies to load, by default all
+#   only=NAME,...     policies to load, or programs or schedulers to execute, by default all
 #   seconds=N         for how long each policy is loaded
 #   long=POLICY:N     for how long this policy is loaded
 #   plain=1           loads policies only with their default parameters
 #   soak=1            prints a table row for each policy, and does not require its counters to move
 #   brief=1           makes `speed` measure with fewer rounds of the ping-pong
+#   keep=1            keeps the recordings of programs and schedulers
 #   half=1 or half=2  runs half of the schedulers that `speed` compares; both halves begin with scx_simple
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 parts=$(word parts)
@@ -226,6 +227,13 @@ recording() {
   echo "recording: done"
 }
 
+# Sends the directory /tmp/out to the host.
+send() {
+  # The second serial port is a file on the host, so no byte may change.
+  stty -F /dev/ttyS1 raw -echo
+  tar -C /tmp/out -c . | gzip >/dev/ttyS1
+}
+
 echo 'nobody:x:65534:65534::/:/bin/sh' >/etc/passwd
 policies_of() { [ -n "$only" ] && echo "$only" | tr , ' ' || echo "$@"; }
 part recording && recording
@@ -246,8 +254,14 @@ if part speed; then
 fi
 if part fidelity; then
   sh /fidelity.sh $(policies_of eevdf fifo) || failed=1
-  # The second serial port is a file on the host, so no byte may change.
-  stty -F /dev/ttyS1 raw -echo
-  tar -C /tmp/out -c . | gzip >/dev/ttyS1
+  send
+fi
+if part programs; then
+  KEEP=$(word keep) ONLY=$only sh /programs.sh || failed=1
+  send
+fi
+if part whole; then
+  KEEP=$(word keep) ONLY=$only sh /whole.sh || failed=1
+  send
 fi
 exit $failed

@@ -9,7 +9,7 @@ use input::error::Error;
 use report::why::{Scan, Side};
 use report::{Run, RunResult, Summary};
 use std::collections::{BTreeMap, BTreeSet};
-use trace::{Event, Header, Record, Sink, TaskState};
+use trace::{CpuPosition, Event, Header, Record, Sink, TaskState};
 use workload::Workload;
 
 /// Workload with which the time to record one event is measured. Its processes pass a message back
@@ -20,6 +20,8 @@ const EVENT_WORKLOAD: &str = "lat_ctx:processes=2,rounds=4000";
 pub struct Live {
     pub result: RunResult,
     pub recorded: Option<RecordedRun>,
+    /// Output of the program, if the live side is a program.
+    pub printed: Option<String>,
     /// Warnings for the user.
     pub notes: Vec<String>,
 }
@@ -84,6 +86,7 @@ pub fn run(workload: &Workload, limit: u64, seed: u64, recorded: bool, measure_e
     Ok(Live {
         result,
         recorded: of,
+        printed: None,
         notes,
     })
 }
@@ -92,7 +95,7 @@ pub fn run(workload: &Workload, limit: u64, seed: u64, recorded: bool, measure_e
 ///
 /// # Errors
 /// The workload cannot be executed or recorded.
-fn event_ns(seed: u64) -> Result<u64, Error> {
+pub(super) fn event_ns(seed: u64) -> Result<u64, Error> {
     let workload = workload::load(EVENT_WORKLOAD, &[])?;
     let limit = 10_000_000_000;
     let (unrecorded, _) = run::execute(workload.clone(), Some(limit), seed)?;
@@ -143,17 +146,57 @@ fn record_run(
         ..record
     });
     let records = record::merged(recording.records, start, log.collect());
-    let length = result.simulated_ns.min(limit);
-    let from = begun.saturating_sub(start);
-    let mut summary = Summary::new(&places);
-    summary.take(&own(&records, &pids, from, length));
-    let run = RecordedRun {
-        header: Header {
-            machine: result.machine.clone(),
-            cpus: places,
-            workload: result.workload.clone(),
-            policy: result.policy.clone(),
+    let counted = Counted {
+        pids: &pids,
+        from: begun.saturating_sub(start),
+        length: result.simulated_ns.min(limit),
+        hz,
+        run: Run {
+            policy: result.policy,
+            machine: result.machine,
+            workload: result.workload,
             seed,
+            wall_ns: result.wall_ns,
+            unit: workload.unit.clone(),
+            score: workload.score,
+            completed: result.score.is_some(),
+            ..Run::default()
+        },
+    };
+    Ok(count(records, places, counted))
+}
+
+/// The tasks and the time that [`count`] counts.
+pub(super) struct Counted<'a> {
+    pub pids: &'a BTreeSet<u32>,
+    /// Start in ns after the start of the recording.
+    pub from: u64,
+    /// Length in ns.
+    pub length: u64,
+    pub hz: u32,
+    /// Properties of the run, except its length.
+    pub run: Run,
+}
+
+/// Counts the events of some tasks of a recording.
+pub(super) fn count(records: Vec<Record>, places: Vec<CpuPosition>, counted: Counted) -> (RunResult, RecordedRun) {
+    let Counted {
+        pids,
+        from,
+        length,
+        hz,
+        run,
+    } = counted;
+    let mut summary = Summary::new(&places);
+    summary.take(&own(&records, pids, from, length));
+    let detours = Detours::count(&records, pids, from, length);
+    let recorded = RecordedRun {
+        header: Header {
+            machine: run.machine.clone(),
+            cpus: places,
+            workload: run.workload.clone(),
+            policy: run.policy.clone(),
+            seed: run.seed,
             hz,
             ..Header::default()
         },
@@ -161,22 +204,13 @@ fn record_run(
         length_ns: length,
         event_ns: 0,
     };
-    let mut counted = summary.result(Run {
-        policy: result.policy,
-        machine: result.machine,
-        workload: result.workload,
-        seed,
+    let mut result = summary.result(Run {
         simulated_ns: length,
-        wall_ns: result.wall_ns,
-        unit: workload.unit.clone(),
-        score: workload.score,
-        completed: result.score.is_some(),
-        ..Run::default()
+        ..run
     });
-    let detours = Detours::count(&run.records, &pids, from, length);
-    counted.context_switches = counted.context_switches.saturating_sub(detours.switches);
-    counted.preemptions = counted.preemptions.saturating_sub(detours.preemptions);
-    Ok((counted, run))
+    result.context_switches = result.context_switches.saturating_sub(detours.switches);
+    result.preemptions = result.preemptions.saturating_sub(detours.preemptions);
+    (result, recorded)
 }
 
 /// Events that tasks of other programs add to the events of the workload's tasks.

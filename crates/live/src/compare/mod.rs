@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `live compare`: simulates a workload under a policy on a model of this machine, executes the
-//! workload under the policy on this machine, and compares the results.
+//! workload under the policy on this machine, and compares the results. On this machine, a real program
+//! can take the place of the workload. If the policy is a scheduler's program (`exec: COMMAND`), the
+//! program is started on both sides.
 
 mod live;
+mod program;
 mod saved;
+mod scheduler;
 mod table;
 pub mod why;
 
@@ -11,6 +15,7 @@ use crate::host_kernel;
 use crate::journal::Journal;
 use crate::load::setting;
 use crate::policy::{Failure, Source};
+use crate::stop;
 use input::error::Error;
 use live::Live;
 use report::why::{Scan, Why};
@@ -21,6 +26,7 @@ use runner::policy::Policy;
 use runner::scenario::{Observer, Scenario};
 use runner::spec::RunSpec;
 use runner::{errln, out};
+use scheduler::Scheduler;
 use windtunnel::live::Compare as Args;
 
 /// Time limit for a workload that defines no length of its own, on both sides.
@@ -89,7 +95,14 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
 /// the exit status.
 fn execute(args: &Args, scenario: &Scenario, limit: u64) -> Result<Result<Live, ExitStatus>, Error> {
     let measure_events = args.why || args.save.is_some();
-    let execute = || live::run(&scenario.workload, limit, args.seed, !args.unrecorded, measure_events);
+    let words: Option<Vec<String>> = args
+        .program
+        .as_ref()
+        .map(|command| command.split_whitespace().map(str::to_owned).collect());
+    let execute = || match &words {
+        Some(words) => program::run(words, &scenario.workload, limit, args.seed),
+        None => live::run(&scenario.workload, limit, args.seed, !args.unrecorded, measure_events),
+    };
     match &scenario.policy {
         Policy::Eevdf if !host_kernel::ops().is_empty() => Err(Error::new(format!(
             "'{}' is loaded, not the default scheduler",
@@ -97,10 +110,13 @@ fn execute(args: &Args, scenario: &Scenario, limit: u64) -> Result<Result<Live, 
         ))
         .hint("unload it: `windtunnel live unload`")),
         Policy::Eevdf => execute().map(Ok),
-        Policy::Exec { name, .. } => Err(Error::new(format!(
-            "{name}: a scheduler's program runs only on a simulated machine"
-        ))
-        .hint("start the program yourself, and compare with eevdf")),
+        Policy::Exec { name, command } => {
+            stop::install_handlers();
+            let mut scheduler = Scheduler::start(name, command)?;
+            let live = execute()?;
+            scheduler.check()?;
+            Ok(Ok(live))
+        }
         Policy::Object { name, path } => {
             host_kernel::can_load()?;
             let source = Source::new(name.clone(), path.clone(), &scenario.settings)?;

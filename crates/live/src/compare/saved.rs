@@ -2,8 +2,9 @@
 //! Saves the live side of a comparison in files. The live side is the result of executing a
 //! workload on this machine. It can be compared with a simulation later, or on another machine.
 //!
-//! The directory of a live side contains `live.json` (the result, and facts about the recording)
-//! and, if the execution was recorded, `live.trace`.
+//! The directory of a live side contains `live.json` (the result, and facts about the recording).
+//! If the execution was recorded, the directory also has `live.trace`, and if a program took the
+//! place of the workload, `printed.txt` with the program's output.
 
 use super::live::{Live, RecordedRun};
 use crate::host_kernel::NO_POLICY;
@@ -19,6 +20,7 @@ use trace::{Reader, Sink, Writer};
 
 const RESULT: &str = "live.json";
 const TRACE: &str = "live.trace";
+const PRINTED: &str = "printed.txt";
 
 #[derive(Serialize, Deserialize)]
 struct Saved {
@@ -40,6 +42,9 @@ pub fn write(folder: &Path, live: &Live) -> Result<(), Error> {
         writer.take(&run.records);
         let written = writer.finish_into().and_then(|(_, file)| Ok(file.into_inner()?));
         written.map_err(|error| Error::io(&path, &error))?.commit()?;
+    }
+    if let Some(printed) = &live.printed {
+        destination::write(&folder.join(PRINTED), printed.as_bytes())?;
     }
     let saved = Saved {
         result: live.result.clone(),
@@ -99,6 +104,7 @@ pub fn read(folder: &Path, recorded: bool) -> Result<Live, Error> {
     Ok(Live {
         result: saved.result,
         recorded,
+        printed: fs::read_to_string(folder.join(PRINTED)).ok(),
         notes: saved.notes,
     })
 }
@@ -117,11 +123,13 @@ mod tests {
                 ..RunResult::default()
             },
             recorded: None,
+            printed: Some("Time: 0.1\n".into()),
             notes: vec!["a note".into()],
         };
         write(folder.path(), &live).expect("the files can be written");
         let live = read(folder.path(), false).expect("the files can be read");
         assert_eq!(live.notes, ["a note"]);
+        assert_eq!(live.printed.as_deref(), Some("Time: 0.1\n"));
         check(folder.path(), &live, "eevdf", "closed:n=2").expect("the policy and the workload match");
         for (policy, workload) in [("eevdf", "closed:n=3"), ("fifo", "closed:n=2")] {
             let error = check(folder.path(), &live, policy, workload).expect_err("a mismatch is refused");

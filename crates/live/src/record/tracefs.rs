@@ -71,7 +71,8 @@ impl Recorder {
         let _ = self.write("buffer_percent", &PERCENT.to_string());
         for event in EVENTS {
             let format = read(&tracefs.join(format!("events/sched/{event}/format")))?;
-            self.ring.describe(event, &format).map_err(Error::new)?;
+            let described = self.ring.describe(event, &format);
+            described.map_err(|damage| Error::new(damage.to_string()))?;
         }
         let per_cpu = self.folder.join("per_cpu");
         let listed = fs::read_dir(&per_cpu).map_err(|error| refused(&per_cpu, &error))?;

@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use workload::{Dist, Op, TaskSpec, Workload};
+use workload::{Dist, Op, Score, TaskSpec, Workload};
 
 /// Number of iterations of the compute loop between two readings of the CPU clock.
 const ROUNDS: u64 = 2_000;
@@ -343,10 +343,15 @@ impl<'w> Task<'w> {
                 // A semaphore of the C library has no time of its last post. If the task waited, the
                 // post woke it.
                 Op::BeginWoken | Op::BeginPosted => self.began = Some(self.woken.unwrap_or_else(clock)),
-                Op::Done { count } => {
-                    let response = self.began.take().map_or(0, |began| clock().saturating_sub(began));
-                    shared.log_done(&mut self.reserved, self.id, u64::from(*count), response);
-                }
+                Op::Done { count } => match self.began.take() {
+                    None if world.workload.score == Score::CompletionTime => {
+                        shared.count_done(&mut self.reserved, self.id, u64::from(*count));
+                    }
+                    began => {
+                        let response = began.map_or(0, |began| clock().saturating_sub(began));
+                        shared.log_done(&mut self.reserved, self.id, u64::from(*count), response);
+                    }
+                },
                 Op::Phase(phase) => shared.log(EntryKind::Phase, self.id, u64::from(*phase), 0),
                 Op::LoopInit { counter } => self.counters[*counter as usize] = 0,
                 Op::LoopBack { counter, times, target } => {

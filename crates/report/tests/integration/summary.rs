@@ -265,6 +265,8 @@ fn a_preempted_task_waits_without_a_wakeup() {
         (r.wakeup_latency_ns.count, r.wakeup_latency_ns.max, r.preemptions),
         (1, 0, 2)
     );
+    // Two switches away from tasks, which have computed for 100 ns.
+    assert_eq!(r.turn_mean_ns, 50);
     let five = r.tasks.iter().find(|t| t.pid == 5).unwrap();
     assert_eq!((five.wait_ns, five.preemptions, five.cpu_ns), (20, 1, 80));
     // Task 6 loses the CPU at time 30 and waits until the end.

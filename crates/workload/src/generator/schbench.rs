@@ -7,6 +7,10 @@
 //! other (xlist_wake_all in schbench.c). The worker then handles a request, which means that it
 //! computes, and sleeps for a short time.
 //!
+//! In schbench's source of today, a worker sleeps before it computes, and the request latency contains
+//! the sleep (`pause=before`). The message thread then wakes a worker only for the short time until
+//! its sleep, and the timer wakes it for the computation.
+//!
 //! schbench prints two latencies. The wakeup latency of a worker counts from the time that the
 //! message thread noted, so with many workers it consists mainly of the wake-ups of others. The
 //! request latency is the time for the computation. The parameter `response` chooses which of them
@@ -53,6 +57,13 @@ pub const GENERATOR: Generator = Generator {
             default: "100us",
             range: ("0", "3600s"),
             meaning: "sleep of a worker after a request",
+        },
+        Parameter {
+            name: "pause",
+            unit: Unit::Choice(&["after", "before"]),
+            default: "after",
+            range: ("", ""),
+            meaning: "whether a worker sleeps after it has computed, or before as in schbench since 2023",
         },
         Parameter {
             name: "footprint",
@@ -115,13 +126,26 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         worker.repeat(None, |b| {
             b.op(Op::SemPost(ready)).op(Op::SemWait(request));
             let work = Op::Run(Dist::Fixed(a.get("work")));
+            let sleep = (a.get("sleep") > 0).then(|| Op::Sleep(Dist::Fixed(a.get("sleep"))));
+            let (before, after) = match a.choice("pause") {
+                "before" => (sleep, None),
+                _ => (None, sleep),
+            };
             if a.choice("response") == "wakeup" {
-                b.op(Op::BeginPosted).op(Op::Done { count: 1 }).op(work);
+                b.op(Op::BeginPosted).op(Op::Done { count: 1 });
+                if let Some(op) = before {
+                    b.op(op);
+                }
+                b.op(work);
             } else {
-                b.op(Op::Begin { arrival: false }).op(work).op(Op::Done { count: 1 });
+                b.op(Op::Begin { arrival: false });
+                if let Some(op) = before {
+                    b.op(op);
+                }
+                b.op(work).op(Op::Done { count: 1 });
             }
-            if a.get("sleep") > 0 {
-                b.op(Op::Sleep(Dist::Fixed(a.get("sleep"))));
+            if let Some(op) = after {
+                b.op(op);
             }
         });
         let program = input::index(workload.programs.len());

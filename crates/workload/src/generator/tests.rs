@@ -310,6 +310,28 @@ fn schbench_can_report_either_of_its_latencies() {
 }
 
 #[test]
+fn schbench_workers_sleep_after_or_before_they_compute() {
+    let worker = |spec: &str| {
+        let ops = make(spec).programs[2].ops.clone();
+        let at = ops.iter().position(|op| matches!(op, Op::SemWait(_)));
+        ops[at.expect("a worker waits") + 1..][..4].to_vec()
+    };
+    let begin = Op::Begin { arrival: false };
+    let (work, done) = (Op::Run(Dist::Fixed(1_000_000)), Op::Done { count: 1 });
+    let sleep = Op::Sleep(Dist::Fixed(100_000));
+    assert_eq!(
+        worker("schbench"),
+        [begin.clone(), work.clone(), done.clone(), sleep.clone()]
+    );
+    // The request latency then contains the sleep.
+    assert_eq!(worker("schbench:pause=before"), [begin, sleep.clone(), work.clone(), done.clone()]);
+    assert_eq!(
+        worker("schbench:pause=before,response=wakeup"),
+        [Op::BeginPosted, done, sleep, work]
+    );
+}
+
+#[test]
 fn netperf_exchanges_a_request_and_a_response_in_each_pair() {
     let w = make("netperf:pairs=3,request=64,response=1k,stack=2us");
     let names: Vec<&str> = w.tasks.iter().map(|task| task.comm.as_str()).collect();

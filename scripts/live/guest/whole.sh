@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# whole.sh: executes workloads under EEVDF and under each scheduler's program (/bin/scx_*), and saves
+# the results in /tmp/out for scripts/live/schedulers.py. If ONLY is set, all other schedulers are
+# skipped. Recordings are large, so they are kept only if KEEP is set.
+failed=0
+out=/tmp/out
+mkdir -p $out
+windtunnel machine calibrate -o $out/guest.toml 2>/dev/null || { echo "FAILED calibrate"; exit 1; }
+sh /costs.sh $out/guest.toml || failed=1
+for scheduler in eevdf /bin/scx_*; do
+  name=${scheduler##*/} policy=$scheduler
+  [ "$name" = eevdf ] || policy="exec: $scheduler"
+  case ",$ONLY," in ,, | *",$name,"*) ;; *) continue ;; esac
+  while read -r workload description; do
+    case $workload in "" | "#"*) continue ;; esac
+    windtunnel live compare "$policy" "$description" --for 200ms --save "$out/$name/$workload" >/tmp/err 2>&1 </dev/null ||
+      { echo "whole: no result: $name $workload"; sed 's/^/  /' /tmp/err; }
+    [ -n "$KEEP" ] || rm -f "$out/$name/$workload/live.trace"
+    echo "whole: $name $workload, up $(cut -d' ' -f1 /proc/uptime) s"
+  done </whole.txt
+done
+exit $failed

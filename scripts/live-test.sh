@@ -186,7 +186,7 @@ for part in "${parts[@]}"; do
     whole)
       wait_for_guests
       [ -d "${SCHEDULERS:-}" ] || { echo "live-test: whole needs SCHEDULERS, a directory with programs of schedulers" >&2; exit 2; }
-      scripts/live/initramfs.sh $dir/whole.cpio "$SCHEDULERS"/* || exit 1
+      scripts/live/initramfs.sh $dir/whole.cpio "$SCHEDULERS"/scx_* || exit 1
       guests=()
       for cpus in ${CPUS:-4}; do
         name=whole$cpus
@@ -199,7 +199,7 @@ for part in "${parts[@]}"; do
         folder=${guest##*=}
         rm -rf "$folder"
         mkdir "$folder"
-        tar -C "$folder" -xzf "$folder.data" || failed+=("$folder.data")
+        tar -C "$folder" --ignore-zeros -xzf "$folder.data" || failed+=("$folder.data")
       done
       export WINDTUNNEL_LIVE=$build/windtunnel-live
       document=(--document docs/programs.md)

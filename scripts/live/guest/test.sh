@@ -262,6 +262,5 @@ if part programs; then
 fi
 if part whole; then
   KEEP=$(word keep) ONLY=$only sh /whole.sh || failed=1
-  send
 fi
 exit $failed

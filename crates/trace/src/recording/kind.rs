@@ -86,6 +86,7 @@ pub enum Format {
     PerfData,
     TraceDat,
     Perfetto,
+    Schedviz,
     Text,
 }
 
@@ -103,6 +104,9 @@ pub fn format(bytes: &[u8], path: &Path) -> Result<Format, RecordingError> {
     }
     if is_perfetto(bytes) {
         return Ok(Format::Perfetto);
+    }
+    if super::schedviz::is_archive(bytes) {
+        return Ok(Format::Schedviz);
     }
     not_a_trace(bytes, path).map_or(Ok(Format::Text), Err)
 }

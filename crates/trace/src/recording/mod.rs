@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads recordings of real machines and converts them into records.
 //!
-//! [`open`] recognizes the formats: perf.data, trace.dat, CTF, Perfetto, and the text that
+//! [`open`] recognizes the formats: perf.data, trace.dat, CTF, Perfetto, archives of schedviz, and the text that
 //! `perf script`, `trace-cmd report` or tracefs' `trace` file prints. [`Ring`] reads the pages of
 //! the kernel's ring buffers. Each reader converts the events of its format into the same lines
 //! ([`Lines`]), from which [`Builder`] makes the records.
@@ -41,6 +41,7 @@ mod open;
 mod perf_data;
 mod perfetto;
 mod ring;
+mod schedviz;
 mod trace_dat;
 mod tracing_data;
 

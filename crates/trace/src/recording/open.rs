@@ -6,7 +6,7 @@ use super::damage::Damage;
 use super::input::{Input, Span, Watched};
 use super::kind::{self, Format};
 use super::names::Lines;
-use super::{Builder, Recording, RecordingError, ctf, perf_data, perfetto, read_text, trace_dat};
+use super::{Builder, Recording, RecordingError, ctf, perf_data, perfetto, read_text, schedviz, trace_dat};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -95,6 +95,7 @@ fn read_format(input: &dyn Input, begin: &[u8], path: &Path) -> Result<Recording
         Format::PerfData => build("perf.data", perf_data::read(input)),
         Format::TraceDat => build("trace.dat", trace_dat::read(input)),
         Format::Perfetto => build("Perfetto", perfetto::read(input)),
+        Format::Schedviz => build("schedviz", schedviz::read(input)),
         Format::Text => read_text(BufReader::new(Span::whole(input))),
     }
 }

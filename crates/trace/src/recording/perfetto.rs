@@ -272,3 +272,48 @@ fn varint<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<u64>, Damage> {
     }
     Err("a number has more than ten bytes".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_can_contain_all_events_of_a_cpu() {
+        // systing writes one packet for each CPU, with columns only.
+        let packet = |cpu, times: [u64; 2], pids: [i32; 2], waking: &[u64]| TracePacket {
+            data: Some(Data::FtraceEvents(FtraceEventBundle {
+                cpu: Some(cpu),
+                compact_sched: Some(CompactSched {
+                    switch_timestamp: times.to_vec(),
+                    switch_prev_state: vec![0, 1],
+                    switch_next_pid: pids.to_vec(),
+                    switch_next_prio: vec![120; 2],
+                    intern_table: vec!["a".into(), "b".into()],
+                    switch_next_comm_index: vec![0, 1],
+                    waking_timestamp: waking.to_vec(),
+                    waking_pid: waking.iter().map(|_| 20).collect(),
+                    waking_target_cpu: waking.iter().map(|_| 1).collect(),
+                    waking_prio: waking.iter().map(|_| 120).collect(),
+                    waking_comm_index: waking.iter().map(|_| 0).collect(),
+                    waking_common_flags: waking.iter().map(|_| 1).collect(),
+                }),
+                ..FtraceEventBundle::default()
+            })),
+            ..TracePacket::default()
+        };
+        let mut file = Vec::new();
+        for packet in [
+            packet(0, [1000, 5000], [10, 11], &[1500]),
+            packet(1, [2000, 1500], [20, 21], &[]),
+        ] {
+            let bytes = packet.encode_to_vec();
+            file.extend([0x0a, u8::try_from(bytes.len()).expect("the packet is short")]);
+            file.extend(bytes);
+        }
+        let recording = super::super::read_bytes(&file, std::path::Path::new("a.pb")).expect("the trace is read");
+        assert_eq!((recording.switches, recording.nr_cpus, recording.start), (4, 2, 1000));
+        let times: Vec<u64> = recording.records.iter().map(|record| record.time).collect();
+        assert!(times.is_sorted(), "the events of all CPUs are in order: {times:?}");
+        assert_eq!(recording.counts.get("sched_waking"), Some(&1));
+    }
+}

@@ -134,7 +134,7 @@ impl Machine {
             self.update_curr(cpu);
             self.record_overhead(cpu);
             if self.details {
-                self.record_slowdown(cpu, self.rqs[cpu].curr);
+                self.record_slowdown(cpu, self.rqs[cpu].curr, 0);
             }
         }
         self.finish_idle();

@@ -149,16 +149,21 @@ impl Attribution {
         let [a, b] = &self.names;
         let [total_a, total_b] = self.totals;
         let percent = 100.0 * (total_b - total_a) / total_a.max(1.0);
-        let what = match self.basis {
-            Basis::Completion => "takes",
-            Basis::Operation => "takes for an operation",
-            Basis::Task => "has tasks that take",
-        };
         if percent.abs() < 0.05 {
-            return format!("{b} {what} as long as {a}");
+            return match self.basis {
+                Basis::Completion => format!("{b} takes as long as {a}"),
+                Basis::Operation => format!("{b} needs as much time per operation as {a}"),
+                Basis::Task => format!("tasks take as long under {b} as under {a}"),
+            };
         }
-        let than = if percent > 0.0 { "longer" } else { "less" };
-        let mut text = format!("{b} {what} {:.1} % {than} than {a}", percent.abs());
+        let longer = if percent > 0.0 { "longer" } else { "less time" };
+        let more = if percent > 0.0 { "more" } else { "less" };
+        let by = percent.abs();
+        let mut text = match self.basis {
+            Basis::Completion => format!("{b} takes {by:.1} % {longer} than {a}"),
+            Basis::Operation => format!("{b} needs {by:.1} % {more} time per operation than {a}"),
+            Basis::Task => format!("tasks take {by:.1} % {longer} under {b} than under {a}"),
+        };
         let lines = self.lines();
         // Shares in the direction of the whole difference. That tasks compute is no good reason,
         // unless there is no other.
@@ -178,7 +183,7 @@ impl Attribution {
                     format!("{tasks} ran {} on {kind} ({} under {a})", time(on[1]), time(on[0]))
                 }
                 (kind, _) => format!(
-                    "{tasks} {} {} ({} under {a})",
+                    "{tasks} {}: {} ({} under {a})",
                     kind.text(),
                     time(most.ns[1]),
                     time(most.ns[0])
@@ -215,7 +220,7 @@ impl Attribution {
         let [total_a, total_b] = self.totals.map(time);
         let what = match self.basis {
             Basis::Completion => "the last task exits after",
-            Basis::Operation => "all tasks together need for an operation",
+            Basis::Operation => "per operation, all tasks together need",
             Basis::Task => "all tasks together take",
         };
         let mut out = format!(
@@ -316,11 +321,11 @@ the last task exits after 1.00 s under fifo, and 1.14 s under twoq:
             (Basis::Operation, [100.0, 150.0])
         );
         assert!(
-            attribution.headline().contains("50.0 % longer"),
+            attribution.headline().starts_with("twoq needs 50.0 % more time per operation than fifo: 50.0 points because web waits for a CPU, all being busy: 60 ns ("),
             "{}",
             attribution.headline()
         );
         let equal = attribute([&a, &a], names());
-        assert_eq!(equal.headline(), "twoq takes for an operation as long as fifo");
+        assert_eq!(equal.headline(), "twoq needs as much time per operation as fifo");
     }
 }

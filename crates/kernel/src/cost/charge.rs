@@ -165,12 +165,15 @@ impl Machine {
         lost[Slowdown::Reload as usize] += reload * u64::from(FULL_SPEED);
     }
 
-    /// Emits trace records with the time that `task`, which leaves `cpu`, has lost there.
-    pub(crate) fn record_slowdown(&mut self, cpu: CpuId, task: TaskId) {
+    /// Emits trace records with the time that `task`, which leaves `cpu`, has lost there. A turn ends
+    /// at the local time of the CPU, so the debt of a CPU that switches belongs to the task. At the
+    /// end of the run, `debt` is 0, because the CPU does not work it off any more.
+    pub(crate) fn record_slowdown(&mut self, cpu: CpuId, task: TaskId, debt: u64) {
         let rq = &mut self.rqs[cpu];
         let lost = std::mem::take(&mut rq.slowed);
-        let overhead = rq.time.overhead_ns - rq.switch_overhead_ns;
-        rq.switch_overhead_ns = rq.time.overhead_ns;
+        let until = rq.time.overhead_ns + debt;
+        let overhead = until.saturating_sub(rq.switch_overhead_ns);
+        rq.switch_overhead_ns = until;
         if task == IDLE {
             return;
         }
@@ -260,5 +263,41 @@ impl Machine {
         let at = self.local_time(from) + latency;
         self.trace(from, Event::Ipi { target: target.nr() });
         self.events.push(at, arrival);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::{Bed, MS, cpu_id, hog};
+    use machine::MachineSpec;
+
+    #[test]
+    fn the_debt_of_a_switch_belongs_to_the_task_that_leaves() {
+        let mut bed = Bed::default();
+        bed.pinned(0, hog());
+        let (mut m, _) = bed.run(MachineSpec::smp(1).free(), MS);
+        let task = m.tasks.numbered().map(|(task, _)| task).find(|&task| task != IDLE);
+        let (cpu, task) = (cpu_id(0), task.expect("the task exists"));
+        m.records.clear();
+        let lost = |m: &mut Machine, task, debt| {
+            m.record_slowdown(cpu, task, debt);
+            let records = std::mem::take(&mut m.records);
+            let kernel = records.iter().filter_map(|record| match record.event {
+                Event::Slowed {
+                    by: Slowdown::Kernel,
+                    ns,
+                    ..
+                } => Some(ns),
+                _ => None,
+            });
+            kernel.sum::<u64>()
+        };
+        m.rqs[cpu].slowed = Default::default();
+        lost(&mut m, task, 0);
+        // schedule() has charged 500 ns when the task leaves. They pass while the next task is current.
+        assert_eq!(lost(&mut m, task, 500), 500);
+        m.rqs[cpu].time.overhead_ns += 500 + 30;
+        assert_eq!(lost(&mut m, task, 0), 30, "only the rest is lost by the next task");
     }
 }

@@ -82,7 +82,7 @@ impl Machine {
         }
         self.watch_switch(cpu, prev, next);
         if self.details {
-            self.record_slowdown(cpu, prev);
+            self.record_slowdown(cpu, prev, self.rqs[cpu].debt());
         }
         let (prev, next_pid) = (self.pid_of(prev), self.pid_of(next));
         self.trace(

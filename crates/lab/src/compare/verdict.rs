@@ -191,6 +191,8 @@ pub(super) fn change(ratio: f64) -> String {
     if ratio >= 10.0 {
         return format!("{ratio:.1}x");
     }
+    // A small decrease is printed as "+0.0 %", not as "-0.0 %".
+    let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
     format!("{percent:+.1} %")
 }
 

@@ -423,7 +423,7 @@ fn a_difference_is_divided_into_parts_that_add_up() {
     let ran = windtunnel(&endless);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(
-        ran.stdout.contains("\nall tasks together need for an operation "),
+        ran.stdout.contains("\nper operation, all tasks together need "),
         "{}",
         ran.stdout
     );

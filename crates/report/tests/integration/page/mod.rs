@@ -49,7 +49,7 @@ fn verdict_and_tables_need_no_scripts() {
         "nice 0",
         "Dashed lines are predictions: 250 ms 4 tasks share a CPU",
         "Where the time goes",
-        "rr takes for an operation",
+        " time per operation than ",
         "waits for a CPU",
         "No CPU waited for a lock.",
         "the usual error: &lt;11 %&gt;",

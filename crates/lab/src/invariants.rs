@@ -11,7 +11,7 @@ use input::duration;
 use input::error::Error;
 use kernel::decision::Snapshot;
 use kernel::violation::{Tally, Violation};
-use report::html::written::{Body, Section, Written, written};
+use report::html::written::{Body, Section, Table, Written, written};
 use report::layout::{Grid, Mark, Surface, Text};
 use report::{RunResult, Status};
 use runner::interrupt;
@@ -183,21 +183,11 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
     grid.right("first at", 2);
     grid.right("longest", 4);
     for checked in &report.checked {
-        let tally = &checked.tally;
-        let at =
-            |violation: Option<&Violation>, text: fn(&Violation) -> String| violation.map(text).unwrap_or_default();
-        let verdict = match tally.count {
-            0 => Text::from(verdict(checked, &report.result)),
-            _ => Text::new(&verdict(checked, &report.result), Mark::Failed),
-        };
-        grid.row([
-            checked.name.into(),
-            checked.bound_ns.map(duration::format).unwrap_or_default().into(),
-            verdict,
-            tally.count.to_string().into(),
-            Text::from(at(tally.first.as_ref(), |first| format_time(first.from))),
-            at(tally.worst.as_ref(), |worst| format_time(worst.until - worst.from)).into(),
-        ]);
+        let mut row = row(checked, &report.result).map(Text::from);
+        if checked.tally.count > 0 {
+            row[2] = Text::new(&verdict(checked, &report.result), Mark::Failed);
+        }
+        grid.row(row);
     }
     let r = &report.result;
     let names = [&r.policy, &r.machine, &r.workload].map(|name| escape::line(name));
@@ -205,8 +195,28 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
         "{} on machine {}, workload {}, seed {}",
         names[0], names[1], names[2], r.seed
     );
-    let out = surface.line(&head, " ") + &grid.render(surface);
+    surface.line(&head, " ") + &grid.render(surface) + &violations(report, command)
+}
+
+/// Returns the row of an invariant: name, bound, verdict, number of violations, time of the first
+/// one, and length of the longest one.
+fn row(checked: &CheckedInvariant, result: &RunResult) -> [String; 6] {
+    let tally = &checked.tally;
+    let at = |violation: Option<&Violation>, text: fn(&Violation) -> String| violation.map(text).unwrap_or_default();
+    [
+        checked.name.to_owned(),
+        checked.bound_ns.map(duration::format).unwrap_or_default(),
+        verdict(checked, result),
+        tally.count.to_string(),
+        at(tally.first.as_ref(), |first| format_time(first.from)),
+        at(tally.worst.as_ref(), |worst| format_time(worst.until - worst.from)),
+    ]
+}
+
+/// Returns the first violation of each invariant, with its drawing. `command` is that of [`text`].
+pub fn violations(report: &Report, command: &dyn Fn(u64, u64) -> String) -> String {
     let mut rest = String::new();
+    let r = &report.result;
     for checked in &report.checked {
         if let (Some(first), Some(illustration)) = (&checked.tally.first, &checked.illustration) {
             let _ = writeln!(rest, "\n{}: {}", checked.name, describe_violation(checked, first));
@@ -224,7 +234,7 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
         }
     }
     if let Some(lost) = &r.lost_tasks {
-        let _ = writeln!(rest, "{} lost tasks: {}", names[0], lost.sentence());
+        let _ = writeln!(rest, "{} lost tasks: {}", escape::line(&r.policy), lost.sentence());
     }
     if r.interrupted {
         let _ = writeln!(
@@ -233,7 +243,7 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
             format_time(r.simulated_ns)
         );
     }
-    out + &escape::text(&rest)
+    escape::text(&rest).into_owned()
 }
 
 fn describe_violation(checked: &CheckedInvariant, v: &Violation) -> String {
@@ -286,33 +296,66 @@ fn describe_situation(v: &Violation, seen: &Snapshot) -> String {
     )
 }
 
-/// Returns the HTML page of the reports.
-pub fn page(reports: &[(&Report, String)]) -> String {
-    let verdicts = reports.iter().map(|(report, _)| {
-        let broken = report.checked.iter().filter(|checked| checked.tally.count > 0);
-        let broken: Vec<&str> = broken.map(|checked| checked.name).collect();
-        let policy = &report.result.policy;
-        match (broken.is_empty(), report.result.failure()) {
-            (true, None) => format!("{policy} violates no invariant"),
-            (true, Some(failure)) => format!("{policy} {failure}"),
-            (false, _) => format!("{policy} violates: {}", broken.join(", ")),
+/// Returns the HTML page of the reports, each with its [`violations`].
+pub fn page(reports: &[(Report, String)]) -> String {
+    let mut verdicts: Vec<String> = reports.iter().map(|(report, _)| sentence(report)).collect();
+    if reports.len() > 1 {
+        let bad = reports.iter().filter(|(report, _)| {
+            let broken = report.checked.iter().any(|checked| checked.tally.count > 0);
+            broken || report.result.failure().is_some()
+        });
+        let headline = match bad.count() {
+            0 => "No policy violates an invariant".to_owned(),
+            1 => format!("1 of {} policies violates an invariant or fails", reports.len()),
+            bad => format!("{bad} of {} policies violate an invariant or fail", reports.len()),
+        };
+        verdicts.insert(0, headline);
+    }
+    let mut sections = Vec::new();
+    for (report, violations) in reports {
+        let rows = report
+            .checked
+            .iter()
+            .map(|checked| row(checked, &report.result).to_vec());
+        let head = ["invariant", "bound", "verdict", "violations", "first at", "longest"];
+        let section = |body| Section {
+            head: report.result.policy.clone(),
+            about: String::new(),
+            body,
+        };
+        sections.push(section(Body::Table(Table {
+            head: head.map(str::to_owned).to_vec(),
+            numbers: 3,
+            rows: rows.collect(),
+        })));
+        if !violations.trim().is_empty() {
+            let mut drawn = section(Body::Text(violations.trim_start_matches('\n').to_owned()));
+            drawn.head += ": first violations";
+            sections.push(drawn);
         }
-    });
-    let sections = reports.iter().map(|(report, text)| Section {
-        head: report.result.policy.clone(),
-        about: String::new(),
-        body: Body::Text(text.clone()),
-    });
+    }
     let first = reports.first().map(|(report, _)| &report.result);
     written(&Written {
         title: "Invariants".to_owned(),
         facts: first.map_or_else(String::new, |result| {
             format!("{} on {} · seed {}", result.workload, result.machine, result.seed)
         }),
-        verdict: verdicts.collect(),
-        sections: sections.collect(),
+        verdict: verdicts,
+        sections,
         repeat: String::new(),
     })
+}
+
+/// Returns in one sentence what a report says.
+fn sentence(report: &Report) -> String {
+    let broken = report.checked.iter().filter(|checked| checked.tally.count > 0);
+    let broken: Vec<&str> = broken.map(|checked| checked.name).collect();
+    let policy = &report.result.policy;
+    match (broken.is_empty(), report.result.failure()) {
+        (true, None) => format!("{policy} violates no invariant"),
+        (true, Some(failure)) => format!("{policy} {failure}"),
+        (false, _) => format!("{policy} violates: {}", broken.join(", ")),
+    }
 }
 
 /// Returns the report as JSON, with times in ns.

@@ -75,7 +75,7 @@ fn body(section: &Section) -> Markup {
                 } } }
                 tbody { @for row in &table.rows { tr { @for (at, cell) in row.iter().enumerate() {
                     @if at == 0 { th scope="row" { (cell) } } @else {
-                        td.n[at >= table.numbers].good[cell == "better"].bad[cell == "worse"] { (micro(cell)) }
+                        td.n[at >= table.numbers].good[cell == "better" || cell == "holds"].bad[cell == "worse" || cell == "BROKEN"] { (micro(cell)) }
                     }
                 } } } }
             } }

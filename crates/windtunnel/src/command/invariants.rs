@@ -68,7 +68,7 @@ impl Args {
             failed |= report.has_violation() || report.result.failed() || report.result.lost_tasks.is_some();
             let command = |from, to| window_command(&scenario.spec, from, to);
             if self.html.is_some() && !report.result.interrupted {
-                shown.push((report.clone(), invariants::text(&report, false, &command)));
+                shown.push((report.clone(), invariants::violations(&report, &command)));
             }
             if self.json {
                 // An interrupted run has no result.
@@ -87,7 +87,6 @@ impl Args {
             }
         }
         if let Some(path) = &self.html {
-            let shown: Vec<_> = shown.iter().map(|(report, text)| (report, text.clone())).collect();
             destination::write(path, invariants::page(&shown).as_bytes())?;
         }
         if self.json {

@@ -88,3 +88,30 @@ fn a_policy_that_spreads_tasks_breaks_no_invariant() {
     let ran = windtunnel(&[&["invariants", "eevdf"], &CROWD[..], &["--idle", "5 parsec"]].concat());
     assert_eq!(ran.status, 2);
 }
+
+#[test]
+fn the_page_begins_with_the_number_of_policies_that_violate_an_invariant() {
+    let odd = odd();
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("invariants.html");
+    let name = path.to_string_lossy();
+    let page = |policies: &[&str]| {
+        windtunnel(&[&["invariants", "--html", &name], policies, &CROWD[..]].concat());
+        std::fs::read_to_string(&path).expect("the page is written")
+    };
+    let both = page(&["fifo", &odd]);
+    for part in [
+        "<p class=\"headline\">1 of 2 policies violates an invariant or fails</p>",
+        "<li>odd violates: work conservation</li>",
+        "<th scope=\"row\">work conservation</th>",
+        "<td class=\" bad\">BROKEN</td>",
+        "odd: first violations",
+    ] {
+        assert!(both.contains(part), "no {part} in:\n{both}");
+    }
+    let one = page(&["fifo"]);
+    assert!(
+        one.contains("<p class=\"headline\">fifo violates no invariant</p>"),
+        "{one}"
+    );
+    assert!(!one.contains("first violations"), "{one}");
+}

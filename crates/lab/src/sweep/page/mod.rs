@@ -50,7 +50,7 @@ pub fn page(name: &str, found: &Analysis) -> String {
             h2 #pareto-h { "Pareto front" }
             p.about { "One point for each configuration, as in the summary. No configuration is better in both figures than one on the line." }
             div.tools #pareto-tools {}
-            div #pareto-body {}
+            div.scroll #pareto-body tabindex="0" role="region" aria-label="Pareto front" {}
         }
         section #effects aria-labelledby="effects-h" {
             h2 #effects-h { "Main effects" }
@@ -59,12 +59,12 @@ pub fn page(name: &str, found: &Analysis) -> String {
                  everything else. Lines are 95 % confidence intervals."
             }
             div.tools #effects-tools {}
-            div #effects-body {}
+            div.scroll #effects-body tabindex="0" role="region" aria-label="Main effects" {}
         }
         section #parallel aria-labelledby="parallel-h" {
             h2 #parallel-h { "Parallel coordinates" }
             p.about { "One line for each cell of the heat map. A click on a line shows its command below the heat map." }
-            div #parallel-body {}
+            div.scroll #parallel-body tabindex="0" role="region" aria-label="Parallel coordinates" {}
         }
     };
     scripted(&Scripted {

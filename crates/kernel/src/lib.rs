@@ -40,6 +40,7 @@ pub mod stepping;
 mod testbed;
 mod watch;
 
+pub use cost::lock::LockPair;
 pub use layout::release;
 pub use machine::{Ended, Machine, Options};
 pub use policy::{kfuncs, load, target, user_space};

@@ -154,6 +154,11 @@ pub struct Options {
     /// Whether policies run with the sanitizer (`bpf::sanitizer`, `--sanitize`), which enforces the
     /// rules of the kernel's verifier at run time.
     pub sanitizer: bool,
+    /// Whether to record where the policy's costs come from: instructions by source line
+    /// ([`bpf::engine::Vm::instruction_counts`]), transfers of cache lines by field
+    /// ([`bpf::map::fields`]) and waits for locks by callback ([`Machine::lock_pairs`]). The
+    /// interpreter then executes the policy. The schedule is the same.
+    pub hotspots: bool,
     /// Whether the run ends as soon as the policy ends. Otherwise the fair class schedules the
     /// tasks afterwards.
     pub stop_with_policy: bool,
@@ -174,6 +179,7 @@ impl Default for Options {
             seed: 1,
             release: Release::default(),
             sanitizer: false,
+            hotspots: false,
             stop_with_policy: false,
             first_tick_ns: 0,
             isolated: Vec::new(),
@@ -229,6 +235,9 @@ impl Machine {
         if let Some(sets) = line_sets(&spec) {
             region.lines_mut().set_sets(sets);
         }
+        if options.hotspots {
+            region.lines_mut().watch_transfers();
+        }
         let region = Rc::new(region);
         // The upper bound prevents an overflow when the used memory is added to the limit.
         region.memory().set_limit(options.memory_limit.min(1 << 62));
@@ -241,7 +250,7 @@ impl Machine {
                 .zip(&spec.topology.cpus)
                 .map(|(cpu, known)| Rq::new(cpu, spec.speed(cpu.nr()).into(), known.capacity.into()))
                 .collect(),
-            locks: Locks::new(nr_cpus),
+            locks: Locks::new(nr_cpus, options.hotspots),
             sync: Sync::new(&workload.resources, &workload.tasks),
             noise,
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),

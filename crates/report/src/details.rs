@@ -153,7 +153,7 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
 
 /// Adds a table. The first column contains names, the others contain numbers. Adds nothing if there
 /// are no rows.
-fn section(out: &mut String, surface: Surface, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+pub(crate) fn section(out: &mut String, surface: Surface, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let mut grid = Grid::plain();
     for (index, head) in heads.iter().enumerate() {
         match index {

@@ -26,6 +26,7 @@
 
 use crate::counters::CountersResult;
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
+use crate::hotspots::HotspotsResult;
 use crate::jain;
 use crate::kicks::KicksResult;
 use crate::result::{
@@ -101,6 +102,9 @@ figures! {
         /// but no simulated time.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub checked: Option<CheckedResult>,
+        /// Costs of the policy by source line, field and lock (`--hotspots`).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub hotspots: Option<HotspotsResult>,
         /// Instructions of the policy that have accessed pages of its arena that were not allocated.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub arena_faults: Vec<ArenaFault>,

@@ -20,6 +20,7 @@ pub mod counters;
 pub mod destination;
 pub mod exit;
 pub mod exports;
+mod hotspots;
 pub mod inputs;
 pub mod interrupt;
 pub mod load;

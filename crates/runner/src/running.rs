@@ -4,6 +4,7 @@
 
 use crate::counters::Counters;
 use crate::destination;
+use crate::hotspots::hotspots;
 use crate::load::{self, Loaded, Prepared};
 use crate::policy::Policy;
 use crate::profiles::Located;
@@ -136,7 +137,7 @@ impl Scenario {
                 program = Some(report);
             }
         }
-        machine.details = self.trace.is_some();
+        machine.details = self.trace.is_some() || self.spec.hotspots;
         Ok(Running {
             scenario: self,
             profile: self.profile_word().unwrap_or_default().to_owned(),
@@ -444,6 +445,7 @@ impl Running<'_> {
         let arena_faults = arena_faults(machine);
         self.warnings.extend(arena_faults.iter().map(ArenaFault::sentence));
         let uncalled = uncalled(machine);
+        let hotspots = hotspots(machine, self.image.as_ref());
         let mut outcome = self.sinks.finish(run, self.warnings)?;
         outcome.uncalled = uncalled;
         outcome.result.checked = checked.map(|checked| CheckedResult {
@@ -451,6 +453,7 @@ impl Running<'_> {
             calls: checked.calls,
         });
         outcome.result.arena_faults = arena_faults;
+        outcome.result.hotspots = hotspots;
         outcome.result.interrupted = self.interrupted;
         Ok(outcome)
     }

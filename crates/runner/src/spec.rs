@@ -106,6 +106,10 @@ pub struct RunSpec {
     /// the schedule.
     #[arg(skip)]
     pub sanitize: bool,
+    /// Whether to record where the policy's costs come from. The interpreter then executes it.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub hotspots: bool,
     /// Whether the output of a scheduler's program (`exec:`) appears on standard error.
     #[arg(skip)]
     #[serde(skip)]
@@ -237,6 +241,7 @@ impl Default for RunSpec {
             memory: DEFAULT_LIMIT,
             engine: EngineChoice::default(),
             sanitize: false,
+            hotspots: false,
             program_output: false,
             record_profile: None,
             no_costs: false,
@@ -295,6 +300,7 @@ impl RunSpec {
             seed: self.seed,
             release: self.kernel,
             sanitizer: self.sanitize,
+            hotspots: self.hotspots,
             stop_with_policy: !self.after_failure,
             memory_limit: self.memory,
             ..Options::default()

@@ -32,6 +32,7 @@
 use std::cell::Cell;
 
 use super::sets::{Competitors, Conflicts, Sets};
+use super::watch::{Moves, Place, Watch};
 use crate::memory::layout::{REACH, SIZE, in_reach};
 
 /// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs have lines
@@ -128,6 +129,13 @@ pub struct Transfers {
     pub ns: u64,
 }
 
+/// What a transfer of a cache line has to consider on some machines and in some runs.
+#[derive(Default)]
+struct Special {
+    conflicts: Option<Conflicts>,
+    watch: Option<Watch>,
+}
+
 /// The cache lines of one region.
 pub struct Lines {
     start: *mut libc::c_void,
@@ -135,7 +143,9 @@ pub struct Lines {
     /// * 8`.
     bias: u64,
     caches: Box<[Cache]>,
-    conflicts: Option<Conflicts>,
+    /// What a transfer has to consider besides the caches. `None` on most runs, so that a transfer
+    /// needs one test only.
+    special: Option<Box<Special>>,
     transfers: Cell<Transfers>,
 }
 
@@ -166,7 +176,7 @@ impl Lines {
             start,
             bias: (start as u64).wrapping_sub((base - REACH) / LINE * 8),
             caches: Box::new([Cache::ALONE]),
-            conflicts: None,
+            special: None,
             transfers: Cell::default(),
         })
     }
@@ -181,25 +191,59 @@ impl Lines {
     /// Sets how many competing cache lines each cache can hold. Element `n` describes the cache
     /// with bit `n`. Must be called before the first access.
     pub fn set_sets(&mut self, sets: Vec<Sets>) {
-        self.conflicts = Some(Conflicts::new(sets));
+        self.special.get_or_insert_default().conflicts = Some(Conflicts::new(sets));
     }
 
     /// Makes the cache lines of these structures compete for sets. Has no effect unless
     /// [`Lines::set_sets`] was called.
     pub fn add_competitors(&self, structures: Competitors) {
-        if let Some(conflicts) = &self.conflicts {
+        if let Some(conflicts) = self.conflicts() {
             conflicts.add(structures);
         }
     }
 
     /// Returns whether no cache line is ever transferred, because the machine has only one cache.
     pub(crate) fn never_move(&self) -> bool {
-        self.conflicts.is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
+        self.conflicts().is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
     }
 
     /// Returns whether cache lines can evict each other.
     pub(crate) fn compete(&self) -> bool {
-        self.conflicts.is_some()
+        self.conflicts().is_some()
+    }
+
+    fn conflicts(&self) -> Option<&Conflicts> {
+        self.special.as_ref()?.conflicts.as_ref()
+    }
+
+    fn watch(&self) -> Option<&Watch> {
+        self.special.as_ref()?.watch.as_ref()
+    }
+
+    /// Records from now on which data causes transfers. Must be called before maps are created.
+    pub fn watch_transfers(&mut self) {
+        self.special.get_or_insert_default().watch = Some(Watch::default());
+    }
+
+    /// Returns the recorded transfers of each place. Empty unless [`Lines::watch_transfers`] was
+    /// called.
+    pub fn moved(&self) -> Vec<(Place, Moves)> {
+        self.watch().map_or(Vec::new(), Watch::moved)
+    }
+
+    /// Sets the address of the access that the program is making, for the record of a transfer.
+    pub(crate) fn set_access(&self, addr: Option<u64>) {
+        if let Some(watch) = self.watch() {
+            watch.set_access(addr);
+        }
+    }
+
+    /// Registers `len` bytes at `start` as values of the map `handle`. A value begins every `stride`
+    /// bytes.
+    pub(crate) fn register_values(&self, start: u64, len: u64, stride: u64, handle: u64) {
+        if let Some(watch) = self.watch() {
+            watch.register(start, len, stride, handle);
+        }
     }
 
     /// Returns the number from which the address of a cache line's word is computed:
@@ -240,7 +284,7 @@ impl Lines {
         if word.get() & cache.own != 0 {
             return 0;
         }
-        self.fetch(cache, word)
+        self.fetch(cache, addr)
     }
 
     /// Charges a load by `cpu` from each of the cache lines at `addrs`, like [`Lines::load`]. Returns
@@ -249,7 +293,7 @@ impl Lines {
     pub fn load_each(&self, cpu: u32, addrs: impl Iterator<Item = u64>) -> (u64, u64) {
         let cache = self.cache(cpu);
         let (mut nr, mut total) = (0, 0);
-        if self.conflicts.is_some() {
+        if self.special.is_some() {
             addrs.for_each(|addr| {
                 nr += 1;
                 total += self.load(cpu, addr);
@@ -286,7 +330,7 @@ impl Lines {
         if word.get() == cache.own {
             return 0;
         }
-        self.claim(cache, word)
+        self.claim(cache, addr)
     }
 
     /// Like [`Lines::store`], for the cache line at `addr` and the next one.
@@ -297,7 +341,7 @@ impl Lines {
         if first.get() == cache.own && second.get() == cache.own {
             return 0;
         }
-        self.claim(cache, first) + self.claim(cache, second)
+        self.claim(cache, addr) + self.claim(cache, addr + LINE)
     }
 
     /// Moves the cache line at `addr` to the cache of `cpu` free of charge. The caller charges for
@@ -310,44 +354,64 @@ impl Lines {
     }
 
     #[inline(never)]
-    fn fetch(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
+    fn fetch(&self, cache: &Cache, addr: u64) -> u64 {
+        let word = self.word(addr);
         let holders = word.get();
         word.set(holders | cache.own);
-        match (self.enter(cache, word), holders) {
+        match (&self.special, holders) {
             (None, 0) => 0,
             (None, _) => self.count(cache.nearest(holders)),
-            (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
-            (Some(prices), _) => self.count(prices.nearest(holders)),
+            (Some(special), _) => self.fetch_special(special, cache, addr, holders),
         }
     }
 
     #[inline(never)]
-    fn claim(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
+    fn claim(&self, cache: &Cache, addr: u64) -> u64 {
+        let word = self.word(addr);
         let holders = word.get();
         if holders == PRIVATE || holders == cache.own {
             return 0;
         }
         word.set(cache.own);
-        match (self.enter(cache, word), holders) {
+        match (&self.special, holders) {
             (None, 0) => 0,
             (None, _) => self.count(cache.farthest(holders)),
-            (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
-            (Some(prices), _) => self.count(prices.farthest(holders)),
+            (Some(special), _) => self.claim_special(special, cache, addr, holders),
         }
+    }
+
+    fn fetch_special(&self, special: &Special, cache: &Cache, addr: u64, holders: u64) -> u64 {
+        let ns = match (self.enter(special, cache, addr), holders) {
+            (None, 0) => return 0,
+            (None, _) => cache.nearest(holders),
+            (Some(prices), 0) => u64::from(prices.memory_ns),
+            (Some(prices), _) => prices.nearest(holders),
+        };
+        if let Some(watch) = &special.watch {
+            watch.record(addr, false, ns);
+        }
+        self.count(ns)
+    }
+
+    fn claim_special(&self, special: &Special, cache: &Cache, addr: u64, holders: u64) -> u64 {
+        let ns = match (self.enter(special, cache, addr), holders) {
+            (None, 0) => return 0,
+            (None, _) => cache.farthest(holders),
+            (Some(prices), 0) => u64::from(prices.memory_ns),
+            (Some(prices), _) => prices.farthest(holders),
+        };
+        if let Some(watch) = &special.watch {
+            watch.record(addr, true, ns);
+        }
+        self.count(ns)
     }
 
     /// Records that a cache line enters a cache. If the line competes for sets, this may evict
     /// another line, and the function returns the costs of the entering line. Otherwise returns
     /// `None`.
-    #[inline(always)]
-    fn enter(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
-        self.enter_set(self.conflicts.as_ref()?, cache, word)
-    }
-
-    #[inline(never)]
-    fn enter_set<'a>(&self, conflicts: &'a Conflicts, cache: &Cache, word: &Cell<u64>) -> Option<&'a Cache> {
-        let addr = (std::ptr::from_ref(word) as u64).wrapping_sub(self.bias) / 8 * LINE;
-        let entered = conflicts.enter(cache.own.trailing_zeros(), addr)?;
+    fn enter<'a>(&self, special: &'a Special, cache: &Cache, addr: u64) -> Option<&'a Cache> {
+        let conflicts = special.conflicts.as_ref()?;
+        let entered = conflicts.enter(cache.own.trailing_zeros(), addr / LINE * LINE)?;
         if let Some(evicted) = entered.evicted {
             let word = self.word(evicted);
             word.set(word.get() & !cache.own);
@@ -523,6 +587,28 @@ mod tests {
             "lines outside of the structures do not compete"
         );
         assert_eq!(lines.store(4, line(5)), 1000);
+    }
+
+    #[test]
+    fn watched_transfers_cost_the_same_and_add_up() {
+        let run = |watched: bool| {
+            let mut region = Region::new().unwrap();
+            region.lines_mut().set_caches(eight());
+            if watched {
+                region.lines_mut().watch_transfers();
+            }
+            let (addr, lines) = (region.alloc(256).unwrap().next_multiple_of(LINE), region.lines());
+            lines.register_values(addr, 24, 24, 5);
+            let each = lines.load_each(2, [addr, addr + LINE].into_iter()).1;
+            let ns = each + lines.store(0, addr + 8) + lines.load(4, addr + 8) + lines.store_two(5, addr);
+            (ns, lines.transfers(), lines.moved())
+        };
+        let ((ns, transfers, none), (watched_ns, watched, moved)) = (run(false), run(true));
+        assert_eq!((ns, transfers, none), (watched_ns, watched, Vec::new()));
+        assert_eq!(moved.iter().map(|(_, moves)| moves.ns).sum::<u64>(), transfers.ns);
+        let count = moved.iter().map(|(_, moves)| moves.loads + moves.stores).sum::<u64>();
+        assert_eq!(count, transfers.count);
+        assert_eq!(moved[0].0, Place::Value { handle: 5, offset: 0 });
     }
 
     #[test]

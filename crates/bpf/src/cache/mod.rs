@@ -8,6 +8,8 @@
 
 pub(crate) mod lines;
 mod sets;
+mod watch;
 
 pub use lines::{Cache, LINE, Lines, MAX_CACHES, Transfers};
 pub use sets::{Competitors, Sets};
+pub use watch::{Moves, Place};

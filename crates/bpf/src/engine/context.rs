@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::code_cache::Origin;
+use super::counting::Counting;
 use super::gap::Gaps;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::jit::compiled::Compiled;
@@ -157,6 +158,8 @@ pub struct Context {
     /// For r0 to r5, the address from which the value was loaded, or 0. A call passes them to the
     /// called function like `arg_prov`. Used by programs that overlap only.
     pub(super) arg_tags: [u64; 6],
+    /// The counts of executed instructions, or `None` if they are not counted.
+    pub(super) counting: Option<Box<Counting>>,
     /// State of the sanitizer, or `None` without `--sanitize`.
     pub(crate) sanitizer: Option<Box<Sanitizer>>,
     /// Provenances of r0 to r5 (the object to which each register points), which a call passes to

@@ -5,6 +5,7 @@
 //! - `enter`, `raise` and `host_stack` handle the transitions into BPF code and out of it.
 //! - `interpreter` and `jit` execute the instructions. `gap` handles accesses to pages of the arena
 //!   that are not allocated.
+//! - `counting` counts the executed instructions by call path.
 //! - `overlap` suspends a call at a shared access while other calls run.
 //! - [`code_cache`] keeps compiled code for later loads of the same program.
 //! - [`Vm`] owns a program and calls it. `budget` limits the number of instructions of each call.
@@ -15,6 +16,7 @@ mod budget;
 mod call;
 pub mod code_cache;
 pub(crate) mod context;
+mod counting;
 mod enter;
 pub(crate) mod func;
 mod gap;
@@ -30,6 +32,7 @@ pub(crate) mod world;
 
 pub use budget::BUDGET;
 pub use context::{ANY, Entry};
+pub use counting::PathCounts;
 pub use func::{Body, FromReg, Func, HelperRow, IntoReg, Row};
 pub use gap::Gap;
 pub use overlap::{Access, AccessKind, Execution, NOT_TAKEN, TAKEN};

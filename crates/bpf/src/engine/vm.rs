@@ -186,6 +186,7 @@ impl<W: World> Vm<W> {
             hooks: None,
             branches: Vec::new(),
             arg_tags: [0; 6],
+            counting: None,
             sanitizer: None,
             arg_prov: [0; 6],
         });

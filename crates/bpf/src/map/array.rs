@@ -35,6 +35,8 @@ impl Array {
         let base = size
             .and_then(|size| region.pages(size))
             .ok_or_else(|| region.memory().message())?;
+        let lines = region.lines();
+        lines.register_values(base, size.unwrap_or(0), stride, def.handle);
         Ok(Array {
             base,
             stride,

@@ -28,6 +28,8 @@ pub(super) struct Hash {
     max: u32,
     cpus: u32,
     lru: bool,
+    /// Address that stands for the map in code.
+    handle: u64,
     /// First slot of each chain. The number of chains is a power of two.
     buckets: Vec<u32>,
     slots: Vec<Slot>,
@@ -66,6 +68,7 @@ impl Hash {
             value_size: u64::from(def.value_size).next_multiple_of(8),
             max: def.max_entries,
             cpus,
+            handle: def.handle,
             lru: matches!(def.kind, kind::LRU_HASH | kind::LRU_PERCPU_HASH),
             buckets: vec![NONE; 16],
             slots: Vec::new(),
@@ -171,6 +174,9 @@ impl Hash {
             return Err(ENOMEM);
         };
         region.write(addr, key).expect("the entry has just been allocated");
+        let values = self.value_size * u64::from(self.cpus);
+        let lines = region.lines();
+        lines.register_values(self.value_address(addr, 0), values, self.value_size, self.handle);
         if self.len() >= self.buckets.len() {
             self.grow();
         }

@@ -7,6 +7,7 @@
 
 mod arena;
 mod array;
+pub mod fields;
 mod handles;
 mod hash;
 pub mod numbers;
@@ -19,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use crate::errno::long::{EINVAL, ENOMEM};
 use crate::fault::{Fault, FaultKind};
 use crate::image::{FieldKind, MapDef};
-use crate::memory::{Bytes, Region, SharedFile};
+use crate::memory::{ARENA_SIZE, Bytes, Region, SharedFile};
 
 use arena::Arena;
 use array::Array;
@@ -357,6 +358,11 @@ impl Map {
             Data::Arena(arena) => Some(arena.borrow().bases()),
             _ => None,
         }
+    }
+
+    /// Returns the addresses of an arena in the region, or `None` if the map is not an arena.
+    pub(crate) fn arena_range(&self) -> Option<std::ops::Range<u64>> {
+        self.arena_bases().map(|(base, _)| base..base + ARENA_SIZE)
     }
 
     /// Returns the address in the region of a pointer that points into the arena. Returns `None` if

@@ -9,6 +9,8 @@ use crate::memory::{RECORD, Region, Use};
 
 pub(super) struct Storage {
     value_size: u64,
+    /// Address that stands for the map in code.
+    handle: u64,
     /// For each object, the address of its value, or 0. The first index is the number of the slab,
     /// the second is the object's index in the slab.
     values: Vec<Vec<u64>>,
@@ -18,6 +20,7 @@ impl Storage {
     pub fn create(def: &MapDef) -> Storage {
         Storage {
             value_size: u64::from(def.value_size),
+            handle: def.handle,
             values: Vec::new(),
         }
     }
@@ -47,6 +50,8 @@ impl Storage {
             region.memory().uncharge_records(Use::Records, 1);
             return 0;
         };
+        let lines = region.lines();
+        lines.register_values(value, self.value_size, self.value_size, self.handle);
         if self.values.len() <= slab {
             self.values.resize(slab + 1, Vec::new());
         }

@@ -98,6 +98,15 @@ impl Region {
         )
     }
 
+    /// Returns the type of the kernel object that contains this address, and the C name of the field
+    /// there.
+    pub fn kernel_field(&self, addr: u64) -> Option<(&'static str, String)> {
+        let slabs = self.slabs.borrow();
+        let slab = slabs.iter().find(|slab| addr.wrapping_sub(slab.base) < slab.size)?;
+        let offset = (addr - slab.base) % slab.stride;
+        Some((slab.ty.name, (slab.ty.field_at)(offset)))
+    }
+
     /// Returns the types of all kernel objects.
     pub fn object_types(&self) -> Vec<&'static ObjectType> {
         self.slabs.borrow().iter().map(|slab| slab.ty).collect()

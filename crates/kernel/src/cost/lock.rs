@@ -3,10 +3,26 @@
 //! locks are in `simulation::timeline`. The local time of a CPU is the current time plus the work
 //! (debt) that was charged to the CPU.
 
+use crate::layout::callbacks::{Callback, NAMES, NR_OPS};
 use crate::machine::Machine;
+use crate::simulation::contention::{LockUser, PairStat};
+use crate::simulation::id::CpuId;
 use crate::simulation::table::Id;
 use crate::simulation::timeline::*;
+use std::collections::BTreeMap;
 use trace::Event;
+
+/// Programs of the policy that are no callbacks, for example those of timers.
+const USER_OTHERS: LockUser = NR_OPS as LockUser;
+/// The kernel, outside of callbacks.
+const USER_KERNEL: LockUser = NR_OPS as LockUser + 1;
+
+fn user_name(user: LockUser) -> &'static str {
+    match user {
+        USER_OTHERS => "timers and other programs",
+        _ => NAMES.get(usize::from(user)).copied().unwrap_or("kernel"),
+    }
+}
 
 impl Machine {
     /// Acquires a lock for the current CPU. Charges the CPU for the acquisition and for the time it
@@ -28,11 +44,55 @@ impl Machine {
     /// so the lock need not be searched for.
     #[inline]
     pub(crate) fn reacquire(&mut self, index: LockIndex) -> HeldLock {
-        if self.overlap.is_some() {
-            self.overlap_lock(self.locks.all[index].id);
+        match self.locks.observed {
+            true => self.acquire_observed(index),
+            false => self.acquire(index),
         }
-        self.acquire(index);
         HeldLock(index)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn acquire_observed(&mut self, index: LockIndex) {
+        let id = self.locks.all[index].id;
+        if self.overlap.is_some() {
+            self.overlap_lock(id);
+        }
+        let local = self.local_time(self.this_cpu);
+        let lock = &self.locks.all[index];
+        let was_free = lock.free_at <= local;
+        let in_gap = !was_free && local < lock.busy_from;
+        let waited = lock.stat.wait_ns;
+        self.acquire(index);
+        let user = self.lock_user(id);
+        let wait = self.locks.all[index].stat.wait_ns - waited;
+        if let Some(contention) = &mut self.locks.contention {
+            contention.acquired(index, user, in_gap, was_free, wait);
+        }
+    }
+
+    /// Returns the code for which the current CPU acquires a lock. The kernel inserts a task into a
+    /// DSQ after the callback that asked for it, so this counts for the callback.
+    fn lock_user(&self, id: LockId) -> LockUser {
+        match (self.ext.frame.op, id) {
+            (Some(op), _) => op as LockUser,
+            (None, LockId::Bpf(_)) => USER_OTHERS,
+            (None, LockId::Rq(_)) => USER_KERNEL,
+            (None, LockId::Dsq { .. }) => match self.ext.recent_callback {
+                Some((at, cpu, op)) if (at, cpu) == (self.now, self.this_cpu) => op as LockUser,
+                _ => USER_KERNEL,
+            },
+        }
+    }
+
+    /// Records that a callback begins while the runqueue of `locked_cpu` is locked.
+    pub(crate) fn note_lock_user(&mut self, op: Callback, locked_cpu: Option<CpuId>) {
+        self.ext.recent_callback = Some((self.now, self.this_cpu, op));
+        if let (Some(contention), Some(cpu)) = (&mut self.locks.contention, locked_cpu) {
+            let lock = LockIndex::new(cpu.index());
+            let in_gap = self.locks.all[lock].gap_acquired_at != NEVER;
+            contention.used_by(lock, op as LockUser, in_gap);
+        }
     }
 
     fn acquire(&mut self, index: LockIndex) {
@@ -120,7 +180,43 @@ impl Machine {
     }
 }
 
+/// A pair of callbacks of which one waited for a lock that the other held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockPair {
+    pub lock: String,
+    /// A callback, or the name of other code.
+    pub holder: &'static str,
+    pub waiter: &'static str,
+    pub stat: PairStat,
+}
+
 impl Machine {
+    /// Returns which code waited for which, ordered by lock. The locks of all runqueues are one row.
+    /// Empty unless [`Options::hotspots`](crate::Options::hotspots) is set.
+    pub fn lock_pairs(&self) -> Vec<LockPair> {
+        let Some(contention) = &self.locks.contention else {
+            return Vec::new();
+        };
+        let mut pairs: BTreeMap<(String, &'static str, &'static str), PairStat> = BTreeMap::new();
+        for (index, holder, waiter, stat) in contention.pairs() {
+            let lock = match self.locks.all[index].id {
+                LockId::Rq(_) => "runqueues".to_owned(),
+                id => self.lock_name(id),
+            };
+            let total = pairs.entry((lock, user_name(holder), user_name(waiter))).or_default();
+            total.waits += stat.waits;
+            total.wait_ns += stat.wait_ns;
+            total.wait_max_ns = total.wait_max_ns.max(stat.wait_max_ns);
+        }
+        let pair = |((lock, holder, waiter), stat)| LockPair {
+            lock,
+            holder,
+            waiter,
+            stat,
+        };
+        pairs.into_iter().map(pair).collect()
+    }
+
     /// Returns the name of a lock for reports. The name of a bpf_spin_lock contains the name of its
     /// map, the index of the map element if there are several, and its offset in the element.
     pub fn lock_name(&self, id: LockId) -> String {
@@ -149,7 +245,6 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulation::id::CpuId;
     use crate::testbed::cpu_id;
     use machine::{ByDistance, MachineSpec};
     use workload::Workload;

@@ -110,7 +110,12 @@ pub fn open_changed(
 ) -> Result<(Image, PreparedPolicy), LoadError> {
     let target = LoadTarget {
         release: m.options.release,
-        engine,
+        // Only the interpreter counts instructions.
+        engine: if m.options.hotspots {
+            Engine::Interpreter
+        } else {
+            engine
+        },
         sanitizer: m.options.sanitizer,
     };
     let (mut image, policy) = open_for(m, target, object, profile, change)
@@ -388,6 +393,9 @@ fn build_policy(
         false => Vm::new(code, maps, types, &funcs, region, engine),
     }
     .map_err(|error| refused(error.to_string()))?;
+    if m.options.hotspots && !sanitizer {
+        vm.count_instructions().map_err(refused)?;
+    }
     Ok(PreparedPolicy { vm, ops, cid })
 }
 

@@ -2,6 +2,7 @@
 //! Time, order of events and cost: the event queue, charging of CPUs, locks and random numbers.
 
 pub mod chance;
+pub mod contention;
 pub mod cpuset;
 pub mod event;
 pub mod id;

@@ -20,6 +20,7 @@
 //! the lock in the gap acquires it there. If its critical section is longer than the gap, all later
 //! holders and waiters are delayed by the excess.
 
+use crate::simulation::contention::Contention;
 use crate::simulation::id::CpuId;
 use crate::simulation::table::{Id, Table, id};
 use std::collections::BTreeMap;
@@ -77,6 +78,10 @@ pub struct Locks {
     pub(crate) all: Table<LockIndex, Timeline>,
     /// Locks of DSQs, indexed by the slot of the DSQ.
     pub(crate) dsqs: Vec<Option<LockIndex>>,
+    /// Who waited for whom, or `None` if this is not recorded.
+    pub(crate) contention: Option<Box<Contention>>,
+    /// Whether acquisitions are observed: recorded in `contention`, or by overlapping callbacks.
+    pub(crate) observed: bool,
     /// Locks of the type bpf_spin_lock, by address.
     pub(crate) bpf: BTreeMap<u64, LockIndex>,
 }
@@ -95,7 +100,8 @@ impl HeldLock {
 }
 
 impl Locks {
-    pub fn new(nr_cpus: u32) -> Locks {
+    /// Returns the locks of the runqueues. `contended` means that waits are recorded in `contention`.
+    pub fn new(nr_cpus: u32, contended: bool) -> Locks {
         let all = (0..nr_cpus)
             .map(|cpu| {
                 let cpu = CpuId::new(cpu as usize);
@@ -104,6 +110,8 @@ impl Locks {
             .collect();
         Locks {
             all,
+            contention: contended.then(Box::default),
+            observed: contended,
             ..Locks::default()
         }
     }

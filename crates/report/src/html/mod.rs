@@ -9,6 +9,7 @@
 
 mod causes;
 mod data;
+mod hotspots;
 mod moves;
 mod pack;
 mod page;

@@ -2,6 +2,7 @@
 //! Writes the page: a single HTML file that contains its data, styles and scripts.
 
 use super::data::{self, Data};
+use super::hotspots::hotspots;
 use super::tables::{self, chip, micro};
 use super::verdict::{Verdict, verdict};
 use super::{Predicted, Run};
@@ -357,6 +358,16 @@ fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
             about: "What the policies say about themselves: the numbers in their memory that they changed, after loading, at the end and \
                     over time. A kick makes a CPU reschedule. It had an effect if the CPU then switched to a different task.",
             body: tables::counters(runs, labels),
+        });
+    }
+    if runs.iter().any(|run| run.result.hotspots.is_some()) {
+        sections.push(Section {
+            id: "hotspots",
+            head: "Hot spots",
+            about: "Where the costs of a policy come from: the instructions of each source line, the fields whose cache lines move \
+                    between CPUs, and the callbacks that wait for each other's locks. In the flame graph, the width of a frame is the \
+                    number of instructions of its callback, function or line.",
+            body: hotspots(runs, labels),
         });
     }
     sections.push(Section {

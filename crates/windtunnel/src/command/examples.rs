@@ -43,6 +43,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "windtunnel run pmqs -m numa16 -w chat --for 1s --details -",
             ),
             (
+                "The source lines, fields and locks that cost most",
+                "windtunnel run vtime -m numa16 -w chat --for 300ms --hotspots -",
+            ),
+            (
                 "A page with timelines",
                 "windtunnel run fifo vtime --for 500ms --html report.html",
             ),

@@ -16,7 +16,7 @@ use runner::exit::ExitStatus;
 use runner::exports::Exports;
 use runner::inputs::Inputs;
 use runner::scenario::{DEFAULT_NS, Observer, Outcome, Scenario};
-use runner::spec::RunSpec;
+use runner::spec::{EngineChoice, RunSpec};
 use runner::{console, destination, errln, interrupt, outln};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -69,6 +69,16 @@ pub struct Options {
     /// standard output)
     #[arg(long, value_name = "FILE")]
     details: Option<PathBuf>,
+    /// Write where each policy's costs come from to FILE (- for standard output): the instructions of
+    /// each source line, the fields whose cache lines move between CPUs, and the callbacks that wait
+    /// for each other's locks. The schedule is the same, but the run takes longer, because the
+    /// interpreter executes the policy. The JSON and the HTML page contain these costs, too
+    #[arg(long, value_name = "FILE", conflicts_with = "sanitize")]
+    hotspots: Option<PathBuf>,
+    /// Write the instructions by callback, function and source line to FILE as folded stacks, for
+    /// tools that draw flame graphs. With several policies, each has a file of its own
+    #[arg(long, value_name = "FILE", conflicts_with = "sanitize")]
+    folded: Option<PathBuf>,
     /// Write one HTML page of all policies to FILE: timelines, runqueues, migrations, latencies,
     /// fairness, costs
     #[arg(long, value_name = "FILE")]
@@ -88,8 +98,15 @@ impl Options {
         destination::check_stdout(self.outputs())?;
         let spec = RunSpec {
             sanitize: self.sanitize,
+            hotspots: self.hotspots.is_some() || self.folded.is_some(),
             ..self.spec.clone()
         };
+        if spec.hotspots && spec.engine == EngineChoice::Jit {
+            return Err(
+                Error::new("--engine jit: only the interpreter counts the instructions of source lines")
+                    .hint("leave out --engine: the results are the same"),
+            );
+        }
         let mut scenarios = spec.scenarios(policies, &[])?;
         let runs = scenarios.len();
         let names = distinct_names(scenarios.iter().map(|scenario| scenario.policy.name()));
@@ -99,9 +116,18 @@ impl Options {
             scenario.draw = self.draw_options(scenario.limit_ns())?;
             exports.push(self.exports.for_run(name, runs));
         }
-        let shared = [&self.json, &self.details, &self.html].into_iter().flatten();
+        let shared = [&self.json, &self.details, &self.hotspots, &self.html];
+        let shared = shared.into_iter().flatten();
         let traces = scenarios.iter().filter_map(|scenario| scenario.trace.as_ref());
-        let paths = shared.chain(traces).chain(exports.iter().flat_map(Exports::paths));
+        let folded = self.folded.as_ref();
+        let folded: Vec<PathBuf> = names
+            .iter()
+            .filter_map(|name| Some(run_path(folded?, name, runs)))
+            .collect();
+        let paths = shared
+            .chain(&folded)
+            .chain(traces)
+            .chain(exports.iter().flat_map(Exports::paths));
         // First, because the check creates temporary files, which a signal must not leave behind.
         interrupt::listen();
         destination::check(paths.map(PathBuf::as_path))?;
@@ -204,6 +230,12 @@ impl Options {
             ));
         }
         done.errors.extend(outcome.unwritten.take());
+        if let (Some(path), Some(costs)) = (&self.folded, &outcome.result.hotspots)
+            && !outcome.result.interrupted
+        {
+            let written = destination::write(&run_path(path, name, runs), costs.folded().as_bytes());
+            done.errors.extend(written.err());
+        }
         print_notes(name, &outcome, self.dump);
         done.outcomes.push(outcome);
         Ok(())
@@ -321,6 +353,15 @@ impl Options {
         if complete.is_empty() {
             return;
         }
+        if let Some(path) = &self.hotspots {
+            let stdout = destination::is_stdout(path);
+            let surface = if stdout { surface } else { false.into() };
+            let text: Vec<String> = complete.iter().map(|result| hotspots_text(result, surface)).collect();
+            match destination::write(path, text.join("\n").as_bytes()) {
+                Ok(()) if !stdout && !quiet => outln!("hot spots: {}", path.display()),
+                written => done.errors.extend(written.err()),
+            }
+        }
         if let Some(path) = &self.details {
             let stdout = destination::is_stdout(path);
             let surface = if stdout { surface } else { false.into() };
@@ -345,6 +386,8 @@ impl Options {
             ("--trace", &self.trace),
             ("--html", &self.html),
             ("--details", &self.details),
+            ("--hotspots", &self.hotspots),
+            ("--folded", &self.folded),
         ]);
         all.extend(self.exports.outputs());
         all
@@ -353,8 +396,20 @@ impl Options {
     /// Returns whether a file with machine-readable content is written to standard output. In this
     /// case nothing else may be printed there.
     fn has_stdout(&self) -> bool {
-        let mut others = self.outputs().into_iter().filter(|(name, _)| *name != "--details");
+        let texts = ["--details", "--hotspots"];
+        let mut others = self.outputs().into_iter().filter(|(name, _)| !texts.contains(name));
         others.any(|(_, path)| destination::is_stdout(path))
+    }
+}
+
+/// Returns the text of `--hotspots` about a result.
+fn hotspots_text(result: &RunResult, surface: report::Surface) -> String {
+    match &result.hotspots {
+        Some(costs) => costs.text(&result.policy, surface),
+        None => format!(
+            "{}: no instructions were counted: it has no BPF code\n",
+            escape::line(&result.policy)
+        ),
     }
 }
 

@@ -14,6 +14,7 @@ mod documents;
 mod experiment;
 mod explore;
 mod grade;
+mod hotspots;
 mod installed;
 mod interrupted;
 mod invariants;

@@ -14,6 +14,7 @@ mod arithmetic;
 mod memory;
 
 use super::context::{ANY, Context, Entry, pending};
+use super::counting;
 use super::overlap::{Access, AccessKind, NOT_TAKEN, TAKEN};
 use super::raise;
 use crate::image::{CALL, CALL_FUNCTION, Insn, LD_IMM64};
@@ -28,7 +29,7 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).interpreting = true;
-        function::<false, false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
+        function::<false, false, false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
     }
 }
 
@@ -38,7 +39,7 @@ pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         (*cx).interpreting = true;
-        function::<true, false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
+        function::<true, false, false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
     }
 }
 
@@ -48,7 +49,7 @@ pub(crate) unsafe extern "C" fn run_overlapped(cx: *mut Context, r1: u64, r2: u6
     unsafe {
         (*cx).interpreting = true;
         (*cx).arg_tags = [0; 6];
-        let r0 = function::<false, true>(cx, (*cx).function, [r1, r2, r3, r4, r5]);
+        let r0 = function::<false, true, false>(cx, (*cx).function, [r1, r2, r3, r4, r5]);
         if !pending(cx) {
             used(cx, &[(*cx).arg_tags[0]]);
         }
@@ -56,7 +57,21 @@ pub(crate) unsafe extern "C" fn run_overlapped(cx: *mut Context, r1: u64, r2: u6
     }
 }
 
-unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
+/// Like [`run`], for a program whose instructions are counted.
+pub(crate) unsafe extern "C" fn run_counted(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    // SAFETY: `cx` is the context of the running program, see [`Entry`].
+    unsafe {
+        (*cx).interpreting = true;
+        counting::begin(cx);
+        function::<false, false, true>(cx, (*cx).function, [r1, r2, r3, r4, r5])
+    }
+}
+
+unsafe fn function<const SANITIZE: bool, const OVERLAP: bool, const COUNT: bool>(
+    cx: *mut Context,
+    index: usize,
+    args: [u64; 5],
+) -> u64 {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let code = &raw const (*cx).code;
@@ -78,6 +93,10 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
         if OVERLAP {
             t[1..6].copy_from_slice(&(&(*cx).arg_tags)[1..6]);
         }
+        let (path, counts) = match COUNT {
+            true => counting::enter(cx, index),
+            false => (0, std::ptr::null_mut()),
+        };
         let mut pc = start;
         let mut left = (*cx).left;
         let mut loops = insn::MAX_LOOPS;
@@ -85,6 +104,9 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
             let i = *insns.add(pc);
             let (dst, src) = (usize::from(i.dst), usize::from(i.src));
             left -= 1;
+            if COUNT {
+                *counts.add(pc - start) += 1;
+            }
             if SANITIZE && sanitizer::before(cx, pc, &i, &mut p) {
                 return 0;
             }
@@ -141,6 +163,9 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                     } else {
                         None
                     };
+                    if COUNT {
+                        counting::accesses(cx, Some(r[src].wrapping_add(i64::from(i.off) as u64)));
+                    }
                     r[dst] = match access(cx, pc, r[src], i.off, true) {
                         Place::At(addr) if signed => load_signed(addr, i.op),
                         Place::At(addr) => load(addr, i.op),
@@ -164,6 +189,9 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                     } else {
                         None
                     };
+                    if COUNT {
+                        counting::accesses(cx, Some(r[dst].wrapping_add(i64::from(i.off) as u64)));
+                    }
                     match access(cx, pc, r[dst], i.off, false) {
                         Place::At(addr) => store(addr, i.op, i.imm as u64),
                         Place::Gap => {}
@@ -185,6 +213,9 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                     } else {
                         None
                     };
+                    if COUNT {
+                        counting::accesses(cx, Some(r[dst].wrapping_add(i64::from(i.off) as u64)));
+                    }
                     match access(cx, pc, r[dst], i.off, false) {
                         Place::At(addr) => store(addr, i.op, r[src]),
                         Place::Gap => {}
@@ -229,6 +260,9 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                     } else {
                         None
                     };
+                    if COUNT {
+                        counting::accesses(cx, Some(base.wrapping_add(i64::from(i.off) as u64)));
+                    }
                     match access(cx, pc, base, i.off, is_load) {
                         Place::At(addr) if is_load => r[dst] = load(addr, i.op),
                         Place::At(addr) => rmw(&i, addr, load(addr, i.op), &mut r),
@@ -265,9 +299,12 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                     if OVERLAP {
                         (*cx).arg_tags = std::array::from_fn(|n| t[n]);
                     }
-                    r[0] = function::<SANITIZE, OVERLAP>(cx, i.imm as usize, [r[1], r[2], r[3], r[4], r[5]]);
+                    r[0] = function::<SANITIZE, OVERLAP, COUNT>(cx, i.imm as usize, [r[1], r[2], r[3], r[4], r[5]]);
                     left = (*cx).left;
                     r[1..6].fill(0);
+                    if COUNT {
+                        counting::resume(cx, path);
+                    }
                     if OVERLAP {
                         t[0] = (*cx).arg_tags[0];
                         t[1..6].fill(0);
@@ -320,8 +357,14 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                             return 0;
                         }
                     }
+                    if COUNT {
+                        counting::accesses(cx, None);
+                    }
                     r[0] = entry(cx, r[1], r[2], r[3], r[4], r[5]);
                     (*cx).interpreting = true;
+                    if COUNT {
+                        counting::resume(cx, path);
+                    }
                     left = (*cx).left;
                     r[1..6].fill(0);
                     if OVERLAP {
@@ -345,6 +388,9 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool>(cx: *mut Context, 
                     }
                     if OVERLAP {
                         (*cx).arg_tags[0] = t[0];
+                    }
+                    if COUNT {
+                        counting::accesses(cx, None);
                     }
                     return r[0];
                 }

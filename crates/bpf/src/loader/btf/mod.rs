@@ -12,6 +12,7 @@
 pub mod build;
 pub mod declare;
 mod encode;
+mod field;
 pub mod kstruct;
 pub(crate) mod parse;
 mod print;

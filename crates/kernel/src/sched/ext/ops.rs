@@ -157,6 +157,9 @@ fn invoke_recorded<const N: usize>(
     if m.stepped.is_some() {
         m.note_step(|m| super::step_log::call(m, op, args));
     }
+    if m.locks.contention.is_some() {
+        m.note_lock_user(op, m.ext.frame.locked_cpu);
+    }
     let began = m.local_time(m.this_cpu);
     let (result, insns, own) = execute(m, op, function, args);
     if m.stepped.is_some() {

@@ -75,6 +75,7 @@ impl Machine {
             .vm
             .overlap()?;
         self.overlap = Some(Box::new(Overlap::new(plan, self.nr_cpus())));
+        self.locks.observed = true;
         Ok(())
     }
 

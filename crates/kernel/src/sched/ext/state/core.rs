@@ -113,6 +113,9 @@ pub struct Core {
     /// SCX_EFLAG_* flags for the exit record of the loaded policy.
     pub(crate) exit_flags: u64,
     pub(crate) ending: Ending,
+    /// The callback that began last: time in ns, CPU and callback. Only set if lock waits are
+    /// recorded by callback.
+    pub(crate) recent_callback: Option<(u64, CpuId, Callback)>,
     pub stats: events::Stats,
     /// Statistics about the calls of each callback since the machine was created, indexed by `Op as
     /// usize`.
@@ -184,6 +187,7 @@ impl Core {
             stats: events::Stats::default(),
             called: [crate::sched::ext::state::ops_table::Called::default(); NR_OPS],
             kicks: KickCounts::default(),
+            recent_callback: None,
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
             shows_dsqs: false,
             uses_cids: false,

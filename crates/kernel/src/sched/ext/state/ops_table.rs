@@ -73,7 +73,7 @@ impl OpsTable {
     }
 
     /// Returns the function of a callback, or `None` if the policy does not define the callback.
-    pub(crate) fn function(&self, op: Callback) -> Option<usize> {
+    pub fn function(&self, op: Callback) -> Option<usize> {
         self.defines(op).then(|| self.functions[op as usize] as usize)
     }
 }

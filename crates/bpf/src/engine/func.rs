@@ -71,6 +71,11 @@ pub struct Func<W> {
 }
 
 impl<W: World> Func<W> {
+    /// Returns whether only programs that may sleep may call the function (KF_SLEEPABLE).
+    pub fn may_sleep(&self) -> bool {
+        self.target.rules.may_sleep()
+    }
+
     /// Makes a kfunc. Its name is taken from the prototype.
     pub fn kfunc<Args, F: Body<W, Args>>(row: Row, body: F) -> Func<W> {
         let head = row.proto.split('(').next().unwrap_or(row.proto);

@@ -103,6 +103,11 @@ impl CallRules {
         CallRules { ret_null: true, ..self }
     }
 
+    /// Returns whether the function may sleep (KF_SLEEPABLE).
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.sleepable
+    }
+
     /// Marks the function as one that may sleep (KF_SLEEPABLE).
     pub const fn sleepable(self) -> CallRules {
         CallRules {

@@ -8,7 +8,7 @@ use crate::layout::release::{RELEASES, Release, describe};
 use crate::machine::Machine;
 use crate::policy::sanitizer::rules;
 use crate::policy::target::target;
-use crate::policy::{kfuncs, nullable, user_space};
+use crate::policy::{allowed, kfuncs, nullable, user_space};
 use crate::sched::ext;
 use crate::sched::ext::state::core::MAX_TIMEOUT_NS;
 use crate::sched::ext::state::exit_info::Exit;
@@ -309,6 +309,7 @@ pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) ->
     let opened = open_for(m, target(engine, false), object, profile, |_| {});
     let (image, policy) = opened.map_err(|error| suggest_release(m, object, profile, error))?;
     let mut findings = nullable::check(&image.code, &policy.ops);
+    findings.extend(allowed::check(&image, &policy.ops));
     drop(policy);
     let (sanitized, policy) = open_for(m, target(Engine::Interpreter, true), object, profile, |_| {})?;
     findings.extend(

@@ -2,6 +2,7 @@
 //! Loading of a policy's BPF object, and the parts of the simulated kernel that the policy uses:
 //! types, kfuncs and callbacks.
 
+mod allowed;
 pub mod bpf_world;
 pub mod iterator;
 pub mod kfuncs;

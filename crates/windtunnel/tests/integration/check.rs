@@ -71,6 +71,29 @@ fn the_status_of_check_distinguishes_refused_policies_from_unusable_inputs() {
 }
 
 #[test]
+fn check_refuses_calls_that_the_callback_may_not_make() {
+    const HOT: &str = "crates/windtunnel/tests/policies/hot.bpf.c";
+    let check = |define: &str| windtunnel(&["check", &variant(HOT, define, &[define]).to_string_lossy()]);
+    for (define, message) in [
+        (
+            "SLEEPS",
+            "ops.enqueue(): program must be sleepable to call sleepable kfunc scx_bpf_create_dsq in hot_enqueue",
+        ),
+        (
+            "CONTEXT",
+            "ops.running(): calling kernel function scx_bpf_dsq_move_to_local___v2 is not allowed in hot_running",
+        ),
+    ] {
+        let ran = check(define);
+        assert_eq!(ran.status, 1, "{define}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains(message), "{define}: {}", ran.stdout);
+    }
+    // The verifier does not follow a branch that is never taken.
+    let ran = check("GUARDED");
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
 fn no_policy_of_the_repository_is_refused() {
     let names = crate::support::policies();
     let objects: Vec<String> = names

@@ -49,12 +49,17 @@ pub(crate) fn all() -> Vec<Kfunc> {
 /// Returns all functions that a policy can call. Their costs are set from the cost table of a
 /// machine.
 pub fn table(costs: &Costs) -> Vec<Kfunc> {
-    let mut table = all();
+    let mut table = unrestricted_by_cpu(all());
     for func in &mut table {
-        if func.contexts == kf::BY_CPU {
-            func.contexts = ANY;
-        }
         func.cost = costs.function_ns(func.priced_as, func.native);
+    }
+    table
+}
+
+/// Sets the contexts of the functions that any callback of a policy without cids may call.
+pub(crate) fn unrestricted_by_cpu(mut table: Vec<Kfunc>) -> Vec<Kfunc> {
+    for func in table.iter_mut().filter(|func| func.contexts == kf::BY_CPU) {
+        func.contexts = ANY;
     }
     table
 }

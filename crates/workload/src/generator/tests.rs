@@ -324,7 +324,10 @@ fn schbench_workers_sleep_after_or_before_they_compute() {
         [begin.clone(), work.clone(), done.clone(), sleep.clone()]
     );
     // The request latency then contains the sleep.
-    assert_eq!(worker("schbench:pause=before"), [begin, sleep.clone(), work.clone(), done.clone()]);
+    assert_eq!(
+        worker("schbench:pause=before"),
+        [begin, sleep.clone(), work.clone(), done.clone()]
+    );
     assert_eq!(
         worker("schbench:pause=before,response=wakeup"),
         [Op::BeginPosted, done, sleep, work]

@@ -9,6 +9,20 @@ use kernel::{Machine, Options};
 use profile::Properties;
 
 #[test]
+fn large_globals_take_little_memory() {
+    let outcome = run("large");
+    assert_eq!(outcome.failure, None);
+    let profile = outcome.recorded.expect("a profile was recorded").profile;
+    // The BPF program has read the byte.
+    for line in ["\"large[41943040]\" = 3", "\"settings.mask[0]\" = 7"] {
+        assert!(
+            profile.lines().any(|known| known == line),
+            "{line} is missing in:\n{profile}"
+        );
+    }
+}
+
+#[test]
 fn a_run_with_the_profile_starts_as_the_program_did() {
     let recorded = run("run").recorded.expect("a profile was recorded");
     for line in [

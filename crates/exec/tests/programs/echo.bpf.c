@@ -50,6 +50,10 @@ struct settings {
 
 struct settings settings SEC(".data.settings");
 
+/* Globals that are nearly all zeros. */
+#define LARGE (80 << 20)
+char large[LARGE] SEC(".bss.large");
+
 struct setup_args {
 	u32 add;
 };
@@ -57,7 +61,7 @@ struct setup_args {
 SEC("syscall")
 int echo_setup(struct setup_args *args)
 {
-	settings.weight += args->add;
+	settings.weight += args->add + large[LARGE / 2];
 	return 0;
 }
 

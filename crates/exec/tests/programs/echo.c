@@ -27,6 +27,7 @@ extern const char object[];
 
 #define PAGE 4096UL
 #define RING 4096UL
+#define LARGE (80UL << 20)
 
 struct globals {
 	uint64_t nr_sent, nr_returned, nr_heartbeats;
@@ -96,6 +97,19 @@ static void set_element(uint32_t key, uint32_t weight)
 {
 	union bpf_attr element = { .map_fd = weights, .key = (uintptr_t)&key, .value = (uintptr_t)&weight };
 
+	check(bpf(BPF_MAP_UPDATE_ELEM, &element), "update");
+}
+
+/* Passes 80 MiB of globals, as libbpf does. */
+static void set_large(void)
+{
+	int zero = 0, map = create_map(".bss.large", BPF_MAP_TYPE_ARRAY, 4, LARGE, 1, BPF_F_MMAPABLE);
+	char *bytes = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	union bpf_attr element = { .map_fd = map, .key = (uintptr_t)&zero, .value = (uintptr_t)bytes };
+
+	if (bytes == MAP_FAILED)
+		check(-1, "mmap");
+	bytes[LARGE / 2] = 3;
 	check(bpf(BPF_MAP_UPDATE_ELEM, &element), "update");
 }
 
@@ -208,6 +222,8 @@ int main(int argc, char **argv)
 	load_program("echo_enqueue", BPF_PROG_TYPE_STRUCT_OPS);
 	load_program("echo_dispatch", BPF_PROG_TYPE_STRUCT_OPS);
 	load_program("echo_init", BPF_PROG_TYPE_STRUCT_OPS);
+	if (!strcmp(how, "large"))
+		set_large();
 	make_settings();
 
 	volatile uint64_t *in_consumer = map_pages(in, PAGE, PROT_READ | PROT_WRITE, 0);

@@ -4,7 +4,7 @@
 //! policy on a real machine.
 
 use crate::parameter::Parameter;
-use crate::policy::{self, Policy};
+use crate::policy::{self, Policy, command_parameters};
 use crate::profiles::{self, Located};
 use bpf::engine::Engine;
 use bpf::link::Image;
@@ -194,8 +194,10 @@ fn settable_globals(object: &Object) -> impl Iterator<Item = &Variable> {
 /// # Errors
 /// The object cannot be read.
 pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
-    let Policy::Object { path, .. } = policy else {
-        return Ok(false);
+    let path = match policy {
+        Policy::Object { path, .. } => path,
+        Policy::Exec { command, .. } => return Ok(command_parameters(command).iter().any(|known| known.name == name)),
+        Policy::Eevdf => return Ok(false),
     };
     let variable = name.split(['[', '.']).next().unwrap_or(name).trim();
     Ok(read(path)?.variables().iter().any(|known| known.name == variable))
@@ -206,8 +208,13 @@ pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
 /// # Errors
 /// The object cannot be read.
 pub fn parameter_names(policy: &Policy) -> Result<Vec<(String, String)>, Error> {
-    let Policy::Object { path, .. } = policy else {
-        return Ok(Vec::new());
+    let path = match policy {
+        Policy::Object { path, .. } => path,
+        Policy::Exec { command, .. } => {
+            let parameters = command_parameters(command).into_iter();
+            return Ok(parameters.map(|known| (known.name, String::new())).collect());
+        }
+        Policy::Eevdf => return Ok(Vec::new()),
     };
     let object = read(path)?;
     let name = |variable: &Variable| {
@@ -227,8 +234,26 @@ pub fn parameter_names(policy: &Policy) -> Result<Vec<(String, String)>, Error> 
 /// # Errors
 /// The object or the profile cannot be read.
 pub fn parameters(policy: &Policy) -> Result<serde_json::Value, Error> {
-    let Policy::Object { name, path } = policy else {
-        return Ok(serde_json::json!([]));
+    let (name, path) = match policy {
+        Policy::Object { name, path } => (name, path),
+        Policy::Exec { command, .. } => {
+            let parameters = command_parameters(command).into_iter();
+            let parameters = parameters.map(|known| {
+                serde_json::json!({
+                    "name": known.name,
+                    "type": "text",
+                    "value": known.default,
+                    "profile": null,
+                    "live": false,
+                    "unit": null,
+                    "low": null,
+                    "high": null,
+                    "meaning": null,
+                })
+            });
+            return Ok(parameters.collect());
+        }
+        Policy::Eevdf => return Ok(serde_json::json!([])),
     };
     let object = read(path)?;
     let profile = profiles::find(name, path)?;
@@ -320,8 +345,15 @@ pub fn check_with(
 /// # Errors
 /// The object cannot be read, or its profile does not fit it.
 pub fn show(policy: &Policy, release: Release) -> Result<(String, Vec<String>), Error> {
-    if let Policy::Exec { name, .. } = policy {
-        let text = format!("{name}: a scheduler's program. Its own --help describes its options.\n");
+    if let Policy::Exec { name, command } = policy {
+        let mut text = format!("{name}: a scheduler's program. Its own --help describes its options.\n");
+        let parameters = command_parameters(command);
+        if !parameters.is_empty() {
+            text += "\nParameters (--set):\n";
+        }
+        for known in parameters {
+            let _ = writeln!(text, "  {} = {}", known.name, known.default);
+        }
         return Ok((text, Vec::new()));
     }
     let Policy::Object { name, path } = policy else {

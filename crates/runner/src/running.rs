@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::destination;
 use crate::hotspots::hotspots;
 use crate::load::{self, Loaded, Prepared};
-use crate::policy::Policy;
+use crate::policy::{Policy, command_with};
 use crate::profiles::Located;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
 use bpf::engine::Gap;
@@ -119,13 +119,9 @@ impl Scenario {
                     Loaded::Refused(exit) => refused = Some(exit),
                 }
             }
-            Policy::Exec { name, command } => {
-                if let Some((setting, _)) = self.settings.first() {
-                    return Err(Error::new(format!("--set {setting}: {name} is a program"))
-                        .hint("a program has options of its own: put them on its command line"));
-                }
+            Policy::Exec { command, .. } => {
                 let settings = exec::Settings {
-                    command: command.clone(),
+                    command: command_with(command, &self.settings)?,
                     engine: self.spec.engine.engine(),
                     echo: self.spec.program_output,
                     record: self.spec.record_profile.is_some(),

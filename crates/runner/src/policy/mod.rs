@@ -2,7 +2,10 @@
 //! Finds policies. A policy is named by the path of an object, by its name in a `policies`
 //! directory, or as `eevdf`.
 
+mod command;
 mod suggestion;
+
+pub use command::{CommandParameter, command_parameters, command_with};
 
 use crate::{quote, search};
 use input::error::Error;

@@ -121,7 +121,7 @@ struct script_task {
 	struct task_struct *p;
 	bool in_run;               /* waits for a command or an interrupt */
 	bool doomed;               /* exits as soon as it runs */
-	bool pinned;               /* after migrate_disable() */
+	int pinned;                /* calls of migrate_disable() without migrate_enable() */
 	enum step_command command; /* and its arguments: */
 	u64 value;
 	struct script_task *other;

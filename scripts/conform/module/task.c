@@ -100,12 +100,13 @@ static enum step_command execute(struct script_task *task)
 		return STEP_NONE;
 	case STEP_MIGRATE_DISABLE:
 		migrate_disable();
-		task->pinned = true;
+		task->pinned++;
 		return STEP_NONE;
 	case STEP_MIGRATE_ENABLE:
-		if (task->pinned)
+		if (task->pinned) {
 			migrate_enable();
-		task->pinned = false;
+			task->pinned--;
+		}
 		return STEP_NONE;
 	default:
 		return command;
@@ -119,9 +120,8 @@ static enum step_command run(struct script_task *task)
 
 	local_irq_disable();
 	if (task->doomed) {
-		if (task->pinned)
+		for (; task->pinned; task->pinned--)
 			migrate_enable();
-		task->pinned = false;
 		task->command = STEP_EXIT;
 	}
 	if (!task->command) {
@@ -132,6 +132,9 @@ static enum step_command run(struct script_task *task)
 	if (task->command)
 		command = execute(task);
 	local_irq_enable();
+	/* A command may have made the kernel reschedule. Interrupts were off, so it has not done so yet. */
+	preempt_disable();
+	preempt_enable();
 	return command;
 }
 
@@ -251,6 +254,8 @@ static int create(struct step_create *request, struct kernel_clone_args *args)
 	p->wakee_flips = 0;
 	p->wakee_flip_decay_ts = jiffies;
 	p->last_wakee = NULL;
+	/* Linux lets a child inherit this value of the creator. */
+	p->se.vprot = 0;
 	task_adopt(p);
 	request->pid = task_pid_nr(p);
 	return 0;

@@ -31,6 +31,10 @@ impl Machine {
 
     fn account_since(&mut self, cpu: CpuId) {
         let now = self.now;
+        if self.stepped.is_some() {
+            // Linux rounds the clock of the load averages whenever it updates the clock.
+            self.update_clock_pelt(cpu);
+        }
         let rq = &mut self.rqs[cpu];
         let elapsed = now - rq.clock;
         let debt = rq.debt();

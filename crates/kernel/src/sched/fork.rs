@@ -156,6 +156,11 @@ impl Machine {
         let mut comm = spec.comm;
         truncate_comm(&mut comm);
         layout::set_comm(&mut task_struct.comm, &comm);
+        // A child inherits whom its parent has woken, and the end of the parent's protection.
+        let like = (parent != IDLE).then(|| &self.tasks[parent]);
+        let (last_wakee, wakee_flips, wakee_flip_decay) =
+            like.map_or((IDLE, 0, 0), |t| (t.last_wakee, t.wakee_flips, t.wakee_flip_decay));
+        let vprot = like.map_or(0, |t| t.fair.vprot);
         let mut task = Task {
             task_struct,
             off_cpu_at: 0,
@@ -167,9 +172,9 @@ impl Machine {
             moving_from: None,
             waiting_since: self.now,
             idle_before_wait: 0,
-            last_wakee: IDLE,
-            wakee_flips: 0,
-            wakee_flip_decay: 0,
+            last_wakee,
+            wakee_flips,
+            wakee_flip_decay,
             wake_generation,
             noise: self.noise.contains(index),
             timer_slack,
@@ -189,6 +194,7 @@ impl Machine {
             rt: RtEntity::default(),
             fair: FairEntity {
                 slice,
+                vprot,
                 ..FairEntity::for_task(spec.cgroup)
             },
             ext: ExtEntity::default(),
@@ -300,7 +306,7 @@ impl Machine {
         self.exec_footprint(cpu, task);
         fair::numa::exec(self, task);
         fair::sched_cache::exec(self, task);
-        let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
+        let target = self.select_task_rq_for_exec(task, cpu);
         tracepoint::task_rename(self, task, &comm);
         let t = &mut self.tasks[task];
         t.task_struct.flags &= !layout::PF_FORKNOEXEC;
@@ -308,9 +314,26 @@ impl Machine {
         let pid = t.pid();
         self.trace_text(cpu, trace::Event::TaskRename { pid, comm });
         tracepoint::sched_process_exec(self, task);
-        if target != cpu {
+        if target == cpu {
+            return;
+        }
+        if self.tasks[task].migration_disabled() > 0 {
+            // The stopper interrupts the task in vain.
+            self.run_stopper(cpu, |_| ());
+        } else {
             self.migrate_running(task, target, MigrateReason::Exec);
         }
+    }
+
+    /// Returns the CPU for a task that calls exec(). The class chooses it even if the task cannot move
+    /// (sched_exec).
+    fn select_task_rq_for_exec(&mut self, task: TaskId, cpu: CpuId) -> CpuId {
+        if self.may_choose_cpu(task) {
+            return self.select_task_rq(task, cpu, flags::WF_EXEC);
+        }
+        let target = self.class_select_task_rq(task, cpu, flags::WF_EXEC);
+        let chosen = self.tasks[task].has_affinity_to(target) && !self.has_narrowed_mask(task);
+        if chosen { target } else { cpu }
     }
 
     /// Moves the running task to another CPU. In Linux, the stopper thread does this.
@@ -362,6 +385,9 @@ impl Machine {
         self.update_rq_clock(cpu);
         let here = std::mem::replace(&mut self.this_cpu, cpu);
         let curr = self.rqs[cpu].curr;
+        if curr != IDLE && self.tasks[curr].migration_disabled() > 0 && self.tasks[curr].on_rq() {
+            self.migrate_disable_switch(curr);
+        }
         match self.class_of(curr) {
             Class::Ext => ext::put_prev_for_stopper(self, cpu, curr),
             _ => self.class_put_prev_task(cpu, curr, IDLE),
@@ -421,7 +447,10 @@ impl Machine {
     fn free_if_gone(&mut self, task: TaskId) {
         if self.is_unreferenced(task) {
             ext::free_task_storage(self, task);
-            self.free_tasks.push(task);
+            if self.stepped.is_none() {
+                // The commands of a script can name dead tasks.
+                self.free_tasks.push(task);
+            }
         }
     }
 

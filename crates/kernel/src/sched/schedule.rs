@@ -185,8 +185,8 @@ impl Machine {
             .or_else(|| idle::pick_task(self, cpu))
             .expect("the idle class always returns a task");
         if std::mem::take(&mut self.rqs[cpu].stopping) {
-            if next == prev {
-                // The task stays on its CPU, or balancing has pulled it back.
+            if std::mem::take(&mut self.rqs[cpu].returned) && next == prev {
+                // The stopper has moved the task, and balancing has pulled it back.
                 self.observe(Transition::Dequeued { task: next });
             }
             self.class_set_next_task(cpu, next);
@@ -226,7 +226,8 @@ impl Machine {
         }
         if next == IDLE {
             cost = u64::from(self.spec.costs.switch_to_idle());
-            self.rqs[cpu].idle_since = now;
+            // In a stepped machine, the time 0 means that the CPU has always been idle.
+            self.rqs[cpu].idle_since = now.max(self.stepped.is_some().into());
             self.set_busy(cpu, false);
         } else {
             let task = &mut self.tasks[next];

@@ -35,7 +35,7 @@ impl Machine {
             if !allowed {
                 self.tasks[task].migration_pending = Some(to);
                 if self.tasks[task].on_cpu() {
-                    self.migrate_disable_switch(task);
+                    self.run_stopper(cpu, |_| ());
                 }
             }
             return;
@@ -107,9 +107,8 @@ impl Machine {
     /// the task's CPU begins schedule() (migrate_disable_switch).
     #[cold]
     pub(crate) fn migrate_disable_switch(&mut self, task: TaskId) {
-        let own = self.cpus_mask(task).addr() as *mut cpumask;
         if let Some(single) = self.layout.cpumask_of(self.tasks[task].cpu())
-            && self.tasks[task].task_struct.cpus_ptr == own
+            && !self.has_narrowed_mask(task)
             && self.tasks[task].state() != State::Dead
         {
             self.change_queued(task, 0, |m| {
@@ -117,6 +116,11 @@ impl Machine {
                 m.class_set_cpus_allowed(task);
             });
         }
+    }
+
+    /// Returns whether the mask that a policy and the balancer see has only the task's CPU.
+    pub(crate) fn has_narrowed_mask(&self, task: TaskId) -> bool {
+        self.tasks[task].task_struct.cpus_ptr as u64 != self.cpus_mask(task).addr()
     }
 
     /// Sets the affinity of the task with this pid, if there is one, on behalf of a user outside of
@@ -177,7 +181,7 @@ impl Machine {
                 m.tasks[task].class = class;
                 ext::switching_class(m, task, old_class);
             }
-            fair::reweight(m, task);
+            fair::reweight(m, task, old_class);
         });
         if self.tasks[task].class == old_class {
             self.class_prio_changed(cpu, task, old_prio);
@@ -223,16 +227,23 @@ impl Machine {
     }
 
     /// Applies `change` to a task. A queued task is dequeued before the change and queued again
-    /// after it (the kernel's sched_change pattern). A running task is handled as if it stopped
+    /// after it (the kernel's sched_change pattern). The same is true of a delayed sleeper, unless
+    /// its class changes: then it leaves its queue. A running task is handled as if it stopped
     /// before the change and started again after it. `flags` has [`flags::MOVE`] if the task loses its
     /// position in the queue, and [`flags::CLASS`] if it changes its class.
     pub(crate) fn change_queued(&mut self, task: TaskId, flags: u32, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu();
+        if flags & flags::CLASS != 0 {
+            fair::finish_delayed(self, task);
+        }
         let (queued, running) = (self.tasks[task].on_rq(), self.tasks[task].on_cpu());
-        if queued || running {
+        let delayed = self.tasks[task].fair.delayed;
+        if queued || running || delayed {
             self.charge_before_dequeueing(cpu, task);
         }
-        if queued {
+        if delayed {
+            fair::save_delayed(self, cpu, task);
+        } else if queued {
             self.class_dequeue_task(cpu, task, flags::SAVE | flags::NOCLOCK | flags);
         }
         if running {
@@ -240,7 +251,9 @@ impl Machine {
         }
         let prio = self.tasks[task].prio();
         change(self);
-        if queued {
+        if delayed {
+            fair::restore_delayed(self, cpu, task);
+        } else if queued {
             // A task that becomes less important goes to the head of the queue of its priority.
             let demoted = self.tasks[task].prio() > prio;
             let head = if demoted { flags::HEAD } else { 0 };

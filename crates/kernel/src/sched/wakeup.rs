@@ -120,7 +120,7 @@ impl Machine {
 
     /// Returns whether the task may use several CPUs. Only then, its class chooses the CPU.
     #[inline(always)]
-    fn may_choose_cpu(&self, task: TaskId) -> bool {
+    pub(crate) fn may_choose_cpu(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.nr_cpus_allowed() > 1 && t.migration_disabled() == 0
     }
@@ -145,8 +145,14 @@ impl Machine {
         let local = local.filter_map(|&cpu| self.cpu_id(cpu));
         let found = local.chain(t.cpus.iter()).find(|&cpu| self.is_cpu_allowed(task, cpu));
         found.unwrap_or_else(|| {
-            self.set_cpus_mask(task, CpuSet::all(self.nr_cpus()));
-            self.online_cpus.first().expect("one CPU always stays online")
+            let mut all = CpuSet::all(self.nr_cpus());
+            if self.stepped.is_some() {
+                // No task of a script runs on the housekeeping CPU.
+                all.remove(CpuId::BOOT);
+            }
+            let first = all.next_and(&self.online_cpus, 0);
+            self.set_cpus_mask(task, all);
+            first.or(self.online_cpus.first()).expect("one CPU always stays online")
         })
     }
 
@@ -163,6 +169,8 @@ impl Machine {
         self.rqs[cpu].nr_running += u32::from(!t.fair.delayed);
         self.domains.note_change(cpu);
         self.observe(Transition::Queued { task });
+        let rq = &mut self.rqs[cpu];
+        rq.returned |= rq.stopping && rq.curr == task;
         self.class_enqueue_task(cpu, task, flags);
         self.tasks[task].set_queued();
         self.update_tick_dependency(cpu);
@@ -254,7 +262,7 @@ impl Machine {
     /// attach_task).
     pub(crate) fn move_queued_task(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let from = self.tasks[task].cpu();
-        debug_assert!(!self.tasks[task].on_cpu());
+        debug_assert!(!self.tasks[task].on_cpu() || self.rqs[from].stopping);
         self.deactivate_task(from, task, flags::NOCLOCK);
         self.set_task_cpu(task, to, reason);
         self.lock(LockId::Rq(to));

@@ -8,8 +8,8 @@ pub mod rows;
 
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
-use crate::sched::ext;
 use crate::sched::state::task::{State, Task};
+use crate::sched::{ext, fair};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -47,6 +47,10 @@ impl Machine {
         for rq in self.rqs.iter_mut() {
             rq.idle_since = 0;
         }
+        for llc in &mut self.domains.llcs {
+            llc.has_idle_cores = false;
+        }
+        fair::start_group_capacities(self);
         self.records.clear();
     }
 
@@ -129,12 +133,21 @@ impl Machine {
         self.tasks.ids().find(|&task| self.tasks[task].comm() == name)
     }
 
+    /// Returns a task that a command can name: one that lives, or the first thread of a process whose
+    /// other threads live.
     fn known(&self, name: &str) -> Result<TaskId, Refused> {
         const ESRCH: i32 = 3;
-        let live = self
-            .task_named(name)
-            .filter(|&task| self.tasks[task].state() != State::Dead);
-        live.ok_or(Refused::Errno(ESRCH))
+        let lives = |task: TaskId| self.tasks[task].state() != State::Dead;
+        let found = self.task_named(name).filter(|&task| {
+            let t = &self.tasks[task];
+            let process = || {
+                self.tasks
+                    .ids()
+                    .any(|other| lives(other) && self.tasks[other].tgid() == t.tgid())
+            };
+            lives(task) || (t.pid() == t.tgid() && process())
+        });
+        found.ok_or(Refused::Errno(ESRCH))
     }
 
     /// Returns the row of a task, if the task exists.
@@ -290,10 +303,21 @@ impl Machine {
         slice: Option<u64>,
     ) -> Result<(), Refused> {
         let task = self.known(name)?;
+        if self.tasks[task].state() == State::Dead {
+            return Ok(());
+        }
         let old = policy_of(&self.tasks[task]);
         let policy = change(old, self.tasks[task].task_struct.static_prio - 120);
-        if matches!((&old, &policy), (SchedPolicy::Idle, SchedPolicy::Idle)) {
+        let current = self.tasks[task].fair.slice(self.domains.base_slice);
+        let unchanged = match policy {
             // The nice value of a task that stays SCHED_IDLE does not change.
+            SchedPolicy::Idle => matches!(old, SchedPolicy::Idle),
+            SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } | SchedPolicy::Ext { .. } => {
+                old == policy && slice == Some(current)
+            }
+            _ => old == policy,
+        };
+        if unchanged {
             return Ok(());
         }
         ext::enable::run_as_user(self, |m| {
@@ -313,6 +337,9 @@ impl Machine {
         let cpus = CpuSet::from_cpus(self.nr_cpus(), cpus);
         if !cpus.intersects(&self.online_cpus) {
             return Err(Refused::Errno(bpf::errno::EINVAL));
+        }
+        if self.tasks[task].state() == State::Dead {
+            return Ok(());
         }
         ext::enable::run_as_user(self, |m| m.set_cpus_allowed(task, cpus));
         Ok(())

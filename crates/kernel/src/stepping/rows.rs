@@ -179,10 +179,9 @@ impl Machine {
         if t.state() == State::Dead {
             return (key, row);
         }
-        let own = self.cpus_mask(task).addr();
-        let cpus = match t.task_struct.cpus_ptr as u64 == own {
-            true => self.format_cpus(t.cpus.iter()),
-            false => t.cpu().to_string(),
+        let cpus = match self.has_narrowed_mask(task) {
+            true => t.cpu().to_string(),
+            false => self.format_cpus(t.cpus.iter()),
         };
         add!(row, " prio={} cpus={cpus}", t.prio() - 100);
         if t.migration_disabled() > 0 {

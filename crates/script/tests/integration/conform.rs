@@ -6,21 +6,12 @@ use script::Script;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CAPACITY: &str = "the capacity of a CPU changes only when the CPU balances (update_cpu_capacity)";
-
 /// Scripts whose logs differ, with the reason. A script that is in this list although its logs are
 /// equal fails the test, so the list can only become shorter.
-const DIFFERENCES: &[(&str, &str)] = &[
-    (
-        "four_nodes",
-        "the order of the groups of a NUMA domain (build_overlap_sched_groups)",
-    ),
-    (
-        "hotplug",
-        "the running task leaves a CPU that goes offline first (balance_push)",
-    ),
-    ("rt_priorities", CAPACITY),
-];
+const DIFFERENCES: &[(&str, &str)] = &[(
+    "hotplug",
+    "the running task leaves a CPU that goes offline first (balance_push)",
+)];
 
 /// Scripts with a policy are compared by the crate windtunnel, which finds policies.
 const POLICY: &str = "policy ";

@@ -181,7 +181,7 @@ impl Machine {
                 // The new group may be throttled or have a smaller share, so another task may have
                 // to run now.
                 self.resched_curr(cpu);
-            } else if t.on_rq() {
+            } else if t.on_rq() || t.fair.delayed {
                 self.wakeup_preempt(cpu, task, 0);
             }
             if self.cgroups.cpusets {

@@ -368,6 +368,7 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
     rq.nr_running += 1;
     rq.ext.nr_running += 1;
     let is_first = rq.ext.nr_running == 1;
+    m.domains.overloaded |= rq.nr_running == 2;
     m.set_task_runnable(task);
     if is_first {
         deadline::start(m, dst_cpu, Server::Ext);

@@ -34,6 +34,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     m.set_task_runnable(task);
     m.scx_set_flag(task, SCX_TASK_QUEUED);
     m.rqs[cpu].ext.nr_running += 1;
+    m.domains.overloaded |= m.rqs[cpu].nr_running == 2;
     let migrating = core_flags & (flags::WAKEUP | flags::RESTORE | flags::INITIAL) == 0;
     if m.ext.has_op(Callback::Runnable) && !migrating {
         let addr = m.tasks[task].addr();

@@ -64,7 +64,7 @@ pub(super) fn balance_rq(
         env.src_cpu = src;
         state.all_pinned = true;
         if m.rqs[src].nr_running > 1 {
-            let nr = m.rqs[src].fair.cfs.h_nr_queued;
+            let nr = m.rqs[src].nr_running;
             state.left = nr.min(NR_MIGRATE);
             moved += detach::move_tasks(m, &mut env, &mut state);
             while let Some(other) = state.new_dst_cpu.take() {
@@ -111,7 +111,6 @@ pub(super) fn balance_rq(
 /// Ends a balancing run that found an imbalance. Updates the failure count and the interval of the
 /// domain. Starts active balancing if necessary.
 fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
-    let mut pushed = false;
     if moved > 0 {
         env.domain(m).nr_balance_failed = 0;
     } else {
@@ -124,13 +123,11 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
                 widen_interval(m, env, state.all_pinned);
                 return;
             }
-            pushed = detach::kick_active_balance(m, env.src_cpu, env.cpu);
+            detach::kick_active_balance(m, env.src_cpu, env.cpu);
         }
     }
-    if !pushed || need_active_balance(m, env) {
-        let weight = u64::from(env.span(m).weight);
-        env.domain(m).balance_interval = weight;
-    }
+    let weight = u64::from(env.span(m).weight);
+    env.domain(m).balance_interval = weight;
 }
 
 /// Ends a balancing run that found no imbalance (out_balanced in sched_balance_rq).

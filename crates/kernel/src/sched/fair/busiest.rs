@@ -8,7 +8,7 @@ use super::load::capacity_greater;
 use super::numa;
 use super::sched_cache;
 use crate::machine::Machine;
-use crate::sched::fair::state::domains::{Group, Span};
+use crate::sched::fair::state::domains::{Group, GroupCapacity, Span};
 use crate::sched::fair::state::group::{GroupType, Stats, adjust_numa_imbalance};
 use crate::simulation::id::CpuId;
 
@@ -26,16 +26,19 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
     let domain = &m.domains.levels[env.cpu.index()][env.level];
     let top = env.level + 1 == m.domains.levels[env.cpu.index()].len();
     let span = domain.span as usize;
-    let mut stats = Stats::new(&m.domains.spans[span].groups[index]);
+    let group = &m.domains.spans[span].groups[index];
+    let known = m.domains.capacity(group);
+    let imbalance = known.imbalance;
+    let mut stats = Stats::new(group, known);
     let asym = m.domains.spans[span].asym;
     let pct = m.domains.spans[span].imbalance_pct;
     let numa = m.numa.active() && m.domains.spans[span].numa;
     let from = m.this_cpu;
+    let dst_capacity = m.capacity_of(env.dst_cpu);
     let mut cost = 0;
     for i in 0..stats.weight as usize {
         let cpu = m.domains.spans[span].groups[index].cpus[i];
         let capacity = m.capacity_of(cpu);
-        stats.add_capacity(capacity);
         if !env.usable(m, cpu) {
             continue;
         }
@@ -54,7 +57,7 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
         }
         let (nr_running, misfit) = (rq.nr_running, rq.fair.misfit_task_load);
         let reduced = rq.fair.cfs.h_nr_runnable == 1 && capacity * pct < m.arch_capacity(cpu) * 100;
-        if top && (nr_running > 1 || (asym && misfit > 0)) {
+        if top && nr_running > 1 {
             m.domains.overloaded = true;
         }
         if numa {
@@ -66,7 +69,11 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
             continue;
         }
         if asym {
-            stats.misfit_load = stats.misfit_load.max(misfit);
+            m.domains.overloaded |= top && misfit > 0;
+            // Only a faster CPU can help.
+            if capacity_greater(dst_capacity, stats.max_capacity) {
+                stats.misfit_load = stats.misfit_load.max(misfit);
+            }
         } else if env.idle() && reduced {
             stats.misfit_load = stats.misfit_load.max(load);
         }
@@ -76,7 +83,7 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
     stats.asym_packing = !local && env.idle() && stats.nr_fair > 0 && group_asym(m, env, span, group, &stats);
     stats.smt_balance = !local && env.idle() && group.smt && stats.nr_fair > 1;
     stats.llc_balance = !local && sched_cache::llc_balance(m, env, group, stats.nr_preferring);
-    stats.classify(span, group);
+    stats.classify(span, imbalance);
     if stats.kind == GroupType::Overloaded {
         stats.set_avg_load();
     }
@@ -123,11 +130,9 @@ fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
     if env.level + 1 == m.domains.levels[env.cpu.index()].len() {
         m.domains.overloaded = false;
     }
-    let jiffies = m.jiffies();
-    if env.level == 0 && (env.idle != IdleType::NewlyIdle || jiffies >= m.rqs[env.dst_cpu].fair.capacity_update) {
-        m.update_cpu_capacity(env.dst_cpu);
-        let interval = m.domains.levels[env.cpu.index()][env.level].interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
-        m.rqs[env.dst_cpu].fair.capacity_update = jiffies + interval;
+    let known = m.domains.spans[span].groups[own].capacity as usize;
+    if env.idle != IdleType::NewlyIdle || m.jiffies() >= m.domains.group_capacities[known].next_update {
+        update_group_capacity(m, env.cpu, env.level);
     }
     let local = group_stats(m, env, own, true);
     let mut all = SpanStats {
@@ -151,6 +156,33 @@ fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
         update_idle_scan(m, env, util);
     }
     all
+}
+
+/// Calculates the capacity of a CPU's own group in a domain (update_group_capacity). In the smallest
+/// domain, the group is the CPU itself.
+fn update_group_capacity(m: &mut Machine, cpu: CpuId, level: usize) {
+    let domain = &m.domains.levels[cpu][level];
+    let next_update = m.jiffies() + domain.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
+    let group = &m.domains.spans[domain.span as usize].groups[domain.local as usize];
+    let known = group.capacity as usize;
+    let mut updated = GroupCapacity {
+        next_update,
+        ..m.domains.group_capacities[known]
+    };
+    let alone = |capacity: u64| (capacity, capacity, capacity);
+    if level == 0 {
+        m.update_cpu_capacity(cpu);
+        updated.set(std::iter::once(alone(m.capacity_of(cpu))));
+    } else {
+        let child = m.domains.domain_span(cpu, level - 1);
+        if child.numa {
+            updated.set(group.cpus.iter().map(|&cpu| alone(m.capacity_of(cpu))));
+        } else {
+            let parts = child.groups.iter().map(|group| m.domains.capacity(group));
+            updated.set(parts.map(|part| (part.sum, part.min, part.max)));
+        }
+    }
+    m.domains.group_capacities[known] = updated;
 }
 
 /// Sets the number of CPUs of the LLC that the search for an idle CPU examines at a wake-up
@@ -322,8 +354,10 @@ fn amount(
             return (Migrate::Load, 0);
         }
     }
-    let surplus = busiest.avg_load.saturating_sub(average) * busiest.capacity;
-    let room = average.saturating_sub(local_load) * local.capacity;
+    // Linux calculates without signs: if the busiest group has less than the average load, because a
+    // group of another type has more, only the room of the local group counts.
+    let surplus = busiest.avg_load.wrapping_sub(average).wrapping_mul(busiest.capacity);
+    let room = average.wrapping_sub(local_load).wrapping_mul(local.capacity);
     (Migrate::Load, (surplus.min(room) / 1024) as i64)
 }
 
@@ -347,7 +381,9 @@ pub(super) fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<Cp
             }
         }
         let capacity = m.capacity_of(cpu);
-        if asym && nr == 1 && !capacity_greater(dst_capacity, capacity) {
+        // Busy SMT siblings reduce the capacity of a CPU.
+        let shared = m.domains.smt_active && !is_core_idle(m, cpu);
+        if asym && nr == 1 && !shared && !capacity_greater(dst_capacity, capacity) {
             continue;
         }
         // A CPU of higher priority keeps its only task.

@@ -6,6 +6,7 @@ use super::lb_env::{Env, IdleType, Migrate};
 use super::{is_idle_policy, numa, queue, sched_cache};
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
+use crate::sched::fair::state::domains::Level;
 use crate::sched::fair::state::entity::MIGRATION_COST;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -30,10 +31,18 @@ pub(super) struct Detach {
     pub llc_pinned: bool,
 }
 
-/// Returns whether a task may migrate to `cpu`: its affinity contains `cpu`, the CPU is online, and
-/// migration of the task is not disabled.
+/// Returns whether a task may migrate to `cpu`: the mask that the balancer sees contains `cpu`, and the
+/// CPU is online. The mask of a task that has disabled migration is narrowed only when its CPU
+/// schedules (cpus_ptr).
 pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
-    task != IDLE && m.tasks[task].migration_disabled() == 0 && m.is_cpu_allowed(task, cpu)
+    if task == IDLE || !m.online_cpus.contains(cpu) {
+        return false;
+    }
+    let t = &m.tasks[task];
+    match t.migration_disabled() > 0 && m.has_narrowed_mask(task) {
+        true => cpu == t.cpu(),
+        false => t.has_affinity_to(cpu),
+    }
 }
 
 /// Moves tasks from the source CPU to the destination CPU until `env.imbalance` is removed. Returns
@@ -196,16 +205,13 @@ fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
     exec_start != 0 && m.now.saturating_sub(exec_start) < MIGRATION_COST
 }
 
-/// Starts the stopper on `src`, which moves a task to `dst`. Returns false if the stopper is
-/// already active.
-pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bool {
+/// Starts the stopper on `src`, which moves a task to `dst`, unless the stopper is already active.
+pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) {
     let rq = &mut m.rqs[src].fair;
-    if rq.push_cpu.is_some() {
-        return false;
+    if rq.push_cpu.is_none() {
+        rq.push_cpu = Some(dst);
+        m.interrupt_cpu(src, Event::NohzBalance { cpu: src });
     }
-    rq.push_cpu = Some(dst);
-    m.interrupt_cpu(src, Event::NohzBalance { cpu: src });
-    true
 }
 
 /// Does the work of the stopper on `cpu`: moves one fair task to `dst`. Among the tasks that may
@@ -218,32 +224,37 @@ pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     if !m.online_cpus.contains(dst) || m.rqs[cpu].fair.cfs.h_nr_queued == 0 {
         return;
     }
+    m.mover = Mover::ActiveBalance;
+    match m.curr_class(cpu) {
+        Class::Fair | Class::Rt => m.run_stopper(cpu, |m| push_task(m, cpu, dst)),
+        Class::Ext | Class::Idle => push_task(m, cpu, dst),
+    }
+    m.mover = Mover::None;
+}
+
+/// Moves a fair task from `cpu` to `dst` (detach_one_task).
+fn push_task(m: &mut Machine, cpu: CpuId, dst: CpuId) {
+    let spans = |level: &Level| m.domains.spans[level.span as usize].set.contains(cpu);
+    let Some(level) = m.domains.levels[dst].iter().position(spans) else {
+        return;
+    };
+    // Tasks that are not eligible stay at first.
+    let all = m.domains.levels[dst][level].nr_balance_failed > 0 || m.rqs[dst].fair.cfs.h_nr_queued == 0;
     let mut task = m.rqs[cpu].fair.oldest;
-    while task != IDLE {
-        let t = &m.tasks[task];
-        if may_run_on(m, task, dst) && m.class_of(task) == Class::Fair {
-            break;
-        }
-        task = t.fair.newer;
+    let movable = |m: &mut Machine, task: TaskId| {
+        !m.throttled_hierarchy(m.task_cfs_rq(dst, task)) && may_run_on(m, task, dst) && (all || m.eligible(cpu, task))
+    };
+    while task != IDLE && !movable(m, task) {
+        task = m.tasks[task].fair.newer;
     }
     if task == IDLE {
         return;
     }
-    m.mover = Mover::ActiveBalance;
-    if m.tasks[task].on_cpu() {
-        m.migrate_running(task, dst, MigrateReason::Balance);
-    } else if m.tasks[task].fair.delayed {
+    if m.tasks[task].fair.delayed {
         move_delayed(m, task, dst, MigrateReason::Balance);
     } else {
         m.move_queued_task(task, dst, MigrateReason::Balance);
     }
-    m.mover = Mover::None;
     m.trace(cpu, trace::Event::Balance { moved: 1 });
-    let levels = &mut m.domains.levels[dst.index()];
-    if let Some(level) = levels
-        .iter_mut()
-        .find(|level| m.domains.spans[level.span as usize].set.contains(cpu))
-    {
-        level.nr_balance_failed = 0;
-    }
+    m.domains.levels[dst][level].nr_balance_failed = 0;
 }

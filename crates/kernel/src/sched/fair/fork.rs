@@ -99,14 +99,15 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
 /// Returns the statistics of a group. The contribution of `task` is left out.
 fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stats {
     let g = &m.domains.spans[span].groups[group];
-    let mut stats = Stats::new(g);
+    let known = m.domains.capacity(g);
+    let imbalance = known.imbalance;
+    let mut stats = Stats::new(g, known);
     // A value above 0 means that no CPU examined so far is fast enough for the task.
     stats.misfit_load = u64::from(m.domains.spans[span].asym);
     let from = m.this_cpu;
     let mut examined = [0; 5];
     for i in 0..stats.weight as usize {
         let cpu = m.domains.spans[span].groups[group].cpus[i];
-        stats.add_capacity(m.capacity_of(cpu));
         if !m.tasks[task].cpus.contains(cpu) || !m.online_cpus.contains(cpu) {
             continue;
         }
@@ -115,7 +116,7 @@ fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stat
     }
     charge_lines(m, examined);
     let span = &m.domains.spans[span];
-    stats.classify_for_placement(span.imbalance_pct, span.groups[group].imbalance);
+    stats.classify_for_placement(span.imbalance_pct, imbalance);
     stats
 }
 
@@ -157,7 +158,11 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize, from_
     let (span, own) = (domain.span as usize, domain.local as usize);
     let (local, idlest) = if from_snapshot {
         snapshot::refresh(m, span as u32);
-        let (local, idlest) = m.domains.snapshot.idlest(span as u32, &m.domains.spans[span], own);
+        let domains = &m.domains;
+        let capacities = &domains.group_capacities;
+        let (local, idlest) = domains
+            .snapshot
+            .idlest(span as u32, &domains.spans[span], own, capacities);
         (Some(local), idlest)
     } else {
         find_idlest_group(m, task, span, own)

@@ -95,7 +95,11 @@ pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, ta
     {
         return cpu;
     }
-    select_idle_cpu(m, task, has_idle_core, target).unwrap_or(target)
+    let found = match has_idle_core {
+        true => select_idle_core(m, task, target),
+        false => select_idle_cpu(m, task, target),
+    };
+    found.unwrap_or(target)
 }
 
 /// Returns whether a CPU can run a task with the utilization `util` (asym_fits_cpu). The CPU must
@@ -118,12 +122,9 @@ fn word(set: &CpuSet, index: usize) -> u64 {
 }
 
 /// Searches the LLC of `target` for an idle CPU (select_idle_cpu). The search starts at the CPU
-/// after `target` and wraps around.
-///
-/// If `has_idle_core` is set, searches the whole LLC for a fully idle core. If the LLC has no such
-/// core, returns the first idle CPU. If `has_idle_core` is not set, examines at most `nr_idle_scan`
-/// CPUs and returns the first idle CPU among them.
-fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: CpuId) -> Option<CpuId> {
+/// after `target` and wraps around. It examines at most `nr_idle_scan` CPUs and returns the first idle
+/// CPU among them.
+fn select_idle_cpu(m: &mut Machine, task: TaskId, target: CpuId) -> Option<CpuId> {
     let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
     let limit = llc.nr_idle_scan;
     if limit == 0 {
@@ -139,7 +140,6 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: C
         _ => (0, 0),
     };
     let mut looked = 0;
-    let mut fallback = None;
     let mut found = None;
     // The word that contains the bit of CPU `from` is visited twice: first its upper part, and at
     // the end its lower part.
@@ -157,23 +157,70 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: C
             good &= good - 1;
             let cpu = CpuSet::member(index, 1 << bit);
             let before = (scanned & ((1 << bit) - 1)).count_ones();
-            if !has_idle_core && looked + before >= limit {
+            if looked + before >= limit {
                 break 'scan;
             }
-            if !choose_idle_cpu(m, cpu, task) {
-                continue;
-            }
-            if !has_idle_core || (available_idle_cpu(m, cpu) && is_core_idle(m, cpu)) {
+            if choose_idle_cpu(m, cpu, task) {
                 found = Some(cpu);
                 looked += before + 1;
                 break 'scan;
             }
-            fallback = fallback.or(Some(cpu));
         }
         looked += scanned.count_ones();
     }
-    charge_scan(m, if has_idle_core { looked } else { looked.min(limit) });
-    if has_idle_core && found.is_none() {
+    charge_scan(m, looked.min(limit));
+    found
+}
+
+/// Searches the whole LLC of `target` for a fully idle core (select_idle_cpu, select_idle_core). The
+/// search starts at the CPU after `target` and wraps around. If the LLC has no such core, returns the
+/// first idle CPU of the first core that has one.
+fn select_idle_core(m: &mut Machine, task: TaskId, target: CpuId) -> Option<CpuId> {
+    let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
+    if llc.nr_idle_scan == 0 {
+        return None;
+    }
+    let (set, allowed) = (&llc.set, &m.tasks[task].cpus);
+    let mut seen = CpuSet::empty(m.nr_cpus());
+    let (mut looked, mut fallback, mut found) = (0, None, None);
+    let (mut at, mut wrapped) = (set.next_and(allowed, target.nr() + 1), false);
+    loop {
+        if at.is_none() && !wrapped {
+            (at, wrapped) = (set.next_and(allowed, 0), true);
+        }
+        let Some(cpu) = at.filter(|&cpu| !wrapped || cpu <= target) else {
+            break;
+        };
+        at = set.next_and(allowed, cpu.nr() + 1);
+        looked += 1;
+        if seen.contains(cpu) {
+            continue;
+        }
+        let mut idle = true;
+        for sibling in m.siblings(cpu) {
+            seen.insert(sibling);
+            let usable = set.contains(sibling) && allowed.contains(sibling);
+            if !available_idle_cpu(m, sibling) {
+                idle = false;
+                if fallback.is_some() {
+                    break;
+                }
+                if usable && choose_idle_cpu(m, sibling, task) {
+                    fallback = Some(sibling);
+                    break;
+                }
+            } else if usable {
+                fallback = fallback.or(Some(sibling));
+            }
+        }
+        if idle {
+            found = Some(cpu);
+            break;
+        }
+        m.siblings(cpu).for_each(|sibling| seen.insert(sibling));
+    }
+    charge_scan(m, looked);
+    if found.is_none() {
         m.domains.llc(target).has_idle_cores = false;
     }
     found.or(fallback)

@@ -2,7 +2,7 @@
 //! State of one run of the load balancer (struct lb_env).
 
 use crate::machine::Machine;
-use crate::sched::fair::state::domains::{Group, Level, Span};
+use crate::sched::fair::state::domains::{Group, GroupCapacity, Level, Span};
 use crate::simulation::id::CpuId;
 
 /// State of the CPU that wants to pull tasks (cpu_idle_type).
@@ -74,11 +74,12 @@ impl Env {
         self.idle != IdleType::Busy
     }
 
-    /// Returns the group that represents this domain in the next larger domain. That group records
+    /// Returns the capacity of the group that represents this domain in the next larger domain. It records
     /// whether affinities prevented the balancing of this domain.
-    pub fn parent_group<'a>(&self, m: &'a mut Machine) -> Option<&'a mut Group> {
+    pub fn parent_group<'a>(&self, m: &'a mut Machine) -> Option<&'a mut GroupCapacity> {
         let above = m.domains.levels[self.cpu.index()].get(self.level + 1)?;
-        Some(&mut m.domains.spans[above.span as usize].groups[above.local as usize])
+        let group = &m.domains.spans[above.span as usize].groups[above.local as usize];
+        Some(&mut m.domains.group_capacities[group.capacity as usize])
     }
 
     /// Returns the group of the domain that contains `self.cpu`.

@@ -194,10 +194,15 @@ impl Machine {
             return;
         }
         self.update_load_avg(cfs_rq, id, Update::Queue);
+        self.subtract_load_avg(cfs_rq, id);
+        self.se_mut(id).avg.detach();
+    }
+
+    /// Subtracts an entity's load from its queue (detach_entity_load_avg).
+    fn subtract_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[id];
         cfs.avg.sub(&e.avg, e.weight());
-        e.avg.detach();
         if cfs_rq >= GROUP {
             let load = e.avg.load_sum();
             self.add_tg_cfs_propagate(cfs_rq, -load);
@@ -215,8 +220,28 @@ impl Machine {
         }
     }
 
-    /// Changes the load of an entity (reweight_entity).
-    pub(super) fn reweight_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, load: u64) {
+    /// Removes the load of a task that leaves the fair class from its queue (switched_from_fair). Linux
+    /// does not forget the time of the last update, so the load decays until the task comes back.
+    pub(super) fn leave_cfs_rq(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        if !self.se(id).avg.detached() {
+            self.update_load_avg(cfs_rq, id, Update::Queue);
+            self.subtract_load_avg(cfs_rq, id);
+            self.propagate_entity_cfs_rq(cfs_rq);
+        }
+    }
+
+    /// Adds the load of a task that enters the fair class to its queue (switched_to_fair). If the task
+    /// has just been queued and has no time of a last update, its load is added for a second time.
+    pub(super) fn join_cfs_rq(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        if !self.se(id).avg.detached() {
+            self.update_load_avg(cfs_rq, id, Update::Queue);
+        }
+        self.attach_cfs_rq(cfs_rq, id);
+    }
+
+    /// Changes the load of an entity (reweight_entity). The load of the queue changes if the entity's load
+    /// is a part of it, or if `leaves` is set.
+    pub(super) fn reweight_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, load: u64, leaves: bool) {
         let (cfs, mut entities) = self.queue(cfs_rq);
         let e = &mut entities[id];
         if e.load == load {
@@ -225,7 +250,7 @@ impl Machine {
         if e.on_rq {
             cfs.load = cfs.load - e.load + load;
         }
-        let attached = !e.avg.detached();
+        let attached = !e.avg.detached() || leaves;
         if attached {
             cfs.avg.sub_load(&e.avg, e.weight());
         }
@@ -365,6 +390,7 @@ impl Machine {
     /// Calculates the capacity that a CPU has for fair tasks (update_cpu_capacity).
     pub(super) fn update_cpu_capacity(&mut self, cpu: CpuId) {
         let used = self.rqs[cpu].rt.util_avg();
+        self.domains.reduced |= used > 0;
         self.rqs[cpu].fair.cpu_capacity = self.arch_capacity(cpu).saturating_sub(used).max(1);
     }
 
@@ -392,6 +418,9 @@ impl Machine {
 
     /// Returns the greatest capacity among the CPUs that a task may use.
     fn max_allowed_capacity(&self, task: TaskId) -> u64 {
+        if self.tasks[task].migration_disabled() > 0 && self.has_narrowed_mask(task) {
+            return self.arch_capacity(self.tasks[task].cpu());
+        }
         let allowed = &self.tasks[task].cpus;
         let capacities = &self.domains.capacities;
         let found = capacities.iter().find(|(_, cpus)| cpus.intersects(allowed));

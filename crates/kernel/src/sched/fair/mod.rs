@@ -53,7 +53,7 @@ pub(crate) use detach::move_delayed;
 pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
 pub(crate) use nohz::{idle_tick, nohz_balance, nohz_enter_idle, nohz_run_idle_balance, trigger_load_balance};
-pub(crate) use queue::{dequeue_task, enqueue_task};
+pub(crate) use queue::{dequeue_task, enqueue_task, finish_delayed, restore_delayed, save_delayed};
 pub(crate) use shares::{set_idle, set_weight};
 pub(crate) use wake::select_task_rq;
 
@@ -68,7 +68,7 @@ use crate::simulation::event::{Event, NEVER};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
 use load::Update;
-use queue::{dequeue_delayed, finish_delayed};
+use queue::dequeue_delayed;
 
 /// Minimum delay of a high-resolution tick, ns (hrtick_start).
 const HRTICK_MIN_NS: u64 = 10_000;
@@ -502,19 +502,30 @@ pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     t.fair.avg.load_avg = t.fair.weight();
 }
 
-/// Updates a task's load after a change of its weight. The task is not queued.
-pub(crate) fn reweight(m: &mut Machine, task: TaskId) {
+/// Updates a task's load after a change of its weight (set_load_weight). The task is not queued, and
+/// leaves the class `from` unless it stays in its class.
+pub(crate) fn reweight(m: &mut Machine, task: TaskId, from: Class) {
     let t = &m.tasks[task];
     let (cpu, load) = (t.cpu(), t.task_struct.se.load.weight);
-    m.reweight_entity(m.cfs_rq_of(cpu, task), task.into(), load);
+    match from {
+        Class::Fair => {
+            // Linux adds the load to the queue even if the task has just left the class.
+            let leaves = t.class != Class::Fair;
+            m.reweight_entity(m.cfs_rq_of(cpu, task), task.into(), load, leaves);
+        }
+        // reweight_task_scx() does not change the load.
+        Class::Ext => {}
+        Class::Rt | Class::Idle => m.tasks[task].fair.load = load,
+    }
 }
 
 pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
     finish_delayed(m, task);
-    m.detach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
+    m.leave_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
 }
 
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    m.join_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
     if m.tasks[task].on_cpu() {
         m.resched_curr(cpu);
     } else if m.tasks[task].on_rq() {
@@ -532,7 +543,7 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId, old_prio: 
         if t.prio() > old_prio {
             m.resched_curr(cpu);
         }
-    } else if t.on_rq() {
+    } else if t.on_rq() || t.fair.delayed {
         m.wakeup_preempt(cpu, task, 0);
     }
 }
@@ -562,11 +573,12 @@ pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
 
 /// Moves a task that is not queued to another cgroup (task_change_group_fair).
 pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
-    let cpu = m.tasks[task].cpu();
-    finish_delayed(m, task);
-    m.detach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
+    let (cpu, fair) = (m.tasks[task].cpu(), m.tasks[task].class == Class::Fair);
+    if fair {
+        m.detach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
+    }
     m.tasks[task].fair.group = group;
-    if m.tasks[task].class == Class::Fair {
+    if fair {
         m.attach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
     }
 }
@@ -611,10 +623,28 @@ pub(crate) fn rebuild_domains(m: &mut Machine) {
         level.last_decay = now;
         level.newidle_stamp_ns = now;
     }
+    let used: Vec<CpuId> = m.cpus().filter(|&cpu| !m.domains.levels[cpu].is_empty()).collect();
+    used.into_iter().for_each(|cpu| m.update_cpu_capacity(cpu));
+    m.domains.reduced |= old.reduced;
+    start_group_capacities(m);
     m.domains.idle_policy_cpus = old.idle_policy_cpus;
     m.domains.overloaded = old.overloaded;
     m.domains.nohz = old.nohz;
     m.domains.rng = old.rng;
+}
+
+/// Calculates the capacities of all groups of CPUs, and when new-idle balancing does so next
+/// (init_sched_groups_capacity).
+pub(crate) fn start_group_capacities(m: &mut Machine) {
+    let capacities: Table<CpuId, u64> = m.cpus().map(|cpu| m.capacity_of(cpu)).collect();
+    m.domains.set_capacities(|cpu| capacities[cpu]);
+    let (jiffies, tick_ns, nr_cpus) = (m.jiffies(), m.tick_ns(), m.nr_cpus());
+    let domains = &mut m.domains;
+    for level in domains.levels.iter().flatten() {
+        let group = &domains.spans[level.span as usize].groups[level.local as usize];
+        let next_update = jiffies + level.interval_jiffies(tick_ns, nr_cpus, false);
+        domains.group_capacities[group.capacity as usize].next_update = next_update;
+    }
 }
 
 impl FairRq {

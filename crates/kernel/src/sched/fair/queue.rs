@@ -73,7 +73,7 @@ fn enqueue(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32, runnable: bool
         m.place_entity(cpu, task, flags, others);
         m.rqs[cpu].fair.eevdf.insert(&mut m.tasks, task);
     }
-    m.domains.overloaded |= m.rqs[cpu].nr_running >= 2;
+    m.domains.overloaded |= m.rqs[cpu].nr_running == 2;
     m.domains.update_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
     if !others {
         deadline::start(m, cpu, Server::Fair);
@@ -308,12 +308,26 @@ pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.rqs[cpu].nr_running -= 1;
 }
 
-/// Dequeues a task if it is a delayed sleeper.
-pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
-    if task != IDLE && m.tasks[task].fair.delayed {
+/// Dequeues a task if it is a delayed sleeper in a queue.
+pub(crate) fn finish_delayed(m: &mut Machine, task: TaskId) {
+    if task != IDLE && m.tasks[task].fair.delayed && m.tasks[task].fair.on_rq {
         let cpu = m.tasks[task].cpu();
         dequeue_delayed(m, cpu, task);
     }
+}
+
+/// Removes a delayed sleeper from its queue while an attribute of the task changes. Until
+/// [`restore_delayed`], it is in no queue.
+pub(crate) fn save_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    dequeue(m, cpu, task, Dequeue::default());
+    m.rqs[cpu].nr_running -= 1;
+}
+
+/// Queues a delayed sleeper after a change of the task. The sleeper keeps its lag, and competes
+/// until its lag is no longer negative.
+pub(crate) fn restore_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    m.rqs[cpu].nr_running += 1;
+    enqueue(m, cpu, task, flags::RESTORE, false);
 }
 
 /// Removes a delayed sleeper from its queue because load balancing moves it to another CPU. The

@@ -17,7 +17,7 @@ use crate::sched::fair::state::entity::{
 use crate::sched::fair::state::task_group::shares;
 use crate::sched::rt;
 use crate::sched::state::task::WEIGHT_IDLEPRIO;
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Minimum time between updates of a queue's contribution to its group's load, ns.
 const UPDATE_TG_NS: u64 = 1_000_000;
@@ -58,7 +58,7 @@ impl Machine {
         }
         let load = self.calc_concur_shares(id);
         let above = self.cfs_rq_of(cpu, id);
-        self.reweight_entity(above, id, load);
+        self.reweight_entity(above, id, load, false);
     }
 
     /// Updates the number of runnable tasks of a group's entity (se_update_runnable).
@@ -205,6 +205,22 @@ impl Machine {
         let cfs_rq = self.task_cfs_rq(cpu, task);
         let load = self.update_h_load(cpu, cfs_rq);
         self.se(task).avg.load_avg * load / (self.cfs(cfs_rq).avg.load_avg + 1)
+    }
+
+    /// Returns the part that the task on `cpu` contributes to the load of the CPU (task_h_load). The idle
+    /// task has the load of a new task, except on the CPU that boots the machine.
+    pub(super) fn current_h_load(&mut self, cpu: CpuId) -> u64 {
+        let curr = self.rqs[cpu].curr;
+        if curr != IDLE {
+            return self.task_h_load(curr);
+        }
+        let idle = if cpu == CpuId::BOOT {
+            0
+        } else {
+            scale_load_down(NICE_0_LOAD)
+        };
+        let load = self.update_h_load(cpu, cpu.nr());
+        idle * load / (self.rqs[cpu].fair.cfs.avg.load_avg + 1)
     }
 
     /// Sets the shares of a group (sched_group_set_shares). They are scaled like the load of an

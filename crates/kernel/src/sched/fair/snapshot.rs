@@ -22,10 +22,12 @@ use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
 
 /// Returns whether the placement of `task` may use the snapshot. The task must be new, so that no
-/// CPU's load includes it, and may use all CPUs.
+/// CPU's load includes it, and may use all CPUs. Real-time tasks must not have reduced the capacity of a
+/// CPU, because groups learn of that later.
 pub(super) fn is_usable(m: &Machine, task: TaskId) -> bool {
     let t = &m.tasks[task];
     m.domains.snapshot.state != State::Off
+        && !m.domains.reduced
         && t.fair.avg.detached()
         && !t.on_rq()
         && !m.ext.has_policy()

@@ -41,7 +41,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
         if want_affine && span.near && span.set.contains(prev_cpu) {
             if cpu != prev_cpu {
                 let pct = span.imbalance_pct;
-                new_cpu = wake_affine(m, task, waker, prev_cpu, sync, pct);
+                new_cpu = wake_affine(m, task, prev_cpu, sync, pct);
             }
             top = None;
             break;
@@ -110,12 +110,12 @@ fn wake_wide(m: &mut Machine, waker: TaskId, wakee: TaskId) -> bool {
 
 /// Returns the CPU near which the task should run: the waker's CPU or the task's previous CPU
 /// (wake_affine).
-fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: CpuId, sync: bool, imbalance_pct: u64) -> CpuId {
+fn wake_affine(m: &mut Machine, task: TaskId, prev_cpu: CpuId, sync: bool, imbalance_pct: u64) -> CpuId {
     let this_cpu = m.this_cpu;
     let line = m.spec.costs.cache_line.at(m.distance(this_cpu, prev_cpu));
     m.charge_here(line);
-    let target = wake_affine_idle(m, prev_cpu, sync)
-        .or_else(|| wake_affine_weight(m, task, waker, prev_cpu, sync, imbalance_pct));
+    let target =
+        wake_affine_idle(m, prev_cpu, sync).or_else(|| wake_affine_weight(m, task, prev_cpu, sync, imbalance_pct));
     if target == Some(this_cpu) { this_cpu } else { prev_cpu }
 }
 
@@ -129,7 +129,9 @@ fn wake_affine_idle(m: &Machine, prev_cpu: CpuId, sync: bool) -> Option<CpuId> {
     if idle_scan::available_idle_cpu(m, this_cpu) && m.domains.share_cache(this_cpu, prev_cpu) {
         return Some(if prev_idle { prev_cpu } else { this_cpu });
     }
-    if sync && m.rqs[this_cpu].nr_running == 1 {
+    let rq = &m.rqs[this_cpu];
+    let delayed = rq.fair.cfs.h_nr_queued - rq.fair.cfs.h_nr_runnable;
+    if sync && rq.nr_running - delayed == 1 {
         return Some(this_cpu);
     }
     prev_idle.then_some(prev_cpu)
@@ -137,18 +139,11 @@ fn wake_affine_idle(m: &Machine, prev_cpu: CpuId, sync: bool) -> Option<CpuId> {
 
 /// Returns the waker's CPU if its load, in relation to its capacity, is less than that of the
 /// previous CPU (wake_affine_weight).
-fn wake_affine_weight(
-    m: &mut Machine,
-    task: TaskId,
-    waker: TaskId,
-    prev_cpu: CpuId,
-    sync: bool,
-    imbalance_pct: u64,
-) -> Option<CpuId> {
+fn wake_affine_weight(m: &mut Machine, task: TaskId, prev_cpu: CpuId, sync: bool, imbalance_pct: u64) -> Option<CpuId> {
     let this_cpu = m.this_cpu;
     let mut this_load = m.cpu_load(this_cpu) as i64;
-    if sync && waker != IDLE {
-        let current = m.task_h_load(waker) as i64;
+    if sync {
+        let current = m.current_h_load(this_cpu) as i64;
         if current > this_load {
             return Some(this_cpu);
         }

@@ -97,6 +97,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
     rt.nr_running += 1;
     rt.nr_round_robin += u32::from(rr);
     m.tasks[task].rt.on_rq = true;
+    m.domains.overloaded |= m.rqs[cpu].nr_running == 2;
     if m.rqs[cpu].curr != task || m.rqs[cpu].stopping {
         add_pushable(m, cpu, task);
     }

@@ -66,6 +66,9 @@ pub struct Rq {
     /// Whether the stopper thread has interrupted `curr`, which has already been put back into its
     /// queue.
     pub(crate) stopping: bool,
+    /// Whether `curr` has left its queue since the stopper has interrupted it, and has been queued on
+    /// this CPU again.
+    pub(crate) returned: bool,
     pub tick_armed: bool,
     /// Work that the CPU does per ns at its frequency while the other hardware threads of its core
     /// are idle. It is 1024 on the machine's fastest CPU.
@@ -158,6 +161,7 @@ impl Rq {
             resched_event_at: NEVER,
             spinning: false,
             stopping: false,
+            returned: false,
             nr_running: 0,
             servers: Default::default(),
             rt: Default::default(),

@@ -274,10 +274,12 @@ impl Task {
             SchedPolicy::Idle => Some(((s.static_prio - 120).clamp(-20, 19), WEIGHT_IDLEPRIO)),
             SchedPolicy::Deadline { .. } | SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. } => None,
         };
-        if let Some((nice, weight)) = fair {
+        if let Some((nice, _)) = fair {
             s.static_prio = 120 + nice;
-            s.se.load.weight = scale_load(weight);
         }
+        // A real-time task has the weight that it would have as a normal task (set_load_weight).
+        let normal = PRIO_TO_WEIGHT[(s.static_prio - 100).clamp(0, 39) as usize];
+        s.se.load.weight = scale_load(fair.map_or(normal, |(_, weight)| weight));
         s.prio = match s.policy {
             SCHED_DEADLINE => -1,
             SCHED_FIFO | SCHED_RR => 99 - s.rt_priority as i32,

@@ -19,11 +19,11 @@ impl PeltClock {
     /// since the last change, or 1024 if the CPU is idle.
     #[inline]
     pub(crate) fn behind(&self, now: u64, capacity: u64) -> u64 {
-        let missing = SCHED_CAPACITY_SCALE.saturating_sub(capacity);
-        if missing == 0 {
+        if capacity >= SCHED_CAPACITY_SCALE {
             return self.behind;
         }
-        self.behind + (now - self.since) * missing / SCHED_CAPACITY_SCALE
+        let elapsed = now - self.since;
+        self.behind + elapsed - elapsed * capacity / SCHED_CAPACITY_SCALE
     }
 
     /// Starts a new period, because the capacity changes or an idle period ends.

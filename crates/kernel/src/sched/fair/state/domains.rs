@@ -55,9 +55,34 @@ pub(crate) struct Group {
     /// Whether tasks should be spread over the groups of the domain (SD_PREFER_SIBLING of the
     /// domain below, to which this group corresponds).
     pub prefer_sibling: bool,
-    /// Whether affinities prevented the balancing of the domain to which this group corresponds
-    /// (sgc->imbalance).
+    /// Index of the group's capacity in [`Domains::group_capacities`].
+    pub capacity: u32,
+}
+
+/// Capacity of a group, as known since it was calculated last (struct sched_group_capacity). Groups
+/// with the same CPUs in the domains of one level share it. A CPU that balances a domain updates the
+/// capacity of its own group only.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GroupCapacity {
+    pub sum: u64,
+    pub min: u64,
+    pub max: u64,
+    /// Time before which new-idle balancing does not calculate the capacity again, in jiffies.
+    pub next_update: u64,
+    /// Whether affinities prevented the balancing of the domain to which the group corresponds.
     pub imbalance: bool,
+}
+
+impl GroupCapacity {
+    /// Replaces the capacity by the sum of the parts.
+    pub fn set(&mut self, parts: impl Iterator<Item = (u64, u64, u64)>) {
+        (self.sum, self.min, self.max) = (0, u64::MAX, 0);
+        for (sum, min, max) in parts {
+            self.sum += sum;
+            self.min = self.min.min(min);
+            self.max = self.max.max(max);
+        }
+    }
 }
 
 /// The CPUs of a group.
@@ -177,6 +202,9 @@ pub struct Domains {
     pub(crate) spans: Vec<Span>,
     /// Domains of each CPU, smallest first.
     pub(crate) levels: Table<CpuId, Vec<Level>>,
+    pub(crate) group_capacities: Vec<GroupCapacity>,
+    /// Whether real-time tasks have ever reduced the capacity of a CPU.
+    pub(crate) reduced: bool,
     pub(crate) llcs: Vec<Llc>,
     /// Index in `llcs` for each CPU.
     pub(crate) llc_index: Table<CpuId, u32>,
@@ -236,6 +264,8 @@ impl Domains {
         let mut domains = Domains {
             spans: Vec::new(),
             levels: (0..nr_cpus).map(|_| Vec::new()).collect(),
+            group_capacities: Vec::new(),
+            reduced: false,
             llcs: topology.llcs.iter().map(|cpus| Llc::new(nr_cpus, cpus)).collect(),
             llc_index: topology.cpus.iter().map(|c| c.llc).collect(),
             smt_active: topology.cores.iter().any(|core| core.len() > 1),
@@ -257,7 +287,22 @@ impl Domains {
             below = domains.add_domains(topology, online, kind, distance, below);
         }
         domains.set_numa_imbalance(topology, online);
+        domains.set_capacities(|cpu| topology.cpus[cpu.index()].capacity.into());
         domains
+    }
+
+    /// Calculates the capacities of all groups (init_sched_groups_capacity).
+    pub(crate) fn set_capacities(&mut self, capacity_of: impl Fn(CpuId) -> u64) {
+        for group in self.spans.iter().flat_map(|span| &span.groups) {
+            let capacities = group.cpus.iter().map(|&cpu| capacity_of(cpu));
+            self.group_capacities[group.capacity as usize]
+                .set(capacities.map(|capacity| (capacity, capacity, capacity)));
+        }
+    }
+
+    /// Returns the capacity of a group.
+    pub(crate) fn capacity(&self, group: &Group) -> &GroupCapacity {
+        &self.group_capacities[group.capacity as usize]
     }
 
     /// Adds the domains of one kind. `below` contains the largest domain of each CPU so far.
@@ -277,6 +322,8 @@ impl Domains {
         // compare the groups' sets of CPUs.
         let mut single: BTreeMap<(u32, CpuId), u32> = BTreeMap::new();
         let mut local_groups: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        // The capacities of this level, by the first CPU that balances the group.
+        let mut capacities: BTreeMap<CpuId, u32> = BTreeMap::new();
         let mut above: Table<CpuId, Option<u32>> = below.to_vec().into();
         for cpu in online.iter() {
             let info = &topology.cpus[cpu.index()];
@@ -295,8 +342,14 @@ impl Domains {
                 continue;
             }
             let span = *made.entry(id).or_insert_with(|| {
-                let made = self.new_span(topology, kind, distance, cpus, cpu, &below);
+                let mut made = self.new_span(topology, kind, distance, cpus, cpu, &below);
                 let span = self.spans.len() as u32;
+                for group in &mut made.groups {
+                    group.capacity = *capacities.entry(group.balance_mask[0]).or_insert_with(|| {
+                        self.group_capacities.push(GroupCapacity::default());
+                        self.group_capacities.len() as u32 - 1
+                    });
+                }
                 for (index, group) in (0..).zip(&made.groups) {
                     if let [cpu] = group.cpus[..] {
                         single.insert((span, cpu), index);
@@ -356,13 +409,18 @@ impl Domains {
             let mut cores: Vec<u32> = members.iter().map(|&cpu| topology.cpus[cpu.index()].core).collect();
             cores.sort_unstable();
             cores.dedup();
+            let same = |other: CpuId| {
+                below[other] == below[cpu]
+                    || child
+                        .is_some_and(|child| below[other].is_some_and(|it| self.spans[it as usize].set == child.set))
+            };
             groups.push(Group {
-                balance_mask: members.iter().copied().filter(|&c| below[c] == below[cpu]).collect(),
+                balance_mask: members.iter().copied().filter(|&other| same(other)).collect(),
                 cores: cores.len() as u32,
                 preferred: self.most_preferred(&members),
                 smt: child.is_some_and(|child| child.smt),
                 prefer_sibling: child.is_some_and(|child| !child.numa) && !asym,
-                imbalance: false,
+                capacity: 0,
                 set: group_set,
                 cpus: members,
             });

@@ -277,8 +277,6 @@ pub struct FairRq {
     pub(crate) push_cpu: Option<CpuId>,
     /// Capacity that the CPU has for fair tasks; 0 until it is calculated (cpu_capacity).
     pub(crate) cpu_capacity: u64,
-    /// Jiffy from which new-idle balancing calculates the capacity again (sgc->next_update).
-    pub(crate) capacity_update: u64,
     /// Work that other CPUs or the CPU itself have requested (nohz_flags): `nohz::STATS` and others.
     pub(crate) nohz_flags: u8,
     /// Whether the CPU's load is not 0, so that it decays while the CPU is idle.
@@ -327,7 +325,6 @@ impl Default for FairRq {
             misfit_task_load: 0,
             push_cpu: None,
             cpu_capacity: 0,
-            capacity_update: 0,
             nohz_flags: 0,
             has_blocked_load: false,
             last_blocked_update: 0,

@@ -2,7 +2,7 @@
 //! Load statistics of a group of CPUs (struct sg_lb_stats). Load balancing and the placement of new
 //! tasks use them.
 
-use crate::sched::fair::state::domains::{Group, Span};
+use crate::sched::fair::state::domains::{Group, GroupCapacity, Span};
 
 /// State of a group (group_type). The later a state is in this list, the more urgent it is to pull
 /// tasks from the group.
@@ -78,10 +78,12 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub fn new(group: &Group) -> Stats {
+    pub fn new(group: &Group, capacity: &GroupCapacity) -> Stats {
         Stats {
             weight: group.cpus.len() as u32,
-            min_capacity: u64::MAX,
+            capacity: capacity.sum,
+            min_capacity: capacity.min,
+            max_capacity: capacity.max,
             ..Stats::default()
         }
     }
@@ -93,8 +95,8 @@ impl Stats {
     }
 
     /// Sets the state of the group (group_classify).
-    pub fn classify(&mut self, span: &Span, group: &Group) {
-        self.set_kind(span.imbalance_pct, group.imbalance);
+    pub fn classify(&mut self, span: &Span, imbalance: bool) {
+        self.set_kind(span.imbalance_pct, imbalance);
     }
 
     /// Sets the state of the group, and its average load if the placement of a task needs it.

@@ -159,6 +159,8 @@ impl Avg {
         }
         let delta = now.saturating_sub(self.last_update) >> 10;
         if delta == 0 {
+            // The clock of another CPU may be behind.
+            self.last_update = self.last_update.min(now);
             return false;
         }
         self.last_update += delta << 10;

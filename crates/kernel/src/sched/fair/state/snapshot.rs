@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Load statistics of CPUs and groups at one instant, see `sched::fair::snapshot`.
 
-use crate::sched::fair::state::domains::{Span, Unit};
+use crate::sched::fair::state::domains::{GroupCapacity, Span, Unit};
 use crate::sched::fair::state::group::{Rank, Stats};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
@@ -138,15 +138,22 @@ impl Snapshot {
 
     /// Returns the statistics of the local group `own` of the domain `span`, which has the number
     /// `at`, and the idlest other group with its statistics.
-    pub fn idlest(&self, at: u32, span: &Span, own: usize) -> (Stats, Option<(usize, Stats)>) {
+    pub fn idlest(
+        &self,
+        at: u32,
+        span: &Span,
+        own: usize,
+        capacities: &[GroupCapacity],
+    ) -> (Stats, Option<(usize, Stats)>) {
+        let imbalance = |group: usize| capacities[span.groups[group].capacity as usize].imbalance;
         let classified = |group: usize| {
             let mut stats = *self.stats(span.units[group]);
-            stats.classify_for_placement(span.imbalance_pct, span.groups[group].imbalance);
+            stats.classify_for_placement(span.imbalance_pct, imbalance(group));
             stats
         };
         let rank = |group: usize| match span.units[group] {
             Unit::Cpu(cpu) => self.ranks[cpu],
-            Unit::Span(_) if span.groups[group].imbalance => classified(group).rank(),
+            Unit::Span(_) if imbalance(group) => classified(group).rank(),
             Unit::Span(span) => self.sum_ranks[span as usize],
         };
         // No group is idler than an idle group of the largest size without utilization.

@@ -2,10 +2,12 @@
 //! Callbacks that overlap: what is interleaved, what locks exclude, and what the race detector sees.
 
 use crate::policies::Run;
-use crate::support::{MS, Tasks, US, costly, sleeper};
+use crate::support::{MS, Tasks, US, costly, forever, sleeper};
+use kernel::ext::Callback;
 use kernel::rng::Rng;
 use kernel::{Hold, Machine, Plan, Race};
 use trace::Record;
+use workload::{Dist, Op};
 
 /// Returns a machine with 4 CPUs on which 12 tasks sleep and run.
 fn machine(seed: u64) -> Machine {
@@ -102,6 +104,36 @@ fn a_task_can_be_inserted_while_its_enqueue_callback_runs() {
         assert!(run.machine.ext().exit.is_none(), "{:?}", run.machine.ext().exit);
         let left = run.machine.waiting_at_end.len();
         assert!(left < 12, "{left} tasks wait");
+    }
+}
+
+#[test]
+fn instructions_of_other_cpus_do_not_count_for_a_waiting_callback() {
+    for seed in 1..=20 {
+        let fork = Op::Fork { task: 0, thread: false };
+        let child = Tasks::default().add("child", vec![Op::Run(Dist::Fixed(30 * US))]);
+        let child = child.with(|task| task.spawn = false);
+        let tasks = (0..8).fold(child, |tasks, n| {
+            let parent = forever(vec![fork.clone(), Op::Run(Dist::Fixed(20 * US)), Op::WaitChildren]);
+            let sleeper = sleeper(15 * US + n * 3 * US, 10 * US + n * US);
+            tasks
+                .add(&format!("parent{n}"), parent)
+                .add(&format!("sleeper{n}"), sleeper)
+        });
+        let machine = Machine::new(costly(4), tasks.workload, seed).expect("a machine");
+        let mut run = Run::new(machine, "overlap", &["FORKED"]);
+        run.machine
+            .overlap_callbacks(holds(seed, 400, 10))
+            .expect("a policy is loaded");
+        // Each callback subtracts what was executed inside of it. A negative number would end the test.
+        run.run(10 * MS);
+        let ext = run.machine.ext();
+        assert!(ext.exit.is_none(), "{:?}", ext.exit);
+        let called = |op: Callback| ext.called[op as usize];
+        let enable = called(Callback::Enable);
+        assert!(enable.count > 50, "{}", enable.count);
+        // The callback has no loop.
+        assert!(enable.insns_max < 100, "{}", enable.insns_max);
     }
 }
 

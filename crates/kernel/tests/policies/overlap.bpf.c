@@ -5,6 +5,7 @@
  * LOCKED    a bpf_spin_lock protects `last`
  * ATOMIC    `nr` is changed by atomic instructions
  * CROSSED   enqueue and dispatch acquire two locks in opposite orders
+ * FORKED    ops.init_task() and ops.enable() also change the variables
  * STORED    ops.enqueue() puts the task into a queue map, from which ops.dispatch() inserts it
  */
 #include "scx.h"
@@ -134,6 +135,21 @@ void SCX_OP(overlap_dispatch, s32 cpu, struct task_struct *prev)
 	scx_bpf_dsq_move_to_local(QUEUE);
 }
 
+#ifdef FORKED
+s32 SCX_OP_SLEEPABLE(overlap_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	count();
+	change();
+	return 0;
+}
+
+void SCX_OP(overlap_enable, struct task_struct *p)
+{
+	count();
+	change();
+}
+#endif
+
 s32 SCX_OP_SLEEPABLE(overlap_init)
 {
 	return scx_bpf_create_dsq(QUEUE, -1);
@@ -143,5 +159,9 @@ SCX_OPS(overlap_ops,
 	.select_cpu = (void *)overlap_select_cpu,
 	.enqueue = (void *)overlap_enqueue,
 	.dispatch = (void *)overlap_dispatch,
+#ifdef FORKED
+	.init_task = (void *)overlap_init_task,
+	.enable = (void *)overlap_enable,
+#endif
 	.init = (void *)overlap_init,
 	.name = "overlap");

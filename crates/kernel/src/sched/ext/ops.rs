@@ -110,7 +110,8 @@ fn invoke<const N: usize>(m: &mut Machine, op: Callback, frame: Frame, args: &[u
     if m.overlap.is_some() {
         return invoke_overlapped(m, op, function as usize, args);
     }
-    let (result, insns, _) = execute(m, op, function as usize, args);
+    let before = m.ext.settled_insns;
+    let (result, insns, _) = execute(m, op, function as usize, args, before);
     (result, insns)
 }
 
@@ -123,17 +124,25 @@ fn invoke_overlapped<const N: usize>(
     args: &[u64; N],
 ) -> (Option<u64>, u64) {
     let frame = m.ext.frame;
+    // What other CPUs execute while the callback waits for a lock counts as nested.
+    let before = m.ext.settled_insns;
     let begun = overlap::begin_callback(m, frame, overlap::subject(m, op, args));
-    let (result, insns, _) = execute(m, op, function, args);
+    let (result, insns, _) = execute(m, op, function, args, before);
     overlap::end_callback(m, begun);
     (result, insns)
 }
 
-/// Executes the function of a callback. Returns three values: its result, the number of
-/// instructions that it executed, and the same number without nested callbacks.
+/// Executes the function of a callback. `before` is the number of settled instructions when the
+/// callback began. Returns three values: its result, the number of instructions that were executed
+/// since then, and the same number without nested callbacks.
 #[inline(always)]
-fn execute<const N: usize>(m: &mut Machine, op: Callback, function: usize, args: &[u64; N]) -> (Option<u64>, u64, u64) {
-    let before = m.ext.settled_insns;
+fn execute<const N: usize>(
+    m: &mut Machine,
+    op: Callback,
+    function: usize,
+    args: &[u64; N],
+    before: u64,
+) -> (Option<u64>, u64, u64) {
     let result = Vm::call_args_in(m, op.contexts(), function, args);
     settle_with(m, u64::from(m.spec.costs.callback_ns));
     if result.is_none() {
@@ -161,7 +170,8 @@ fn invoke_recorded<const N: usize>(
         m.note_lock_user(op, m.ext.frame.locked_cpu);
     }
     let began = m.local_time(m.this_cpu);
-    let (result, insns, own) = execute(m, op, function, args);
+    let before = m.ext.settled_insns;
+    let (result, insns, own) = execute(m, op, function, args, before);
     if m.stepped.is_some() {
         super::step_log::note_result(m, op, result.unwrap_or(0));
     }

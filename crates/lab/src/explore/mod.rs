@@ -4,12 +4,14 @@
 //!
 //! [`case`] describes and generates runs, [`guide`] directs them to new behaviour, [`observe`]
 //! executes one and judges it, [`shrink`] makes a case smaller that shows a finding, [`text`] prints
-//! it, and [`step`] walks through its accesses.
+//! it, and [`step`] walks through its accesses. [`difference`] compares the findings in two versions of
+//! a policy.
 
 // Numbers of a case come from its own generator and are small.
 #![allow(clippy::cast_possible_truncation)]
 
 pub mod case;
+pub mod difference;
 pub mod guide;
 pub mod observe;
 pub mod part;
@@ -17,6 +19,7 @@ pub mod shrink;
 pub mod step;
 pub mod text;
 
+use bpf::image::Code;
 use case::{Case, Space};
 use guide::Guide;
 use input::error::Error;
@@ -51,6 +54,10 @@ pub struct Found {
     pub case: Case,
     /// Number of the run that showed it first, from 1.
     pub run: u64,
+    /// Number of runs that showed it.
+    pub nr_runs: u64,
+    /// Index of the last run that showed it.
+    last: u64,
     /// Time from the start of the exploration to the finding.
     pub after: Duration,
 }
@@ -68,6 +75,8 @@ pub struct Explored {
     pub nr_benign: usize,
     /// Number of branches, and of pairs of accesses in one order, that the runs have covered.
     pub covered: usize,
+    /// The linked code of the policy.
+    pub code: Code,
     pub interrupted: bool,
 }
 
@@ -92,6 +101,7 @@ pub fn explore(
         nr_held: 0,
         nr_benign: 0,
         covered: 0,
+        code: Code::default(),
         interrupted: false,
     };
     let mut guide = Guide::default();
@@ -105,6 +115,7 @@ pub fn explore(
         false,
     )?;
     (space.points, space.hotplug) = (observed.points.max(1), observed.hotplug);
+    explored.code = observed.code;
     loop {
         let left = limits.runs.map_or(BATCH, |runs| (runs - explored.runs).min(BATCH));
         let over = began.elapsed() >= limits.time && explored.runs > 0;
@@ -146,17 +157,23 @@ fn collect(explored: &mut Explored, number: u64, case: &Case, observed: &Observe
     for finding in &observed.findings {
         let known = explored
             .found
-            .iter()
-            .any(|found| found.finding.same_as(finding, &observed.code));
-        if !known {
-            is_new = true;
-            explored.found.push(Found {
-                finding: finding.clone(),
-                case: case.clone(),
-                run: number + 1,
-                after,
-            });
+            .iter_mut()
+            .find(|found| found.finding.same_as(finding, &observed.code));
+        if let Some(known) = known {
+            // A run may show several races that have the same lines.
+            known.nr_runs += u64::from(known.last != number);
+            known.last = number;
+            continue;
         }
+        is_new = true;
+        explored.found.push(Found {
+            finding: finding.clone(),
+            case: case.clone(),
+            run: number + 1,
+            nr_runs: 1,
+            last: number,
+            after,
+        });
     }
     is_new
 }

@@ -270,7 +270,7 @@ impl Finding {
 }
 
 /// Returns a message without its numbers, which differ from run to run.
-fn words(message: &str) -> String {
+pub(super) fn words(message: &str) -> String {
     message.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 

@@ -88,3 +88,40 @@ fn wrong_input_is_named() {
         assert!(ran.stderr.contains(message), "{args:?}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn two_versions_are_compared() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let museum = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/museum");
+    let compile = |name: &str| {
+        let object = folder.path().join(format!("{name}.bpf.o"));
+        let source = std::path::Path::new(museum).join(format!("{name}.bpf.c"));
+        clang::compile(&source, &["-g", "-Wall"], &object).unwrap_or_else(|error| panic!("{error}"));
+        object.display().to_string()
+    };
+    let (old, new) = (compile("ring"), compile("ring_mended"));
+    let options = ["--runs", "32", "--no-shrink", "-m", "smp2"];
+    let compare =
+        |new: &str, old: &str| windtunnel(&[&["explore", new, "--against", old], options.as_slice()].concat());
+    let mended = compare(&new, &old);
+    assert_eq!(mended.status, 0, "{}{}", mended.stdout, mended.stderr);
+    assert!(mended.stdout.starts_with("only in ring.bpf.o: "), "{}", mended.stdout);
+    assert!(
+        mended.stdout.contains(": race: a change can be lost\n"),
+        "{}",
+        mended.stdout
+    );
+    assert!(mended.stdout.contains(" of 32 runs\n"), "{}", mended.stdout);
+    assert!(
+        mended.stdout.contains("\nonly in ring_mended.bpf.o: 0 of 0 findings\n"),
+        "{}",
+        mended.stdout
+    );
+    assert!(mended.stdout.contains("\nin both: 0 findings\n"), "{}", mended.stdout);
+    // The other way round, the newer version shows the race.
+    let broken = compare(&old, &new);
+    assert_eq!(broken.status, 1, "{}{}", broken.stdout, broken.stderr);
+    let same = compare(&old, &old);
+    assert_eq!(same.status, 0, "{}{}", same.stdout, same.stderr);
+    assert!(same.stdout.starts_with("only in ring.bpf.o: 0 of "), "{}", same.stdout);
+}

@@ -29,7 +29,8 @@ Executes many short runs in which callbacks of different CPUs overlap: a CPU is 
 to shared memory while other CPUs continue. Reports races, stalls, and errors that end the policy,
 and shrinks what it finds. docs/explore.md explains the method and its limits.
 
-Exit status: 0 if nothing was found, 1 if something was found, 2 if the usage or an input is wrong.";
+Exit status: 0 if nothing was found, 1 if something was found, 2 if the usage or an input is wrong.
+With --against, 1 means that the newer version shows something that the older one does not.";
 
 #[derive(ClapArgs)]
 #[command(after_help = AFTER)]
@@ -58,6 +59,10 @@ pub struct Args {
     /// Continue after the first finding, and report each different one
     #[arg(long)]
     all: bool,
+    /// An older version of the policy. Both versions are explored, and only what one of them shows is
+    /// reported
+    #[arg(long, value_name = "OLD", add = complete::policies(), conflicts_with_all = ["replay", "hold"])]
+    against: Option<String>,
     /// Also report races on statistics counters
     #[arg(long)]
     statistics: bool,
@@ -140,11 +145,18 @@ impl Args {
             guided: self.guided,
             threads: self.threads,
         };
-        let explored = progress(limits, |each| explore(&target, &space, self.seed, limits, each))?;
         let report = Report {
             shrinks: !self.no_shrink,
             out: self.out.as_deref(),
         };
+        if let Some(old) = &self.against {
+            let limits = Limits { all: true, ..limits };
+            let old = self.target(old);
+            let before = progress(limits, |each| explore(&old, &space, self.seed, limits, each))?;
+            let after = progress(limits, |each| explore(&target, &space, self.seed, limits, each))?;
+            return report.print_difference([&old, &target], [&before, &after]);
+        }
+        let explored = progress(limits, |each| explore(&target, &space, self.seed, limits, each))?;
         report.print(&target, &explored)
     }
 

@@ -4,6 +4,7 @@
 use super::super::progress::runs_bar;
 use input::error::Error;
 use lab::explore::case::{Case, Load};
+use lab::explore::difference::only;
 use lab::explore::observe::{Finding, Observed, STALL_NS, Target};
 use lab::explore::shrink::Shrink;
 use lab::explore::{Explored, Found, Limits, text};
@@ -79,6 +80,33 @@ impl Report<'_> {
             explored.simulated_ns as f64 / 1e9
         );
         Ok(ExitStatus::from(u8::from(!explored.found.is_empty())))
+    }
+
+    /// Prints what only one of two versions of a policy shows, the older one first. Returns the exit
+    /// status of the command.
+    ///
+    /// # Errors
+    /// As for [`Report::print`].
+    pub fn print_difference(&self, targets: [&Target; 2], explored: [&Explored; 2]) -> Result<ExitStatus, Error> {
+        let [old, new] = explored;
+        let [gone, added] = [only(old, new), only(new, old)];
+        let quiet = Report { out: None, ..*self };
+        for (report, target, one, found) in [(&quiet, targets[0], old, &gone), (self, targets[1], new, &added)] {
+            let policy = Path::new(&target.spec.policy);
+            let name = policy
+                .file_name()
+                .map_or_else(|| policy.to_string_lossy(), |name| name.to_string_lossy());
+            outln!("only in {name}: {} of {} findings", found.len(), one.found.len());
+            for (index, found) in found.iter().enumerate() {
+                outln!();
+                report.print_found(target, found, index == 0)?;
+                outln!("shown by {} of {} runs", found.nr_runs, one.runs);
+            }
+            outln!();
+        }
+        outln!("in both: {} findings", new.found.len() - added.len());
+        outln!("a finding that few runs show may be missing in the other version by chance: try more --runs");
+        Ok(ExitStatus::from(u8::from(!added.is_empty())))
     }
 
     fn print_found(&self, target: &Target, found: &Found, is_first: bool) -> Result<(), Error> {

@@ -52,6 +52,14 @@ def test_a_search_finds_better_settings_and_measures_them_elsewhere():
     assert runs[1].context_switches < runs[0].context_switches
 
 
+def test_the_command_of_a_program_has_the_chosen_options():
+    policy = "exec: ./scx_flash -s {slice=4096} --mode={mode=auto}"
+    settings = package.Tuned(
+        policy, {"slice": 500}, [], {}, {}, {}, finalists=[], front=[], importances={}, trials=1, pruned=0, failed=0
+    )
+    assert settings.live_command == "sudo ./scx_flash -s 500 --mode=auto"
+
+
 # Slices of about the same length differ by luck only.
 LUCK = {
     **SEARCH, "machines": ["smp4"], "workloads": ["closed:n=10,compute=2ms,think=1ms,compute_dist=M,think_dist=M"],

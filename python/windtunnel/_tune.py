@@ -16,6 +16,7 @@ import importlib
 import json
 import math
 import os
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +38,8 @@ Range = tuple[int, int] | Sequence[int]
 Settings = dict[str, int]
 
 _STUDY = "windtunnel"
+# A parameter in the command line of a scheduler's program.
+_PARAMETER = re.compile(r"\{([A-Za-z_]\w*)=([^}]*)\}")
 # One of this many trials survives each stage of the successive halving.
 _KEEP = 2
 # Ranges that span more than this factor are searched on a logarithmic scale.
@@ -88,7 +91,13 @@ class Tuned:
 
     @property
     def live_command(self) -> str:
-        """Command that loads the policy with the chosen settings into a real kernel."""
+        """Command that loads the policy with the chosen settings into a real kernel, or starts the program of
+        the scheduler."""
+        program = self.policy.removeprefix("exec:").strip()
+        if program != self.policy:
+            settings = {name: str(value) for name, value in self.settings.items()}
+            chosen = _PARAMETER.sub(lambda found: settings.get(found[1], found[2]), program)
+            return f"sudo {chosen}"
         return f"sudo windtunnel live load {shlex.quote(self.policy)} {self.set_options}".rstrip()
 
     @property

@@ -100,7 +100,7 @@ fn two_versions_are_compared() {
         object.display().to_string()
     };
     let (old, new) = (compile("ring"), compile("ring_mended"));
-    let options = ["--runs", "32", "--no-shrink", "-m", "smp2"];
+    let options = ["--runs", "32", "--no-shrink"];
     let compare =
         |new: &str, old: &str| windtunnel(&[&["explore", new, "--against", old], options.as_slice()].concat());
     let mended = compare(&new, &old);

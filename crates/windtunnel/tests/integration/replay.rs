@@ -203,7 +203,8 @@ fn recorded(name: &str, workload: &str) -> String {
 
 /// The replay of a run of EEVDF under EEVDF on the same machine has about as many switches as the run
 /// itself. hackbench ends long before it would in a replay whose tasks skip sleeps when they are late:
-/// it then has a quarter of the switches.
+/// it then has a quarter of the switches. Two or four processes of lat_ctx settle on two CPUs in one of
+/// two ways, which depends on their start; their replay may settle in the other.
 #[test]
 fn a_simulated_recording_is_replayed_with_as_many_switches() {
     for (name, workload, most) in [
@@ -211,7 +212,7 @@ fn a_simulated_recording_is_replayed_with_as_many_switches() {
         ("requests", "schbench:message_threads=2,workers=4", 10.0),
         ("compile", "mkbench:builds=1,jobs=4,files=10", 10.0),
         ("pauses", "closed:n=6,compute=700us,think=400us", 10.0),
-        ("pipe", "lat_ctx:processes=4,rounds=500", 10.0),
+        ("pipe", "lat_ctx:processes=6,rounds=300", 10.0),
     ] {
         let trace = recorded(name, workload);
         let shown = windtunnel(&["replay", &trace, "--validate", "--json"]);

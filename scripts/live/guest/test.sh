@@ -7,7 +7,8 @@
 #   long=POLICY:N     for how long this policy is loaded
 #   plain=1           loads policies only with their default parameters
 #   soak=1            prints a table row for each policy, and does not require its counters to move
-#   brief=1           makes `speed` measure with fewer rounds of the ping-pong
+#   brief=1           makes `speed` measure with fewer rounds of the ping-pong, and the schedulers
+#                     without a limit with fewer messages and one seed
 #   keep=1            keeps the recordings of programs and schedulers
 #   half=1 or half=2  runs half of the schedulers that `speed` compares; both halves begin with scx_simple
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
@@ -247,6 +248,8 @@ if part speed; then
   length="3 20000 200"
   [ -z "$(word brief)" ] || length="3 5000 200"
   if [ "$(word half)" = 2 ]; then
+    # speed.awk checks none of these.
+    [ -z "$(word brief)" ] || length="1 5000 50"
     sh /speed.sh $length $simple fifo linux26 mqs p9 rr || failed=1
   else
     sh /speed.sh $length default $simple $(policies_of o1 pmqs steal torus percpu) || failed=1

@@ -45,8 +45,8 @@ impl Watchdog {
                 let late = at < OVER && now.saturating_sub(at) > LIMIT.as_millis() as u64;
                 if late && watched.compare_exchange(at, ENDED, SeqCst, SeqCst).is_ok() {
                     // The thread stops, so that the tracer can end the process.
-                    // SAFETY: the call takes numbers only, and the process is a child that nobody has
-                    // waited for.
+                    // SAFETY: the call takes numbers only, and the process is a child that was not waited
+                    // for, so its number belongs to no other process.
                     unsafe { libc::syscall(libc::SYS_tgkill, pid, thread.load(SeqCst), libc::SIGSTOP) };
                     return;
                 }
@@ -89,8 +89,8 @@ impl Watchdog {
     }
 }
 
-/// Collects the status of threads that have ended although they were stopped: somebody has killed the
-/// process. The end of its first thread is reported only afterwards.
+/// Collects the status of threads that have ended although they were stopped, because the process was
+/// killed. The end of its first thread is reported only afterwards.
 fn reap(pid: i32, running: i32, threads: &Mutex<Vec<i32>>) {
     let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
     threads.retain(|&tid| {

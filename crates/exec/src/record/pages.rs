@@ -84,7 +84,7 @@ impl Pages {
 
 /// Returns the offset of the next data or hole of a file.
 fn seek(file: &File, at: u64, whence: i32) -> Option<u64> {
-    // SAFETY: the descriptor is open. Nobody uses the position of the file.
+    // SAFETY: the descriptor is open. No code uses the position of the file.
     let found = unsafe { libc::lseek(file.as_raw_fd(), libc::off_t::try_from(at).ok()?, whence) };
     u64::try_from(found).ok()
 }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn stores_between_two_looks_are_kept() {
         let mut user = pages(&[(0, 1), (8, 2)]);
-        // Byte 8 was changed to 9 by somebody else before, byte 16 by the program since.
+        // Byte 8 was changed to 9 by the kernel before the last look, byte 16 by the program since.
         let (last, now) = (pages(&[(0, 1), (8, 9)]), pages(&[(0, 0), (8, 9), (16, 3), (9000, 4)]));
         user.copy_changes(&last, &now);
         let bytes = user.bytes(9001);

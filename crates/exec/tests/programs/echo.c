@@ -143,7 +143,7 @@ static void *heartbeat(void *unused)
 	return NULL;
 }
 
-/* A server that only the program itself reaches, and a client that reaches nobody else. */
+/* A server and a client of the program that can reach only each other. */
 static void listen_and_connect(void)
 {
 	char text[8];

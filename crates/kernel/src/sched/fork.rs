@@ -156,7 +156,7 @@ impl Machine {
         let mut comm = spec.comm;
         truncate_comm(&mut comm);
         layout::set_comm(&mut task_struct.comm, &comm);
-        // A child inherits whom its parent has woken, and the end of the parent's protection.
+        // A child inherits its parent's record of woken tasks, and the end of its parent's protection.
         let like = (parent != IDLE).then(|| &self.tasks[parent]);
         let (last_wakee, wakee_flips, wakee_flip_decay) =
             like.map_or((IDLE, 0, 0), |t| (t.last_wakee, t.wakee_flips, t.wakee_flip_decay));

@@ -210,7 +210,7 @@ impl Machine {
         });
     }
 
-    /// Tells a task's new class that the task has come from the class `from`, and reschedules if
+    /// Informs a task's new class that the task comes from the class `from`, and reschedules if
     /// necessary (sched_change_end).
     pub(crate) fn class_changed(&mut self, task: TaskId, from: Class) {
         let cpu = self.tasks[task].cpu();

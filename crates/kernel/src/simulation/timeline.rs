@@ -78,7 +78,7 @@ pub struct Locks {
     pub(crate) all: Table<LockIndex, Timeline>,
     /// Locks of DSQs, indexed by the slot of the DSQ.
     pub(crate) dsqs: Vec<Option<LockIndex>>,
-    /// Who waited for whom, or `None` if this is not recorded.
+    /// Waits by pair of callbacks, or `None` if they are not recorded.
     pub(crate) contention: Option<Box<Contention>>,
     /// Whether acquisitions are observed: recorded in `contention`, or by overlapping callbacks.
     pub(crate) observed: bool,

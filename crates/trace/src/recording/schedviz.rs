@@ -39,7 +39,7 @@ struct Entry {
 /// Reads the lines of an archive.
 ///
 /// # Errors
-/// The archive is damaged, or is none of schedviz with the kernel's ring buffer.
+/// The archive is damaged, or was not written by schedviz from the kernel's ring buffer.
 pub fn read(input: &dyn Input) -> Result<Lines, Damage> {
     let mut formats = Formats::new(Order::Little);
     let mut cpus: BTreeMap<u32, Entry> = BTreeMap::new();

@@ -124,7 +124,7 @@ fn invoke_overlapped<const N: usize>(
     args: &[u64; N],
 ) -> (Option<u64>, u64) {
     let frame = m.ext.frame;
-    // What other CPUs execute while the callback waits for a lock counts as nested.
+    // Instructions that other CPUs execute while the callback waits for a lock count as nested.
     let before = m.ext.settled_insns;
     let begun = overlap::begin_callback(m, frame, overlap::subject(m, op, args));
     let (result, insns, _) = execute(m, op, function, args, before);

@@ -29,6 +29,7 @@ pub mod parameter;
 pub mod policy;
 pub mod profiles;
 pub mod quote;
+mod results;
 pub mod running;
 pub mod scenario;
 pub mod scripts;

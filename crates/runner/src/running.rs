@@ -8,21 +8,16 @@ use crate::hotspots::hotspots;
 use crate::load::{self, Loaded, Prepared};
 use crate::policy::{Policy, command_with};
 use crate::profiles::Located;
+use crate::results;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
-use bpf::engine::Gap;
 use bpf::link::Image;
-use bpf::rows::CALL;
 use input::error::Error;
-use kernel::ext::ops::{Callback, NAMES};
-use kernel::ext::{EnableState, Exit, ExitKind, KicksBy};
+use kernel::ext::{EnableState, Exit};
 use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
 use kernel::{Ended, Machine};
 use profile::{Profile, Properties};
-use report::{
-    ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, KickingResult, KicksResult, LockResult, Run,
-    RunResult, Status,
-};
+use report::{ArenaFault, Blocked, CheckedResult, Run, RunResult, Status};
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -212,7 +207,7 @@ impl Running<'_> {
         let result = RunResult {
             status: self.status(),
             simulated_ns: self.machine.now,
-            exit: self.exit().map(exit_record),
+            exit: self.exit().map(results::exit_record),
             deadlock: self.deadlock(),
             ..RunResult::default()
         };
@@ -396,15 +391,15 @@ impl Running<'_> {
             idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,
             trace_hash: self.sinks.hash.value(),
             status: self.status(),
-            exit: self.exit().map(exit_record),
+            exit: self.exit().map(results::exit_record),
             failed_forks: machine.failed_forks.len() as u64,
-            waiting: machine.waiting_at_end.iter().map(waiting).collect(),
+            waiting: machine.waiting_at_end.iter().map(results::waiting).collect(),
             deadlock: self.deadlock(),
             unit: scenario.workload.unit.clone(),
             score: scenario.workload.score,
             completed,
-            callbacks: callbacks(machine),
-            lock_waits: lock_waits(machine),
+            callbacks: results::callbacks(machine),
+            lock_waits: results::lock_waits(machine),
             reload_ns: machine.reload_ns(),
             line_transfers: machine.line_transfers().count,
             line_transfer_ns: machine.line_transfers().ns,
@@ -421,7 +416,7 @@ impl Running<'_> {
                 .into_iter()
                 .map(|cpu| (cpu.busy_ns, cpu.mean))
                 .collect(),
-            kicks: kicks(machine),
+            kicks: results::kicks(machine),
             counters: counters.unwrap_or_default(),
             ops: callback_names(),
             locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
@@ -438,9 +433,9 @@ impl Running<'_> {
             ));
         }
         let checked = machine.ext().last_vm().and_then(|vm| vm.check_counts());
-        let arena_faults = arena_faults(machine);
+        let arena_faults = results::arena_faults(machine);
         self.warnings.extend(arena_faults.iter().map(ArenaFault::sentence));
-        let uncalled = uncalled(machine);
+        let uncalled = results::uncalled(machine);
         let hotspots = hotspots(machine, self.image.as_ref());
         let mut outcome = self.sinks.finish(run, self.warnings)?;
         outcome.uncalled = uncalled;
@@ -474,30 +469,6 @@ fn comm(command: &[String]) -> String {
         .unwrap_or_default()
 }
 
-fn arena_faults(machine: &Machine) -> Vec<ArenaFault> {
-    let Some(vm) = machine.ext().last_vm() else {
-        return Vec::new();
-    };
-    let fault = |(pc, gap): (usize, Gap)| ArenaFault {
-        access: if gap.write { "WRITE" } else { "READ" }.to_owned(),
-        count: gap.count,
-        address: format!("{:#x}", gap.addr),
-        source: vm.code().describe(pc),
-    };
-    vm.gaps().into_iter().map(fault).collect()
-}
-
-fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
-    report::Waiting {
-        pid: task.pid,
-        comm: task.comm.clone(),
-        since_ns: task.since_ns,
-        has_run: task.has_run,
-        idle_ns: task.idle_ns,
-        kept: task.kept.clone().unwrap_or_default(),
-    }
-}
-
 /// Returns whether the policy has ended with an exit code that asks for a reload.
 fn wants_restart(machine: &Machine) -> bool {
     let restart = SCX_ECODE_ACT_RESTART.cast_signed();
@@ -522,80 +493,4 @@ fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
         "{number} forks failed, the first for '{comm}': ops.init_task() returned {errno}; the workload continued \
          without them"
     ))
-}
-
-fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
-    let called = NAMES
-        .iter()
-        .zip(&machine.ext().called)
-        .filter(|(_, called)| called.count > 0);
-    called
-        .map(|(name, called)| CallbackResult::new(name, called.count, called.insns, called.insns_max))
-        .collect()
-}
-
-/// Returns the names of the policy's callbacks that were not called.
-fn uncalled(machine: &Machine) -> Vec<&'static str> {
-    let ops = machine.ext().ops();
-    let defined = NAMES
-        .into_iter()
-        .zip(&machine.ext().called)
-        .filter(|(name, _)| Callback::by_name(name).is_some_and(|op| ops.defines(op)));
-    let uncalled = defined.filter(|(_, called)| called.count == 0);
-    uncalled.map(|(name, _)| name).collect()
-}
-
-/// Name of the programs that are no callbacks, in the list of those that kick CPUs.
-const OTHER_PROGRAMS: &str = "timers and other programs";
-
-/// Returns the kicks of the policy, or `None` if it kicked no CPU.
-fn kicks(machine: &Machine) -> Option<KicksResult> {
-    let counts = &machine.ext().kicks;
-    let kicking = |(callback, kicks): (Option<&str>, KicksBy)| KickingResult {
-        callback: callback.unwrap_or(OTHER_PROGRAMS).to_owned(),
-        calls: kicks.calls,
-        reschedules: kicks.reschedules,
-        switches: kicks.switches,
-    };
-    let callbacks: Vec<KickingResult> = counts.by_callback().map(kicking).collect();
-    let calls: u64 = callbacks.iter().map(|kicking| kicking.calls).sum();
-    let call_ns = u64::from(machine.spec().costs.function_ns("scx_bpf_kick_cpu", CALL));
-    (calls > 0).then(|| KicksResult {
-        ipis: counts.ipis,
-        ns: counts.ns + calls * call_ns,
-        callbacks,
-    })
-}
-
-fn lock_waits(machine: &Machine) -> Vec<LockResult> {
-    let taken = machine.locks().filter(|(_, stat)| stat.acquisitions > 0);
-    taken
-        .map(|(id, stat)| LockResult {
-            lock: machine.lock_name(id),
-            acquisitions: stat.acquisitions,
-            waits: stat.contended,
-            wait_ns: stat.wait_ns,
-            wait_max_ns: stat.wait_max_ns,
-            held_ns: stat.held_ns,
-        })
-        .collect()
-}
-
-fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
-    // The first line of the backtrace is the source line, and the last is the callback.
-    let callback = exit.backtrace.last().filter(|_| exit.backtrace.len() > 1).cloned();
-    ExitRecord {
-        at_ns: exit.at_ns,
-        kind: exit.kind.name().to_owned(),
-        reason: exit.reason.to_owned(),
-        message: exit.message.clone(),
-        callback,
-        source: exit.backtrace.first().cloned(),
-        backtrace: match exit.kind {
-            ExitKind::ErrorCheck => exit.backtrace.clone(),
-            _ => Vec::new(),
-        },
-        notes: exit.notes.clone(),
-        dump: exit.dump.clone(),
-    }
 }

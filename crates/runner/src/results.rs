@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Parts of a run's result that are read from the machine when the run has ended.
+
+use bpf::engine::Gap;
+use bpf::rows::CALL;
+use kernel::Machine;
+use kernel::ext::ops::{Callback, NAMES};
+use kernel::ext::{ExitKind, KicksBy};
+use report::{ArenaFault, CallbackResult, ExitRecord, KickingResult, KicksResult, LockResult};
+
+/// Returns the accesses of the policy to pages of its arena that do not exist.
+pub(crate) fn arena_faults(machine: &Machine) -> Vec<ArenaFault> {
+    let Some(vm) = machine.ext().last_vm() else {
+        return Vec::new();
+    };
+    let fault = |(pc, gap): (usize, Gap)| ArenaFault {
+        access: if gap.write { "WRITE" } else { "READ" }.to_owned(),
+        count: gap.count,
+        address: format!("{:#x}", gap.addr),
+        source: vm.code().describe(pc),
+    };
+    vm.gaps().into_iter().map(fault).collect()
+}
+
+/// Returns a task that was waiting when the run ended.
+pub(crate) fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
+    report::Waiting {
+        pid: task.pid,
+        comm: task.comm.clone(),
+        since_ns: task.since_ns,
+        has_run: task.has_run,
+        idle_ns: task.idle_ns,
+        kept: task.kept.clone().unwrap_or_default(),
+    }
+}
+
+/// Returns how often each callback was called, and its instructions.
+pub(crate) fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
+    let called = NAMES
+        .iter()
+        .zip(&machine.ext().called)
+        .filter(|(_, called)| called.count > 0);
+    called
+        .map(|(name, called)| CallbackResult::new(name, called.count, called.insns, called.insns_max))
+        .collect()
+}
+
+/// Returns the names of the policy's callbacks that were not called.
+pub(crate) fn uncalled(machine: &Machine) -> Vec<&'static str> {
+    let ops = machine.ext().ops();
+    let defined = NAMES
+        .into_iter()
+        .zip(&machine.ext().called)
+        .filter(|(name, _)| Callback::by_name(name).is_some_and(|op| ops.defines(op)));
+    let uncalled = defined.filter(|(_, called)| called.count == 0);
+    uncalled.map(|(name, _)| name).collect()
+}
+
+/// Name of the programs that are no callbacks, in the list of those that kick CPUs.
+const OTHER_PROGRAMS: &str = "timers and other programs";
+
+/// Returns the kicks of the policy, or `None` if it kicked no CPU.
+pub(crate) fn kicks(machine: &Machine) -> Option<KicksResult> {
+    let counts = &machine.ext().kicks;
+    let kicking = |(callback, kicks): (Option<&str>, KicksBy)| KickingResult {
+        callback: callback.unwrap_or(OTHER_PROGRAMS).to_owned(),
+        calls: kicks.calls,
+        reschedules: kicks.reschedules,
+        switches: kicks.switches,
+    };
+    let callbacks: Vec<KickingResult> = counts.by_callback().map(kicking).collect();
+    let calls: u64 = callbacks.iter().map(|kicking| kicking.calls).sum();
+    let call_ns = u64::from(machine.spec().costs.function_ns("scx_bpf_kick_cpu", CALL));
+    (calls > 0).then(|| KicksResult {
+        ipis: counts.ipis,
+        ns: counts.ns + calls * call_ns,
+        callbacks,
+    })
+}
+
+/// Returns the waits for each lock that was taken.
+pub(crate) fn lock_waits(machine: &Machine) -> Vec<LockResult> {
+    let taken = machine.locks().filter(|(_, stat)| stat.acquisitions > 0);
+    taken
+        .map(|(id, stat)| LockResult {
+            lock: machine.lock_name(id),
+            acquisitions: stat.acquisitions,
+            waits: stat.contended,
+            wait_ns: stat.wait_ns,
+            wait_max_ns: stat.wait_max_ns,
+            held_ns: stat.held_ns,
+        })
+        .collect()
+}
+
+/// Returns how and why the policy ended.
+pub(crate) fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
+    // The first line of the backtrace is the source line, and the last is the callback.
+    let callback = exit.backtrace.last().filter(|_| exit.backtrace.len() > 1).cloned();
+    ExitRecord {
+        at_ns: exit.at_ns,
+        kind: exit.kind.name().to_owned(),
+        reason: exit.reason.to_owned(),
+        message: exit.message.clone(),
+        callback,
+        source: exit.backtrace.first().cloned(),
+        backtrace: match exit.kind {
+            ExitKind::ErrorCheck => exit.backtrace.clone(),
+            _ => Vec::new(),
+        },
+        notes: exit.notes.clone(),
+        dump: exit.dump.clone(),
+    }
+}

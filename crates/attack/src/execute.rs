@@ -136,7 +136,7 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     let mut end = None;
     match attach(&mut m, &image, policy, &profile) {
         Ok(()) => {}
-        Err(LoadError::Input(message)) => return (End::Refused(message), 0),
+        Err(LoadError::Input(error)) => return (End::Refused(error.to_string()), 0),
         Err(LoadError::Refused(exit)) => end = Some(End::Refused(formatted(&exit))),
     }
     m.run(size.run_ns, &mut sink);

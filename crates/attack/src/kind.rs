@@ -11,7 +11,7 @@ use bpf::object::Object;
 use kernel::Machine;
 use lab::stall::dump::Dump;
 use machine::MachineSpec;
-use profile::Properties;
+use profile::{ProfileError, Properties};
 use random::Random;
 use runner::exports::Exports;
 use runner::traced::Traced;
@@ -333,7 +333,7 @@ pub(crate) fn profile(text: &str) -> String {
     let settings = profile.set.iter().chain(&profile.map);
     let settings = settings.chain(profile.run.iter().flat_map(|run| &run.memory));
     for setting in settings.take(1000) {
-        let _ = setting.each(facts.with_results(&names), &mut |_, _| Ok(()));
+        let _ = setting.each(facts.with_results(&names), &mut |_, _| Ok::<(), ProfileError>(()));
     }
     for (_, value) in profile.ops.iter().chain(&profile.resize).chain(&profile.max_entries) {
         let _ = facts.with_results(&names).value(value);

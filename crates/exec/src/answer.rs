@@ -7,6 +7,7 @@
 use kernel::Machine;
 
 use crate::files::FileKind;
+use crate::host::HostError;
 use crate::program::{Deferred, Program};
 use crate::wait::Wait;
 
@@ -25,6 +26,12 @@ pub(crate) enum Reply {
     Exit,
     /// The run ends, because the program cannot continue.
     Fail(String),
+}
+
+impl From<HostError> for Reply {
+    fn from(error: HostError) -> Reply {
+        Reply::Fail(error.to_string())
+    }
 }
 
 /// Returns the reply with an error number.

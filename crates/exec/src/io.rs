@@ -145,8 +145,9 @@ impl Program {
     /// where it does no harm.
     fn open_host(&mut self, t: usize, path: &[u8]) -> Reply {
         let tid = self.threads[t].tid;
-        let Ok(at) = self.host.scratch(tid) else {
-            return Reply::Fail("its registers cannot be read".into());
+        let at = match self.host.scratch(tid) {
+            Ok(at) => at,
+            Err(error) => return error.into(),
         };
         if !self.host.memory.write(at, &[path, &[0]].concat()) {
             return error(libc::EFAULT);
@@ -157,7 +158,7 @@ impl Program {
             args: [libc::AT_FDCWD as u64, at, flags, 0, 0, 0],
         };
         match self.host.execute(tid, call) {
-            Err(message) => Reply::Fail(message),
+            Err(error) => error.into(),
             Ok(fd) => {
                 if let Ok(fd @ 0..) = i32::try_from(fd) {
                     self.files.add_host(fd);

@@ -63,7 +63,7 @@ impl Program {
         let flags = (flags as i32 & libc::MAP_FIXED) | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let args = [addr, len, PROTECTIONS, flags as u64, u64::MAX, 0];
         match self.host.execute(tid, Call { args, ..call }) {
-            Err(message) => Reply::Fail(message),
+            Err(error) => error.into(),
             Ok(result @ ..0) => Reply::Result(result),
             Ok(addr) => {
                 self.host.memory.write(addr.cast_unsigned(), bytes);
@@ -124,7 +124,7 @@ impl Program {
             ],
         };
         let start = match self.host.execute(tid, reserve) {
-            Err(message) => return Reply::Fail(message),
+            Err(error) => return error.into(),
             Ok(result @ ..0) => return Reply::Result(result),
             Ok(start) => start.cast_unsigned(),
         };
@@ -152,7 +152,7 @@ impl Program {
     pub fn pass(&mut self, t: usize, call: Call) -> Reply {
         match self.host.execute(self.threads[t].tid, call) {
             Ok(result) => Reply::Result(result),
-            Err(message) => Reply::Fail(message),
+            Err(error) => error.into(),
         }
     }
 }

@@ -129,7 +129,7 @@ pub fn start(machine: &mut Machine, settings: Settings) -> Result<Rc<RefCell<Rep
     let path = crate::files::paths::find_program(&command)?;
     let named_files = crate::files::paths::named_files(&settings.command);
     let seed = machine.options().seed;
-    let started = host::start(&path, &settings.command, seed)?;
+    let started = host::start(&path, &settings.command, seed).map_err(|error| error.to_string())?;
     let shared_file = started.shared.try_clone().map(File::from);
     let shared_file = shared_file.map_err(|error| format!("the shared memory: {error}"))?;
     let pid = native::start(machine, settings.index).ok_or("the machine cannot create the program's first task")?;
@@ -234,8 +234,8 @@ impl Program {
 
     /// Ends the system call of a thread with a result, and continues the thread up to its next call.
     pub fn finish(&mut self, m: &mut Machine, t: usize, result: i64) {
-        if let Err(message) = self.host.set_result(self.threads[t].tid, result) {
-            return self.fail(m, message);
+        if let Err(error) = self.host.set_result(self.threads[t].tid, result) {
+            return self.fail(m, error.to_string());
         }
         self.resume(m, t);
     }
@@ -247,21 +247,21 @@ impl Program {
         loop {
             let tid = self.threads[t].tid;
             match self.host.resume(tid) {
-                Stop::Call(call) => {
+                Ok(Stop::Call(call)) => {
                     self.threads[t].call = call;
                     self.nr_calls += 1;
                     *self.calls.entry(call.nr).or_insert(0) += 1;
                     return;
                 }
-                Stop::Counter(with_cpu) => {
+                Ok(Stop::Counter(with_cpu)) => {
                     let cpu = kernel::native::this_cpu(m);
                     // A counter of 1 GHz.
                     let now = self.now(m);
-                    if let Err(message) = self.host.set_counter(tid, now, with_cpu, cpu) {
-                        return self.fail(m, message);
+                    if let Err(error) = self.host.set_counter(tid, now, with_cpu, cpu) {
+                        return self.fail(m, error.to_string());
                     }
                 }
-                Stop::Fault(message) => return self.fail(m, message),
+                Err(error) => return self.fail(m, error.to_string()),
             }
         }
     }

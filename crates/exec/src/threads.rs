@@ -32,7 +32,7 @@ impl Program {
         let new = match self.host.clone_thread(tid, call) {
             Ok(Ok(new)) => new,
             Ok(Err(errno)) => return Reply::Fail(format!("the host cannot create a thread ({errno})")),
-            Err(message) => return Reply::Fail(message),
+            Err(error) => return error.into(),
         };
         for (flag, address) in [
             (libc::CLONE_PARENT_SETTID, parent_tid),
@@ -66,8 +66,8 @@ impl Program {
             // The first thread of a process that has others remains as a zombie.
             return Reply::Exit;
         }
-        if let Err(message) = self.host.exit_thread(tid, call) {
-            return Reply::Fail(message);
+        if let Err(error) = self.host.exit_thread(tid, call) {
+            return error.into();
         }
         self.threads[t].exited = true;
         if address != 0 {

@@ -17,6 +17,7 @@ use machine::MachineSpec;
 use profile::{Profile, Properties, Run, instances};
 use runner::load;
 use std::ffi::CString;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// A policy that is ready to be loaded.
@@ -188,23 +189,23 @@ impl Source {
     /// sched_ext_ops`). If this kernel does not know some bits of ops.flags, leaves them out and
     /// returns a text that names them.
     fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
-        let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
         let types = Properties::new(&self.machine, &kernel::release::Release::MODELLED).with_types(self.object.btf());
-        let given = self.profile.names(types).map_err(wrong)?;
+        let given = self.profile.names(types).map_err(|error| self.profile_error(error))?;
         let facts = types.with_results(&given);
         for (name, text) in &self.profile.max_entries {
             let map = open.maps_mut().find(|map| map.name().to_string_lossy() == *name);
-            let mut map = map.ok_or_else(|| wrong(format!("there is no map {name}")))?;
-            let entries = facts.value(text).map_err(wrong)?;
-            let entries =
-                u32::try_from(entries).map_err(|_| wrong(format!("{name}: {entries} entries are not possible")))?;
+            let mut map = map.ok_or_else(|| self.profile_error(format!("there is no map {name}")))?;
+            let entries = facts.value(text).map_err(|error| self.profile_error(error))?;
+            let entries = u32::try_from(entries)
+                .map_err(|_| self.profile_error(format!("{name}: {entries} entries are not possible")))?;
             map.set_max_entries(entries)
-                .map_err(|error| wrong(format!("{name}: {error}")))?;
+                .map_err(|error| self.profile_error(format!("{name}: {error}")))?;
         }
         let mut unknown = 0;
         for (member, text) in &self.profile.ops {
             let field = ops_member(self.object.btf(), member);
-            let (at, size) = field.ok_or_else(|| wrong(format!("the object's sched_ext_ops has no field {member}")))?;
+            let (at, size) =
+                field.ok_or_else(|| self.profile_error(format!("the object's sched_ext_ops has no field {member}")))?;
             let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
             let own = tables.filter_map(|mut table| {
                 let bytes = table.initial_value_mut()?.get(at..at + size)?;
@@ -212,7 +213,10 @@ impl Source {
             });
             let mut names = given.clone();
             names.push((member.clone(), own.max().unwrap_or(0)));
-            let mut value = facts.with_results(&names).value(text).map_err(wrong)?;
+            let mut value = facts
+                .with_results(&names)
+                .value(text)
+                .map_err(|error| self.profile_error(error))?;
             if let Some(known) = (member == "flags").then(known_flags).flatten() {
                 unknown = value & !known;
                 value &= known;
@@ -221,7 +225,7 @@ impl Source {
             for mut table in tables {
                 // The initial value has the layout that the object's types declare.
                 let to = table.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + size));
-                to.ok_or_else(|| wrong(format!("ops.{member} is not in the callback table")))?
+                to.ok_or_else(|| self.profile_error(format!("ops.{member} is not in the callback table")))?
                     .copy_from_slice(&value.to_le_bytes()[..size]);
             }
         }
@@ -231,46 +235,49 @@ impl Source {
     /// Runs programs of type syscall. The policy's user-space part would run these programs before
     /// it enables the policy.
     fn run_programs(&self, object: &libbpf_rs::Object) -> Result<(), Error> {
-        let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
         let simulated = |run: &Run| run.after || !run.on.is_empty() || !run.memory.is_empty() || !run.then.is_empty();
         if !self.profile.map.is_empty()
             || !self.profile.without.is_empty()
             || !self.profile.detach.is_empty()
             || self.profile.run.iter().any(simulated)
         {
-            let error = wrong(
-                "map, without, detach, and the keys after, on, memory and then of [[run]] work only in the simulator"
-                    .into(),
+            let error = self.profile_error(
+                "map, without, detach, and the keys after, on, memory and then of [[run]] work only in the simulator",
             );
             return Err(error.hint("load the policy with its own user-space part instead"));
         }
         let types = Properties::new(&self.machine, &kernel::release::Release::MODELLED).with_types(self.object.btf());
-        let names = self.profile.names(types).map_err(wrong)?;
+        let names = self.profile.names(types).map_err(|error| self.profile_error(error))?;
         for run in &self.profile.run {
             let program = object
                 .progs_mut()
                 .find(|program| program.name().to_string_lossy() == run.program);
-            let program = program.ok_or_else(|| wrong(format!("there is no program {}", run.program)))?;
+            let program = program.ok_or_else(|| self.profile_error(format!("there is no program {}", run.program)))?;
             for at in instances(&self.machine.topology, run.each) {
                 let facts = types.with_results(&names).at(at);
-                if !facts.holds(&run.when).map_err(wrong)? {
+                if !facts.holds(&run.when).map_err(|error| self.profile_error(error))? {
                     continue;
                 }
-                let mut context = run.context(facts).map_err(wrong)?;
+                let mut context = run.context(facts).map_err(|error| self.profile_error(error))?;
                 let input = ProgramInput {
                     context_in: Some(&mut context),
                     ..ProgramInput::default()
                 };
                 let output = program
                     .test_run(input)
-                    .map_err(|error| wrong(format!("program {} cannot be run: {error}", run.program)))?;
+                    .map_err(|error| self.profile_error(format!("program {} cannot be run: {error}", run.program)))?;
                 if output.return_value != 0 {
                     let value = output.return_value as i32;
-                    return Err(wrong(format!("program {} returned {value}", run.program)));
+                    return Err(self.profile_error(format!("program {} returned {value}", run.program)));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Returns the error for a profile that does not fit the object.
+    fn profile_error(&self, error: impl Display) -> Error {
+        Error::new(format!("profile of {}: {error}", self.name))
     }
 
     fn not_enabled(&self, error: &str, journal: &mut Journal) -> Failure {

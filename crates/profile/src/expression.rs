@@ -12,6 +12,8 @@
 //!
 //! Values are 64-bit integers. If a result does not fit in 64 bits, it wraps.
 
+use crate::error::{ExpressionError as E, ProfileError};
+
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expression {
@@ -65,23 +67,23 @@ const LEVELS: &[&[(&str, Operator)]] = &[
 ];
 
 /// Maximum depth to which parentheses, calls and signs can be nested.
-const MAX_DEPTH: u32 = 32;
+pub(crate) const MAX_DEPTH: u32 = 32;
 /// Maximum number of numbers and names in an expression. The limit exists because the evaluation of
 /// an expression is recursive.
-const MAX_FACTORS: u32 = 256;
+pub(crate) const MAX_FACTORS: u32 = 256;
 
 /// Returns the values of the names in an expression.
 pub(crate) trait Names {
-    fn name(&self, name: &str) -> Result<i64, String>;
-    fn size_of(&self, ty: &str) -> Result<i64, String>;
+    fn name(&self, name: &str) -> Result<i64, E>;
+    fn size_of(&self, ty: &str) -> Result<i64, E>;
 }
 
 impl Expression {
     /// Parses an expression.
     ///
     /// # Errors
-    /// A message that says why the text is not an expression.
-    pub(crate) fn parse(text: &str) -> Result<Expression, String> {
+    /// The text is not an expression.
+    pub(crate) fn parse(text: &str) -> Result<Expression, ProfileError> {
         let mut reader = Reader {
             rest: text.trim_start(),
             depth: 0,
@@ -91,9 +93,9 @@ impl Expression {
             .level(0)
             .and_then(|value| match reader.rest {
                 "" => Ok(value),
-                rest => Err(format!("unexpected '{rest}'")),
+                rest => Err(E::Unexpected(rest.into())),
             })
-            .map_err(|error| format!("{text}: {error}"))?;
+            .map_err(|error| error.of(text))?;
         Ok(value)
     }
 
@@ -101,7 +103,7 @@ impl Expression {
     ///
     /// # Errors
     /// The expression uses an unknown name or divides by 0.
-    pub(crate) fn value(&self, names: &impl Names) -> Result<i64, String> {
+    pub(crate) fn value(&self, names: &impl Names) -> Result<i64, E> {
         Ok(match self {
             Expression::Number(number) => *number,
             Expression::Name(name) => names.name(name)?,
@@ -109,7 +111,7 @@ impl Expression {
             Expression::Minus(operand) => operand.value(names)?.wrapping_neg(),
             Expression::Log2(operand) => match operand.value(names)? {
                 value @ 1.. => i64::from(value.ilog2()),
-                value => return Err(format!("log2({value}) is undefined")),
+                value => return Err(E::Log2(value)),
             },
             Expression::Binary(operator, left, right) => operator.apply(left.value(names)?, right.value(names)?)?,
         })
@@ -130,7 +132,7 @@ impl Expression {
 }
 
 impl Operator {
-    fn apply(self, a: i64, b: i64) -> Result<i64, String> {
+    fn apply(self, a: i64, b: i64) -> Result<i64, E> {
         Ok(match self {
             Or => a | b,
             And => a & b,
@@ -146,7 +148,7 @@ impl Operator {
             Plus => a.wrapping_add(b),
             Minus => a.wrapping_sub(b),
             Times => a.wrapping_mul(b),
-            Over | Modulo if b == 0 => return Err("division by 0".into()),
+            Over | Modulo if b == 0 => return Err(E::DivisionByZero),
             Over => a.wrapping_div(b),
             Modulo => a.wrapping_rem(b),
             Min => a.min(b),
@@ -174,10 +176,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn expect(&mut self, token: &str) -> Result<(), String> {
+    fn expect(&mut self, token: &'static str) -> Result<(), E> {
         match self.take(token) {
             true => Ok(()),
-            false => Err(format!("'{token}' is missing before '{}'", self.rest)),
+            false => Err(E::MissingToken {
+                token,
+                before: self.rest.into(),
+            }),
         }
     }
 
@@ -194,7 +199,7 @@ impl<'t> Reader<'t> {
         Some(operator)
     }
 
-    fn level(&mut self, level: usize) -> Result<Expression, String> {
+    fn level(&mut self, level: usize) -> Result<Expression, E> {
         if level == LEVELS.len() {
             return self.factor();
         }
@@ -214,13 +219,13 @@ impl<'t> Reader<'t> {
         word
     }
 
-    fn factor(&mut self) -> Result<Expression, String> {
+    fn factor(&mut self) -> Result<Expression, E> {
         self.factors += 1;
         if self.factors > MAX_FACTORS {
-            return Err(format!("the expression has more than {MAX_FACTORS} values: split it"));
+            return Err(E::TooManyValues);
         }
         if self.depth == MAX_DEPTH {
-            return Err(format!("the expression nests deeper than {MAX_DEPTH} levels: split it"));
+            return Err(E::TooDeep);
         }
         self.depth += 1;
         let factor = self.nested_factor();
@@ -228,7 +233,7 @@ impl<'t> Reader<'t> {
         factor
     }
 
-    fn nested_factor(&mut self) -> Result<Expression, String> {
+    fn nested_factor(&mut self) -> Result<Expression, E> {
         if self.take("-") {
             return Ok(Expression::Minus(Box::new(self.factor()?)));
         }
@@ -239,8 +244,9 @@ impl<'t> Reader<'t> {
         }
         let word = self.word();
         match word {
-            "" if self.rest.is_empty() => Err("a value is missing".into()),
-            "" => Err(format!("a value is missing before '{}'", self.rest)),
+            "" => Err(E::MissingValue {
+                before: (!self.rest.is_empty()).then(|| self.rest.into()),
+            }),
             "true" => Ok(Expression::Number(1)),
             "false" => Ok(Expression::Number(0)),
             _ if word.starts_with(|c: char| c.is_ascii_digit()) => number(word).map(Expression::Number),
@@ -249,7 +255,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn call(&mut self, function: &str) -> Result<Expression, String> {
+    fn call(&mut self, function: &str) -> Result<Expression, E> {
         let called = match function {
             "sizeof" => Expression::SizeOf(self.word().into()),
             "log2" => Expression::Log2(Box::new(self.level(0)?)),
@@ -259,11 +265,7 @@ impl<'t> Reader<'t> {
                 let operator = if function == "min" { Min } else { Max };
                 Expression::Binary(operator, Box::new(left), Box::new(self.level(0)?))
             }
-            _ => {
-                return Err(format!(
-                    "there is no function {function}: expected min, max, log2 or sizeof"
-                ));
-            }
+            _ => return Err(E::UnknownFunction(function.into())),
         };
         self.expect(")")?;
         Ok(called)
@@ -272,15 +274,16 @@ impl<'t> Reader<'t> {
 
 /// Parses a number up to the maximum of u64. Numbers above the maximum of i64 wrap to negative
 /// values.
-fn number(word: &str) -> Result<i64, String> {
+fn number(word: &str) -> Result<i64, E> {
     let digits = word.replace('_', "");
     let value = match digits.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => digits.parse(),
     };
-    value
-        .map(u64::cast_signed)
-        .map_err(|error| format!("'{word}': {error}"))
+    value.map(u64::cast_signed).map_err(|error| E::Number {
+        word: word.into(),
+        error,
+    })
 }
 
 #[cfg(test)]
@@ -290,20 +293,21 @@ mod tests {
     struct TestNames;
 
     impl Names for TestNames {
-        fn name(&self, name: &str) -> Result<i64, String> {
+        fn name(&self, name: &str) -> Result<i64, E> {
             match name {
                 "two" => Ok(2),
-                _ => Err(format!("'{name}' is unknown")),
+                _ => Err(E::UnknownName(name.into())),
             }
         }
 
-        fn size_of(&self, ty: &str) -> Result<i64, String> {
+        fn size_of(&self, ty: &str) -> Result<i64, E> {
             Ok(ty.len() as i64)
         }
     }
 
     fn value(text: &str) -> Result<i64, String> {
-        Expression::parse(text)?.value(&TestNames)
+        let value = Expression::parse(text).and_then(|value| value.value(&TestNames).map_err(|error| error.of(text)));
+        value.map_err(|error| error.to_string())
     }
 
     #[test]
@@ -338,7 +342,7 @@ mod tests {
             ("sin(1)", "no function sin"),
             ("1 / 0", "division by 0"),
             ("log2(0)", "log2(0) is undefined"),
-            ("three", "'three' is unknown"),
+            ("three", "'three' is neither a property"),
             ("3x", "'3x'"),
         ] {
             let error = value(text).expect_err(text);

@@ -2,6 +2,7 @@
 //! The values of the names in profiles (files that replace the user-space part of a policy). A name
 //! is a property of the machine or of its CPUs, or an enumerator of the kernel.
 
+use crate::error::{ExpressionError, ProfileError};
 use crate::expression::{Expression, Names};
 use crate::group::{Group, Instance};
 use bpf::btf::Btf;
@@ -100,16 +101,16 @@ impl<'a> Properties<'a> {
     ///
     /// # Errors
     /// The text is not an expression, or it uses an unknown name.
-    pub fn value(&self, text: &str) -> Result<i64, String> {
+    pub fn value(&self, text: &str) -> Result<i64, ProfileError> {
         let value = Expression::parse(text)?;
-        value.value(self).map_err(|error| format!("{text}: {error}"))
+        value.value(self).map_err(|error| error.of(text))
     }
 
     /// Returns whether a condition is true. An empty condition is always true.
     ///
     /// # Errors
     /// The same as those of [`Properties::value`].
-    pub fn holds(&self, when: &str) -> Result<bool, String> {
+    pub fn holds(&self, when: &str) -> Result<bool, ProfileError> {
         Ok(when.is_empty() || self.value(when)? != 0)
     }
 
@@ -139,7 +140,7 @@ impl<'a> Properties<'a> {
 }
 
 impl Names for Properties<'_> {
-    fn name(&self, name: &str) -> Result<i64, String> {
+    fn name(&self, name: &str) -> Result<i64, ExpressionError> {
         if let Some((_, value)) = self.results.iter().rev().find(|(known, _)| known == name) {
             return Ok(*value);
         }
@@ -147,10 +148,10 @@ impl Names for Properties<'_> {
             return Ok(fact);
         }
         let topology = &self.spec.topology;
-        let missing = |object: &str, example: &str| {
-            format!(
-                "'{name}' is a property of {object}, but this setting is made only once: use an index such as {example}, or `each`"
-            )
+        let missing = |object, example| ExpressionError::NeedsIndex {
+            name: name.into(),
+            object,
+            example,
         };
         let cpu = || self.at.cpu.ok_or_else(|| missing("a CPU", "[cpu]"));
         let other = || self.at.other.ok_or_else(|| missing("a pair", "[other_cpu]"));
@@ -175,19 +176,18 @@ impl Names for Properties<'_> {
         }
         match name {
             "word" => self.at.word.map(i64::from).ok_or_else(|| missing("a mask", "[word]")),
-            _ => self.enumerators.enumerator(name).ok_or_else(|| {
-                format!(
-                    "'{name}' is neither a property of the machine (nr_cpus, smt, cpu, ...) nor an enumerator of sched_ext"
-                )
-            }),
+            _ => {
+                let value = self.enumerators.enumerator(name);
+                value.ok_or_else(|| ExpressionError::UnknownName(name.into()))
+            }
         }
     }
 
-    fn size_of(&self, ty: &str) -> Result<i64, String> {
-        let types = self.types.ok_or("sizeof cannot be used here")?;
+    fn size_of(&self, ty: &str) -> Result<i64, ExpressionError> {
+        let types = self.types.ok_or(ExpressionError::NoTypes)?;
         let size = types.find_struct(ty).and_then(|id| types.size_of(id));
         size.map(i64::from)
-            .ok_or_else(|| format!("sizeof({ty}): the object has no struct of this name"))
+            .ok_or_else(|| ExpressionError::UnknownStruct(ty.into()))
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Applies a profile to an object, and finds the parts of the profile that do not fit the object.
 
-use crate::{Profile, Properties, Run, fitting};
+use crate::{Misfit, Profile, ProfileError, Properties, Run, fitting};
 use bpf::object::Object;
 use std::collections::BTreeSet;
 
@@ -14,16 +14,13 @@ pub const OPS: [&str; 5] = [
     "hotplug_seq",
 ];
 
-/// Maximum number of programs that a message lists.
-const MAX_LISTED: usize = 12;
-
 impl Profile {
     /// Resizes arrays and sets globals in an object. Removes all parts from the profile that do not
-    /// fit the object, and returns a description of each. The object must not be linked yet.
+    /// fit the object, and returns the reason for each. The object must not be linked yet.
     ///
     /// # Errors
     /// A name that the profile defines has no value.
-    pub fn fit(&mut self, object: &mut Object, facts: Properties) -> Result<Vec<String>, String> {
+    pub fn fit(&mut self, object: &mut Object, facts: Properties) -> Result<Vec<Misfit>, ProfileError> {
         let types = object.btf().clone();
         let facts = facts.with_types(&types);
         let names = self.names(facts)?;
@@ -31,23 +28,22 @@ impl Profile {
         let mut misfits = Misfits::default();
         let count = |text: &str| {
             let value = facts.value(text)?;
-            u32::try_from(value).map_err(|_| format!("{text} = {value} is not a valid number of elements"))
+            u32::try_from(value).map_err(|_| ProfileError::NumberOfElements {
+                text: text.into(),
+                value,
+            })
         };
         misfits.retain(
             "resize",
             &mut self.resize,
             |(name, _)| name,
-            |(name, text)| object.resize(name, count(text)?).map_err(|error| error.to_string()),
+            |(name, text)| Ok(object.resize(name, count(text)?)?),
         );
         misfits.retain(
             "max_entries",
             &mut self.max_entries,
             |(name, _)| name,
-            |(name, text)| {
-                object
-                    .set_max_entries(name, count(text)?)
-                    .map_err(|error| error.to_string())
-            },
+            |(name, text)| Ok(object.set_max_entries(name, count(text)?)?),
         );
         misfits.retain(
             "set",
@@ -55,14 +51,14 @@ impl Profile {
             |setting| &setting.path,
             |setting| {
                 setting.each(facts, &mut |path, value| {
-                    fitting(value, |text| object.set(path, text).map_err(|error| error.to_string()))
+                    fitting(value, |text| Ok(object.set(path, text)?))
                 })
             },
         );
         let maps: BTreeSet<&str> = object.maps().map(|map| map.name.as_str()).collect();
         let has_map = |name: &str| match maps.contains(name) {
             true => Ok(()),
-            false => Err(format!("the object has no map {name}")),
+            false => Err(ProfileError::UnknownMap(name.into())),
         };
         misfits.retain("inner_maps", &mut self.inner_maps, |name| name, |name| has_map(name));
         misfits.retain(
@@ -77,21 +73,16 @@ impl Profile {
             |(member, _)| member,
             |(member, _)| match OPS.contains(&member.as_str()) {
                 true => Ok(()),
-                false => Err(format!("a profile can only set {}", OPS.join(", "))),
+                false => Err(ProfileError::NotSettable),
             },
         );
         let programs: BTreeSet<&str> = object.program_names().collect();
-        let known = match programs.len() {
-            0 => String::new(),
-            _ => {
-                let listed: Vec<&str> = programs.iter().copied().take(MAX_LISTED).collect();
-                let more = if programs.len() > MAX_LISTED { ", ..." } else { "" };
-                format!("; its programs are {}{more}", listed.join(", "))
-            }
-        };
         let has_program = |name: &str| match programs.contains(name) {
             true => Ok(()),
-            false => Err(format!("the object has no program {name}{known}")),
+            false => Err(ProfileError::UnknownProgram {
+                name: name.into(),
+                known: programs.iter().map(ToString::to_string).collect(),
+            }),
         };
         misfits.retain("attach", &mut self.attach, |name| name, |name| has_program(name));
         misfits.retain("detach", &mut self.detach, |name| name, |name| has_program(name));
@@ -100,29 +91,33 @@ impl Profile {
     }
 }
 
-/// Descriptions of the parts of a profile that do not fit.
+/// The parts of a profile that do not fit.
 #[derive(Default)]
-struct Misfits(Vec<String>);
+struct Misfits(Vec<Misfit>);
 
 impl Misfits {
     /// Removes the parts for which `check` fails. `key` is the key of the profile that contains the
     /// parts.
     fn retain<T>(
         &mut self,
-        key: &str,
+        key: &'static str,
         parts: &mut Vec<T>,
         name: impl Fn(&T) -> &str,
-        mut check: impl FnMut(&T) -> Result<(), String>,
+        mut check: impl FnMut(&T) -> Result<(), ProfileError>,
     ) {
         parts.retain(|part| {
             let fits = check(part);
-            self.0
-                .extend(fits.as_ref().err().map(|why| format!("{key} {}: {why}", name(part))));
-            fits.is_ok()
+            let fit = fits.is_ok();
+            self.0.extend(fits.err().map(|error| Misfit {
+                key,
+                name: name(part).into(),
+                error,
+            }));
+            fit
         });
     }
 
-    fn retain_runs(&mut self, runs: &mut Vec<Run>, has_program: &impl Fn(&str) -> Result<(), String>) {
+    fn retain_runs(&mut self, runs: &mut Vec<Run>, has_program: &impl Fn(&str) -> Result<(), ProfileError>) {
         self.retain("run", runs, |run| &run.program, |run| has_program(&run.program));
         for run in runs {
             self.retain_runs(&mut run.then, has_program);

@@ -17,6 +17,7 @@
     deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
 )]
 
+mod error;
 mod expression;
 mod facts;
 pub mod file;
@@ -24,6 +25,7 @@ mod fit;
 mod group;
 mod path;
 
+pub use error::{ExpressionError, Misfit, ProfileError};
 pub use facts::{Enumerators, Properties};
 pub use fit::OPS;
 pub use group::{Group, Instance, instances};
@@ -140,7 +142,7 @@ impl Profile {
     ///
     /// # Errors
     /// A name has no value.
-    pub fn names(&self, facts: Properties) -> Result<Vec<(String, i64)>, String> {
+    pub fn names(&self, facts: Properties) -> Result<Vec<(String, i64)>, ProfileError> {
         let mut known = Vec::new();
         for (name, text) in &self.names {
             let value = facts.with_results(&known).value(text)?;
@@ -152,25 +154,20 @@ impl Profile {
     /// Resizes arrays and sets globals in an object. The object must not be linked yet.
     ///
     /// # Errors
-    /// Parts of the profile do not fit the object. The message lists all of them.
-    pub fn apply(&self, object: &mut Object, facts: Properties) -> Result<(), String> {
+    /// Parts of the profile do not fit the object. The error lists all of them.
+    pub fn apply(&self, object: &mut Object, facts: Properties) -> Result<(), ProfileError> {
         let misfits = self.clone().fit(object, facts)?;
-        match misfits.as_slice() {
-            [] => Ok(()),
-            [misfit] => Err(misfit.clone()),
-            misfits => Err(format!(
-                "{} parts do not fit the object:\n  {}",
-                misfits.len(),
-                misfits.join("\n  ")
-            )),
+        if misfits.is_empty() {
+            return Ok(());
         }
+        Err(ProfileError::Misfits(misfits))
     }
 }
 
 /// Passes `value` to `set` as text. Values of expressions are signed, so a large unsigned value
 /// appears as a negative number. If the variable's type refuses the negative number, the unsigned
 /// numbers with the same bits are tried.
-pub fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
+pub fn fitting<E>(value: i64, mut set: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
     set(&value.to_string()).or_else(|error| match i32::try_from(value) {
         _ if value >= 0 => Err(error),
         Ok(short) => set(&value.cast_unsigned().to_string()).or_else(|_| set(&short.cast_unsigned().to_string())),
@@ -191,7 +188,11 @@ impl Setting {
     ///
     /// # Errors
     /// A text is not an expression, a name is unknown, or `set` fails.
-    pub fn each(&self, facts: Properties, set: &mut dyn FnMut(&str, i64) -> Result<(), String>) -> Result<(), String> {
+    pub fn each<E: From<ProfileError>>(
+        &self,
+        facts: Properties,
+        set: &mut dyn FnMut(&str, i64) -> Result<(), E>,
+    ) -> Result<(), E> {
         let path = Path::parse(&self.path)?;
         for at in path.instances(facts.spec, facts.at)? {
             let facts = facts.at(at);
@@ -211,7 +212,7 @@ impl Run {
     ///
     /// # Errors
     /// An argument has no value, or the struct is larger than [`MAX_CONTEXT`].
-    pub fn context(&self, facts: Properties) -> Result<Vec<u8>, String> {
+    pub fn context(&self, facts: Properties) -> Result<Vec<u8>, ProfileError> {
         let mut bytes = Vec::new();
         for arg in &self.args {
             let (text, size) = arg.parts();
@@ -222,10 +223,7 @@ impl Run {
                 bytes.resize(bytes.len().next_multiple_of(size), 0);
                 bytes.extend_from_slice(&value.to_le_bytes()[..size]);
                 if bytes.len() > MAX_CONTEXT {
-                    return Err(format!(
-                        "{}: the arguments take more than {MAX_CONTEXT} bytes, the limit for a program: reduce 'times'",
-                        self.program
-                    ));
+                    return Err(ProfileError::ArgumentsTooLong(self.program.clone()));
                 }
             }
         }

@@ -3,6 +3,7 @@
 //! policy). The indices of a path determine for which CPUs, pairs of CPUs and words of CPU masks a
 //! value is set.
 
+use crate::error::ProfileError;
 use crate::expression::Expression;
 use crate::facts::{Properties, is_cpu_property, is_pair_property};
 use crate::group::{Group, Instance, instances};
@@ -10,7 +11,7 @@ use machine::MachineSpec;
 
 /// Maximum number of elements that a setting sets for one CPU, and maximum number of CPUs, pairs
 /// and words for which a setting is repeated.
-const MAX_PATHS: usize = 1 << 22;
+pub(crate) const MAX_PATHS: usize = 1 << 22;
 
 /// The path of a variable or map entry. Its indices are expressions, as in
 /// `name[cpu].member[0..3]`.
@@ -31,11 +32,12 @@ impl<'p> Path<'p> {
     ///
     /// # Errors
     /// A bracket or a value is missing.
-    pub(crate) fn parse(text: &'p str) -> Result<Path<'p>, String> {
+    pub(crate) fn parse(text: &'p str) -> Result<Path<'p>, ProfileError> {
         let (mut between, mut indices) = (Vec::new(), Vec::new());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('[') {
-            let (index, after) = after.split_once(']').ok_or_else(|| format!("{text}: ']' is missing"))?;
+            let end = after.split_once(']');
+            let (index, after) = end.ok_or_else(|| ProfileError::MissingBracket(text.into()))?;
             between.push(before);
             indices.push(match index.split_once("..") {
                 Some((from, to)) => Index::Range(Expression::parse(from)?, Expression::parse(to)?),
@@ -53,7 +55,7 @@ impl<'p> Path<'p> {
     ///
     /// # Errors
     /// There are more than [`MAX_PATHS`] instances.
-    pub(crate) fn instances(&self, spec: &MachineSpec, at: Instance) -> Result<Vec<Instance>, String> {
+    pub(crate) fn instances(&self, spec: &MachineSpec, at: Instance) -> Result<Vec<Instance>, ProfileError> {
         let topology = &spec.topology;
         let (mut own, mut other, mut words) = (None, None, false);
         let mut name = |name: &str| {
@@ -88,10 +90,11 @@ impl<'p> Path<'p> {
         };
         let nr_others = other.map_or(1, |other| other.all(topology).len());
         if all.len().saturating_mul(nr_others).saturating_mul(nr_words) > MAX_PATHS {
-            return Err(format!(
-                "the indices stand for {} CPUs or groups with {nr_others} partners and {nr_words} words each, more than the limit of {MAX_PATHS}",
-                all.len()
-            ));
+            return Err(ProfileError::TooManyInstances {
+                cpus: all.len(),
+                others: nr_others,
+                words: nr_words,
+            });
         }
         if let Some(other) = other {
             let others = other.all(topology);
@@ -113,22 +116,21 @@ impl<'p> Path<'p> {
 
     /// Returns the paths for one instance, with numbers as indices. For a range, there is one path
     /// for each number in it.
-    pub(crate) fn at(&self, facts: &Properties) -> Result<Vec<String>, String> {
+    pub(crate) fn at(&self, facts: &Properties) -> Result<Vec<String>, ProfileError> {
         let mut paths = vec![self.between[0].to_owned()];
         for (index, after) in self.indices.iter().zip(&self.between[1..]) {
             let range: Vec<String> = match index {
                 Index::Values(values) => {
-                    let values: Result<Vec<String>, String> =
-                        values.iter().map(|value| Ok(value.value(facts)?.to_string())).collect();
-                    vec![values?.join(",")]
+                    let values = values
+                        .iter()
+                        .map(|value| value.value(facts).map(|value| value.to_string()));
+                    vec![values.collect::<Result<Vec<_>, _>>()?.join(",")]
                 }
                 Index::Range(from, to) => {
                     let range = from.value(facts)?..to.value(facts)?;
                     let count = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
                     if count.saturating_mul(paths.len()) > MAX_PATHS {
-                        return Err(format!(
-                            "a range of {count} elements makes the setting exceed the limit of {MAX_PATHS} elements"
-                        ));
+                        return Err(ProfileError::RangeTooLong(count));
                     }
                     range.map(|i| i.to_string()).collect()
                 }

@@ -43,7 +43,7 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
             Ok(Loaded::Enabled(Box::new(image)))
         }
         Err(LoadError::Refused(exit)) => Ok(Loaded::Refused(exit)),
-        Err(LoadError::Input(message)) => Err(Error::new(message)),
+        Err(LoadError::Input(error)) => Err(Error::new(error.to_string())),
     }
 }
 
@@ -129,10 +129,13 @@ pub fn prepare_with_profile(
     let mut object = read(path)?;
     let left_out = match fit {
         Fit::Strict => profile.apply(&mut object, facts).map(|()| Vec::new()),
-        Fit::Loose => profile.fit(&mut object, facts),
+        Fit::Loose => {
+            let misfits = profile.fit(&mut object, facts);
+            misfits.map(|misfits| misfits.iter().map(ToString::to_string).collect())
+        }
     };
-    let left_out = left_out.map_err(|message| {
-        Error::new(format!("profile of {name}: {message}")).hint(
+    let left_out = left_out.map_err(|error| {
+        Error::new(format!("profile of {name}: {error}")).hint(
             "the profile may be for a different version of the policy; --profile-fit loose leaves out what does not fit",
         )
     })?;
@@ -334,7 +337,7 @@ pub fn check_with(
             refused: std::iter::once(exit.message).chain(exit.notes).collect(),
             ..Checked::default()
         }),
-        Err(LoadError::Input(message)) => Err(Error::new(message)),
+        Err(LoadError::Input(error)) => Err(Error::new(error.to_string())),
     }
 }
 

@@ -139,7 +139,7 @@ impl Program {
         let (image, cid) = match load::install(m, &object, &profile, engine) {
             Ok(installed) => installed,
             Err(LoadError::Refused(exit)) => return Err(self.refused(exit)),
-            Err(LoadError::Input(message)) => return Err(message),
+            Err(LoadError::Input(error)) => return Err(error.to_string()),
         };
         let recorded = sections.clone();
         for (section, at) in sections {
@@ -243,7 +243,7 @@ impl Program {
                     false => error(libc::EFAULT),
                 }
             }
-            Err(message) => Reply::Fail(message),
+            Err(error) => Reply::Fail(error.to_string()),
         }
     }
 
@@ -313,8 +313,8 @@ impl Program {
                 self.fail(m, message);
                 -i64::from(libc::EINVAL)
             }
-            Err(LoadError::Input(message)) => {
-                self.fail(m, message);
+            Err(LoadError::Input(error)) => {
+                self.fail(m, error.to_string());
                 -i64::from(libc::EINVAL)
             }
         }

@@ -4,11 +4,13 @@
 //! Only this module knows the host's process ids. The program itself sees those of the simulated
 //! machine.
 
+mod error;
 mod memory;
 mod start;
 mod trace;
 mod watchdog;
 
+pub(crate) use error::HostError;
 pub(crate) use start::{SHARED_FD, start};
 pub(crate) use trace::{Call, Host, Stop};
 

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::error::HostError;
 use super::memory::Memory;
 use super::trace::wait_for;
 use super::{HOST_FILES, MEMORY};
@@ -37,7 +38,7 @@ pub(crate) struct Started {
 ///
 /// # Errors
 /// The file cannot be executed, or the host does not allow tracing.
-pub(crate) fn start(program: &Path, arguments: &[String], seed: u64) -> Result<Started, String> {
+pub(crate) fn start(program: &Path, arguments: &[String], seed: u64) -> Result<Started, HostError> {
     let shared = shared_file()?;
     let fd = shared.as_raw_fd();
     let mut command = Command::new(program);
@@ -56,20 +57,20 @@ pub(crate) fn start(program: &Path, arguments: &[String], seed: u64) -> Result<S
     // SAFETY: the function only makes system calls, which is allowed between fork and exec.
     unsafe { command.pre_exec(move || prepare(fd)) };
     let child = command.spawn();
-    let child = child.map_err(|error| format!("cannot execute {}: {error}", program.display()))?;
+    let child = child.map_err(|error| HostError::NotExecuted {
+        program: program.into(),
+        error,
+    })?;
     let pid = child.id().cast_signed();
     let status = wait_for(pid)?;
     if !libc::WIFSTOPPED(status) {
-        return Err(format!("{} ended before its first instruction", program.display()));
+        return Err(HostError::EndedAtOnce(program.into()));
     }
     let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
     // SAFETY: the process is stopped and traced by this thread.
     let set = unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, options) };
     if set != 0 {
-        return Err(format!(
-            "the host does not allow tracing: {}",
-            std::io::Error::last_os_error()
-        ));
+        return Err(HostError::NoTracing(std::io::Error::last_os_error()));
     }
     let memory = Memory::new(pid);
     let started = Started { pid, memory, shared };
@@ -77,8 +78,11 @@ pub(crate) fn start(program: &Path, arguments: &[String], seed: u64) -> Result<S
     Ok(started)
 }
 
-fn shared_file() -> Result<OwnedFd, String> {
-    let failed = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
+fn shared_file() -> Result<OwnedFd, HostError> {
+    let failed = |call| HostError::SharedMemory {
+        call,
+        error: std::io::Error::last_os_error(),
+    };
     // SAFETY: the name is a C string, and the descriptor that the call returns has no other owner.
     let fd = unsafe { libc::memfd_create(c"windtunnel".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
@@ -126,10 +130,10 @@ fn prepare(shared: i32) -> std::io::Result<()> {
 
 /// Changes the auxiliary vector that the kernel has written on the stack. Without the address of the
 /// vDSO, the program reads clocks by system calls. The random bytes depend on the seed only.
-fn adjust_vector(started: &Started, seed: u64) -> Result<(), String> {
+fn adjust_vector(started: &Started, seed: u64) -> Result<(), HostError> {
     let registers = super::trace::registers(started.pid)?;
     let memory = &started.memory;
-    let word = |addr: u64| memory.read_u64(addr).ok_or("the stack of the program cannot be read");
+    let word = |addr: u64| memory.read_u64(addr).ok_or(HostError::Stack("read"));
     let mut at = registers.rsp;
     let arguments = word(at)?;
     at += 8 * (arguments + 2);
@@ -152,7 +156,7 @@ fn adjust_vector(started: &Started, seed: u64) -> Result<(), String> {
             _ => true,
         };
         if !written {
-            return Err("the stack of the program cannot be written".into());
+            return Err(HostError::Stack("written"));
         }
         at += 16;
     }

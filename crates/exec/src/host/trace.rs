@@ -4,8 +4,9 @@
 //! With PTRACE_SYSEMU, the host stops a thread at the entry of each system call and does not execute
 //! it. A call that the host is to execute is repeated by setting the instruction pointer back.
 
+use super::error::HostError;
 use super::start::Started;
-use super::watchdog::{LIMIT, Watchdog};
+use super::watchdog::Watchdog;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 pub(crate) use libc::user_regs_struct as Registers;
@@ -28,8 +29,6 @@ pub(crate) enum Stop {
     Call(Call),
     /// It reads the time-stamp counter (`rdtsc`, or `rdtscp` if `true`).
     Counter(bool),
-    /// It cannot continue, for this reason.
-    Fault(String),
 }
 
 /// The process of the program.
@@ -67,43 +66,38 @@ impl Host {
     }
 
     /// Lets a thread continue until its next system call.
-    pub fn resume(&self, tid: i32) -> Stop {
-        let mut signal = 0;
+    pub fn resume(&self, tid: i32) -> Result<Stop, HostError> {
         loop {
-            let status = match self.go(libc::PTRACE_SYSEMU, tid, signal) {
-                Ok(status) => status,
-                Err(message) => return Stop::Fault(message),
-            };
+            let status = self.go(libc::PTRACE_SYSEMU, tid)?;
             let stopped = libc::WSTOPSIG(status);
             if stopped == libc::SIGTRAP | 0x80 {
-                return match registers(tid) {
-                    Ok(registers) => Stop::Call(call_of(&registers)),
-                    Err(message) => Stop::Fault(message),
-                };
+                return Ok(Stop::Call(call_of(&registers(tid)?)));
             }
             match stopped {
-                libc::SIGTRAP | libc::SIGSTOP | libc::SIGCONT | libc::SIGCHLD | libc::SIGWINCH => signal = 0,
-                libc::SIGSEGV => return self.segmentation_fault(tid),
-                other => return Stop::Fault(format!("it received the signal {other}")),
+                // The signal has no effect on the program.
+                libc::SIGTRAP | libc::SIGSTOP | libc::SIGCONT | libc::SIGCHLD | libc::SIGWINCH => {}
+                libc::SIGSEGV => return self.counter_read(tid),
+                other => return Err(HostError::Signal(other)),
             }
         }
     }
 
-    /// Returns whether the thread faulted because it read the time-stamp counter.
-    fn segmentation_fault(&self, tid: i32) -> Stop {
-        let Ok(registers) = registers(tid) else {
-            return Stop::Fault("its registers cannot be read".into());
-        };
+    /// Returns the reason of a segmentation fault if the thread has read the time-stamp counter.
+    ///
+    /// # Errors
+    /// Any other segmentation fault.
+    fn counter_read(&self, tid: i32) -> Result<Stop, HostError> {
+        let registers = registers(tid)?;
         let code = self.memory.read(registers.rip, 3).unwrap_or_default();
         match code.as_slice() {
-            [0x0f, 0x31, _] => Stop::Counter(false),
-            [0x0f, 0x01, 0xf9] => Stop::Counter(true),
-            _ => Stop::Fault(format!("segmentation fault at {:#x}", registers.rip)),
+            [0x0f, 0x31, _] => Ok(Stop::Counter(false)),
+            [0x0f, 0x01, 0xf9] => Ok(Stop::Counter(true)),
+            _ => Err(HostError::SegmentationFault(registers.rip)),
         }
     }
 
     /// Completes `rdtsc` or `rdtscp` with the value `counter`.
-    pub fn set_counter(&self, tid: i32, counter: u64, with_cpu: bool, cpu: u32) -> Result<(), String> {
+    pub fn set_counter(&self, tid: i32, counter: u64, with_cpu: bool, cpu: u32) -> Result<(), HostError> {
         let mut registers = registers(tid)?;
         registers.rax = counter & 0xffff_ffff;
         registers.rdx = counter >> 32;
@@ -116,7 +110,7 @@ impl Host {
     }
 
     /// Sets the result of the system call in which a thread is stopped.
-    pub fn set_result(&self, tid: i32, result: i64) -> Result<(), String> {
+    pub fn set_result(&self, tid: i32, result: i64) -> Result<(), HostError> {
         let mut registers = registers(tid)?;
         registers.rax = result.cast_unsigned();
         registers.orig_rax = u64::MAX;
@@ -125,7 +119,7 @@ impl Host {
 
     /// Lets the host execute a system call in a thread that is stopped in a system call. Returns the
     /// result. Afterwards the thread is as before, except for the result.
-    pub fn execute(&self, tid: i32, call: Call) -> Result<i64, String> {
+    pub fn execute(&self, tid: i32, call: Call) -> Result<i64, HostError> {
         let before = registers(tid)?;
         self.enter(tid, before, call)?;
         // The first step may only leave the call that was not executed.
@@ -148,22 +142,22 @@ impl Host {
 
     /// Executes one instruction of a thread, or leaves the system call in which it is stopped. Returns
     /// the registers.
-    fn step(&self, tid: i32) -> Result<Registers, String> {
-        let status = self.go(libc::PTRACE_SINGLESTEP, tid, 0)?;
+    fn step(&self, tid: i32) -> Result<Registers, HostError> {
+        let status = self.go(libc::PTRACE_SINGLESTEP, tid)?;
         match libc::WSTOPSIG(status) {
             libc::SIGTRAP => registers(tid),
-            signal => Err(format!("it received the signal {signal}")),
+            signal => Err(HostError::Signal(signal)),
         }
     }
 
     /// Returns an address below the red zone of a stopped thread's stack, where a text of 4 KiB can
     /// be written.
-    pub fn scratch(&self, tid: i32) -> Result<u64, String> {
+    pub fn scratch(&self, tid: i32) -> Result<u64, HostError> {
         Ok((registers(tid)?.rsp - 8192) & !15)
     }
 
     /// Sets the registers of a thread for the system call `call`.
-    fn enter(&self, tid: i32, before: Registers, call: Call) -> Result<(), String> {
+    fn enter(&self, tid: i32, before: Registers, call: Call) -> Result<(), HostError> {
         // The instruction `int 0x80` is as long, but numbers calls differently.
         if self
             .memory
@@ -171,7 +165,7 @@ impl Host {
             .as_deref()
             != Some(&SYSCALL)
         {
-            return Err("it makes a system call of 32-bit programs".into());
+            return Err(HostError::ThirtyTwoBit);
         }
         let [rdi, rsi, rdx, r10, r8, r9] = call.args;
         let registers = Registers {
@@ -191,13 +185,13 @@ impl Host {
 
     /// Lets the host create the thread that `call` (clone) asks for. Returns its id on the host, or
     /// the error number of the call.
-    pub fn clone_thread(&mut self, tid: i32, call: Call) -> Result<Result<i32, i64>, String> {
+    pub fn clone_thread(&mut self, tid: i32, call: Call) -> Result<Result<i32, i64>, HostError> {
         let before = registers(tid)?;
         self.enter(tid, before, call)?;
         // Leave the call that was not executed, then enter it again.
         self.step(tid)?;
-        self.go(libc::PTRACE_SYSCALL, tid, 0)?;
-        let status = self.go(libc::PTRACE_SYSCALL, tid, 0)?;
+        self.go(libc::PTRACE_SYSCALL, tid)?;
+        let status = self.go(libc::PTRACE_SYSCALL, tid)?;
         let cloned = status >> 8 == libc::SIGTRAP | libc::PTRACE_EVENT_CLONE << 8;
         if !cloned {
             return Ok(Err(registers(tid)?.rax.cast_signed()));
@@ -206,7 +200,7 @@ impl Host {
         // SAFETY: the thread is stopped, and the variable is valid during the call.
         unsafe { libc::ptrace(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut new) };
         let new = new as i32;
-        self.go(libc::PTRACE_SYSCALL, tid, 0)?;
+        self.go(libc::PTRACE_SYSCALL, tid)?;
         // The new thread begins stopped.
         wait_for(new)?;
         self.watchdog.add(new);
@@ -214,7 +208,7 @@ impl Host {
     }
 
     /// Lets a thread exit on the host.
-    pub fn exit_thread(&mut self, tid: i32, call: Call) -> Result<(), String> {
+    pub fn exit_thread(&mut self, tid: i32, call: Call) -> Result<(), HostError> {
         let before = registers(tid)?;
         self.enter(tid, before, call)?;
         self.watchdog.remove(tid);
@@ -224,24 +218,24 @@ impl Host {
         Ok(())
     }
 
-    /// Continues a thread and waits until it stops again.
-    fn go(&self, request: libc::c_uint, tid: i32, signal: i32) -> Result<i32, String> {
+    /// Continues a thread without a signal, and waits until it stops again.
+    fn go(&self, request: libc::c_uint, tid: i32) -> Result<i32, HostError> {
         self.watchdog.continues(tid);
         // SAFETY: the thread is stopped and traced by this thread.
-        let done = unsafe { libc::ptrace(request, tid, 0, libc::c_long::from(signal)) };
+        let done = unsafe { libc::ptrace(request, tid, 0, 0) };
         let status = if done == 0 {
             wait_for(tid)
         } else {
-            Err("it is gone".into())
+            Err(HostError::Gone(None))
         };
         if !self.watchdog.stops() {
-            return Err(format!("it computed for {} s without a system call", LIMIT.as_secs()));
+            return Err(HostError::Hung);
         }
         let status = status?;
         match libc::WIFSTOPPED(status) {
             true => Ok(status),
-            false if libc::WIFSIGNALED(status) => Err(format!("the signal {} ended it", libc::WTERMSIG(status))),
-            false => Err("it ended".into()),
+            false if libc::WIFSIGNALED(status) => Err(HostError::Killed(libc::WTERMSIG(status))),
+            false => Err(HostError::Ended),
         }
     }
 }
@@ -249,7 +243,8 @@ impl Host {
 impl Drop for Host {
     /// Ends the program.
     fn drop(&mut self) {
-        // SAFETY: the process is a child that nobody has waited for.
+        // SAFETY: the process is a child that was not waited for, so its number belongs to no other
+        // process.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         for &tid in self.watchdog.threads().iter().rev() {
             while let Ok(status) = wait_for(tid)
@@ -260,7 +255,7 @@ impl Drop for Host {
 }
 
 /// Waits until a thread stops or ends, and returns its status.
-pub(super) fn wait_for(tid: i32) -> Result<i32, String> {
+pub(super) fn wait_for(tid: i32) -> Result<i32, HostError> {
     let mut status = 0;
     loop {
         // SAFETY: the variable is valid during the call.
@@ -270,13 +265,13 @@ pub(super) fn wait_for(tid: i32) -> Result<i32, String> {
         }
         let error = std::io::Error::last_os_error();
         if error.raw_os_error() != Some(libc::EINTR) {
-            return Err(format!("it is gone: {error}"));
+            return Err(HostError::Gone(Some(error)));
         }
     }
 }
 
 /// Returns the registers of a stopped thread.
-pub(super) fn registers(tid: i32) -> Result<Registers, String> {
+pub(super) fn registers(tid: i32) -> Result<Registers, HostError> {
     // SAFETY: all bytes of the struct may be zero, and it is valid during the call.
     let (registers, result) = unsafe {
         let mut registers: Registers = std::mem::zeroed();
@@ -285,21 +280,21 @@ pub(super) fn registers(tid: i32) -> Result<Registers, String> {
     };
     match result {
         0 => Ok(registers),
-        _ => Err(format!(
-            "its registers cannot be read: {}",
-            std::io::Error::last_os_error()
-        )),
+        _ => Err(HostError::Registers {
+            what: "read",
+            error: std::io::Error::last_os_error(),
+        }),
     }
 }
 
-fn set_registers(tid: i32, registers: &Registers) -> Result<(), String> {
+fn set_registers(tid: i32, registers: &Registers) -> Result<(), HostError> {
     // SAFETY: the thread is stopped, and the struct is valid during the call.
     match unsafe { libc::ptrace(libc::PTRACE_SETREGS, tid, 0, std::ptr::from_ref(registers)) } {
         0 => Ok(()),
-        _ => Err(format!(
-            "its registers cannot be set: {}",
-            std::io::Error::last_os_error()
-        )),
+        _ => Err(HostError::Registers {
+            what: "set",
+            error: std::io::Error::last_os_error(),
+        }),
     }
 }
 

@@ -11,6 +11,7 @@
 use crate::layout::callbacks::kf;
 use crate::machine::Machine;
 use crate::sched::ext::ops;
+use crate::sched::tracepoint::ProgramError;
 use crate::simulation::id::IDLE;
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
@@ -23,12 +24,9 @@ const SEQ: u64 = 1;
 /// # Errors
 /// If the program is not a task iterator, if it faults, or if it returns a value other than 0 and
 /// 1.
-pub fn read(m: &mut Machine, program: &Program) -> Result<String, String> {
+pub fn read(m: &mut Machine, program: &Program) -> Result<String, ProgramError> {
     if program.kind != ProgramKind::Iter || program.attach_to != "task" {
-        return Err(format!(
-            "program {} is not a task iterator: expected SEC(\"iter/task\")",
-            program.name
-        ));
+        return Err(ProgramError::NotTaskIterator(program.name.clone()));
     }
     let tasks: Vec<u64> = m
         .pids
@@ -42,10 +40,10 @@ pub fn read(m: &mut Machine, program: &Program) -> Result<String, String> {
             0 => output.extend(m.ext.vm().take_seq()),
             1 => drop(m.ext.vm().take_seq()),
             value => {
-                return Err(format!(
-                    "program {} returned {value}, which is neither 0 nor 1",
-                    program.name
-                ));
+                return Err(ProgramError::IteratorResult {
+                    program: program.name.clone(),
+                    value,
+                });
             }
         }
     }
@@ -54,7 +52,7 @@ pub fn read(m: &mut Machine, program: &Program) -> Result<String, String> {
 
 /// Calls the program with a struct bpf_iter__task. This struct contains pointers to a struct
 /// bpf_iter_meta and to the task.
-fn call(m: &mut Machine, program: &Program, number: u64, task: u64) -> Result<u64, String> {
+fn call(m: &mut Machine, program: &Program, number: u64, task: u64) -> Result<u64, ProgramError> {
     let function = program.function;
     let bytes = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
     let (result, _) = ops::run(m, kf::TRACING, |m| {
@@ -64,10 +62,5 @@ fn call(m: &mut Machine, program: &Program, number: u64, task: u64) -> Result<u6
             })
         })
     });
-    result.map_err(|fault| {
-        let location = fault
-            .pc
-            .map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
-        format!("program {}: {} in {location}", program.name, fault.message)
-    })
+    result.map_err(|fault| ProgramError::fault(program, m.ext.vm().code(), &fault))
 }

@@ -3,68 +3,26 @@
 //! enabling the policy. A profile is a file that describes the user-space part.
 
 use crate::layout::callbacks::Callback;
-use crate::layout::enums::SCX_OPS_NAME_LEN;
-use crate::layout::release::{RELEASES, Release, describe};
+use crate::layout::release::{RELEASES, Release};
 use crate::machine::Machine;
+use crate::policy::load_error::file_stem;
+pub use crate::policy::load_error::{InputError, LoadError};
+use crate::policy::refusal::{Refusal, check_absent, check_license, check_members};
 use crate::policy::sanitizer::rules;
 use crate::policy::target::target;
 use crate::policy::{allowed, kfuncs, nullable, user_space};
 use crate::sched::ext;
-use crate::sched::ext::state::core::MAX_TIMEOUT_NS;
 use crate::sched::ext::state::exit_info::Exit;
 use crate::sched::ext::state::ops_table::{OpsTable, PreparedPolicy};
 use crate::sched::tracepoint;
 use crate::sched::tracepoint::state as hook;
 use bpf::cache::{Competitors, LINE};
 use bpf::engine::{Engine, Vm};
-use bpf::errno::{E2BIG, EINVAL};
 use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
-use bpf::rows::V6_12;
 use bpf::sanitizer::Finding;
-use profile::{OPS, Profile, Properties};
-
-/// Reason why a policy could not be loaded. The machine is then unchanged, except for effects of
-/// programs of the policy that have already run.
-#[derive(Debug)]
-#[must_use]
-pub enum LoadError {
-    /// A user error: the object is not a scheduler, or the profile does not fit the object.
-    Input(String),
-    /// A policy error: the kernel or libbpf would reject the policy, or the policy failed while it
-    /// was being enabled.
-    Refused(Box<Exit>),
-}
-
-impl LoadError {
-    /// Returns the error for an object that the kernel or libbpf would reject before any of its
-    /// code runs.
-    fn refused(m: &Machine, image: &Image, message: impl std::fmt::Display) -> LoadError {
-        LoadError::Refused(Exit::refusal(file_stem(&image.file), message.to_string(), m.now))
-    }
-}
-
-impl std::fmt::Display for LoadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            LoadError::Input(message) => f.write_str(message),
-            LoadError::Refused(exit) => exit.fmt(f),
-        }
-    }
-}
-
-impl From<String> for LoadError {
-    fn from(message: String) -> LoadError {
-        LoadError::Input(message)
-    }
-}
-
-/// Returns NAME for a path of the form `path/to/NAME.bpf.o`.
-fn file_stem(file: &str) -> &str {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    name.strip_suffix(".bpf.o").or(name.strip_suffix(".o")).unwrap_or(name)
-}
+use profile::{Profile, Properties};
 
 /// Loads the policy in an object, performs the steps of its profile and enables the policy. The
 /// object's global variables must have been set before (see [`Profile::apply`]). The returned image
@@ -152,7 +110,7 @@ fn open_for(
 /// Checks that the callbacks test their arguments that may be NULL.
 fn check_arguments(m: &Machine, image: Image, policy: PreparedPolicy) -> Result<(Image, PreparedPolicy), LoadError> {
     match nullable::check(&image.code, &policy.ops).into_iter().next() {
-        Some(message) => Err(LoadError::refused(m, &image, message)),
+        Some(message) => Err(LoadError::refused(&image, message, m.now)),
         None => Ok((image, policy)),
     }
 }
@@ -234,12 +192,12 @@ fn install_policy(m: &mut Machine, image: &Image, policy: PreparedPolicy, profil
 pub fn enable(m: &mut Machine, image: &Image, cid: bool, change: impl FnOnce(&mut OpsTable)) -> Result<(), LoadError> {
     let release = m.options.release;
     let Some(policy) = m.ext.policy.as_mut() else {
-        return Err(LoadError::Input("no policy is installed".into()));
+        return Err(LoadError::Input(InputError::NotInstalled));
     };
     change(&mut policy.ops);
     let checked = check_members(&policy.ops, release);
     let enabled = checked
-        .map_err(|message| LoadError::refused(m, image, message))
+        .map_err(|refusal| LoadError::refused(image, refusal, m.now))
         .and_then(|()| {
             tracepoint::bpf_scx_reg(m, cid);
             register_competitors(m, image)?;
@@ -267,15 +225,14 @@ const TASK_STRUCT: &str = "task_struct";
 
 /// Registers the arrays with the tag TASK_STRUCT, so that their cache lines compete for space in
 /// the simulated caches.
-fn register_competitors(m: &Machine, image: &Image) -> Result<(), String> {
+fn register_competitors(m: &Machine, image: &Image) -> Result<(), InputError> {
     let tagged = image.sections.iter().flat_map(|section| &section.tagged);
     for array in tagged.filter(|array| array.tag == TASK_STRUCT) {
         if array.stride == 0 || !array.stride.is_multiple_of(LINE) || !array.addr.is_multiple_of(LINE) {
-            return Err(format!(
-                "global array {} has the declaration tag {TASK_STRUCT}, but its elements are not whole cache lines: \
-                 align the element type to {LINE} bytes",
-                array.name
-            ));
+            return Err(InputError::Unaligned {
+                array: array.name.clone(),
+                tag: TASK_STRUCT,
+            });
         }
         m.region.lines().add_competitors(Competitors {
             base: array.addr,
@@ -351,15 +308,16 @@ fn build_policy(
         sanitizer,
     } = target;
     let named = profile.struct_ops.as_str();
-    let refused = |message: String| LoadError::refused(m, image, message);
+    let rejected = |refusal: Refusal| LoadError::refused(image, refusal, m.now);
+    let refused = |message: String| LoadError::refused(image, message, m.now);
     let wanted = |ops: &&StructOps| ops.attachable && (named.is_empty() || ops.map_name == named);
     let schedulers = image.struct_ops.iter().filter(wanted);
     // Tables that are attached automatically are preferred.
     let Some(table) = schedulers.min_by_key(|ops| !ops.auto_attach) else {
         return Err(no_scheduler(m, release, image, named));
     };
-    check_license(image).map_err(refused)?;
-    refuse_absent(image, table, release).map_err(refused)?;
+    check_license(image).map_err(rejected)?;
+    check_absent(image, table, release).map_err(rejected)?;
     let cid = table.type_name == "sched_ext_ops_cid";
     let mut ops = OpsTable::default();
     for (member, &function) in &table.programs {
@@ -368,13 +326,15 @@ fn build_policy(
         } else {
             Callback::by_name(member)
         };
-        let op = op.ok_or_else(|| refused(format!("Linux {release} has no ops.{member}")))?;
+        let unknown = || Refusal::UnknownCallback {
+            name: member.clone(),
+            release,
+        };
+        let op = op.ok_or_else(|| rejected(unknown()))?;
         ops.set(op, function);
     }
     if cid && let Some(kfunc) = kfuncs::by_cpu(&image.code.kfuncs) {
-        return Err(refused(format!(
-            "calling kernel function {kfunc} is not allowed: a policy with struct sched_ext_ops_cid cannot use CPU numbers"
-        )));
+        return Err(rejected(Refusal::CpuNumbers(kfunc.into())));
     }
     ops.sub_cgroup_id = table.u64("sub_cgroup_id");
     ops.flags = table.u64("flags");
@@ -384,7 +344,7 @@ fn build_policy(
     ops.dispatch_max_batch = table.u64("dispatch_max_batch") as u32;
     ops.set_name(&table.text("name"));
     set_members(m, release, image, profile, cid, &mut ops)?;
-    check_members(&ops, release).map_err(refused)?;
+    check_members(&ops, release).map_err(rejected)?;
     let maps = image.maps.iter().map(|def| Map::create(def, &m.region, m.nr_cpus()));
     let maps: Vec<Map> = maps.collect::<Result<_, String>>().map_err(refused)?;
     let funcs = kfuncs::table(&m.spec.costs);
@@ -409,7 +369,7 @@ fn set_members(
     profile: &Profile,
     cid: bool,
     ops: &mut OpsTable,
-) -> Result<(), String> {
+) -> Result<(), InputError> {
     let facts = Properties::new(&m.spec, &release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
     // Values in the object's table of callbacks. Expressions in the profile can use them by these
@@ -431,10 +391,10 @@ fn set_members(
             "dispatch_max_batch" => ops.dispatch_max_batch = value as u32,
             "hotplug_seq" => ops.hotplug_seq = value as u64,
             _ => {
-                return Err(format!(
-                    "a profile cannot set ops.{member} = {text}; it can set {}",
-                    OPS.join(", ")
-                ));
+                return Err(InputError::Member {
+                    member: member.clone(),
+                    value: text.clone(),
+                });
             }
         }
     }
@@ -444,7 +404,7 @@ fn set_members(
         } else {
             Callback::by_name(name)
         };
-        let op = op.ok_or_else(|| format!("a profile cannot leave out ops.{name}: Linux 7.2 has no such callback"))?;
+        let op = op.ok_or_else(|| InputError::UnknownCallback(name.clone()))?;
         ops.remove(op);
     }
     Ok(())
@@ -454,142 +414,27 @@ fn set_members(
 /// from programs of other subsystems. In this case, returns the kernel's error for these calls
 /// (scx_kfunc_context_filter()), because the kernel checks the calls first.
 fn no_scheduler(m: &Machine, release: Release, image: &Image, named: &str) -> LoadError {
+    let rejected = |refusal: Refusal| LoadError::refused(image, refusal, m.now);
     let absent = |ops: &&StructOps| !release.has_type(&ops.type_name) && (named.is_empty() || ops.map_name == named);
     if let Some(ops) = image.struct_ops.iter().find(absent) {
-        return LoadError::refused(
-            m,
-            image,
-            format_args!(
-                "struct_ops init_kern {}: struct {} is not found in kernel BTF of Linux {release}",
-                ops.map_name, ops.type_name
-            ),
-        );
+        return rejected(Refusal::UnknownStruct {
+            map: ops.map_name.clone(),
+            name: ops.type_name.clone(),
+            release,
+        });
     }
-    let message = match named {
-        "" => "the object has no struct sched_ext_ops, so it is not a scheduler".to_owned(),
-        named => format!("the object has no struct sched_ext_ops {named}"),
-    };
     match image.code.kfuncs.iter().find(|kfunc| kfunc.contains("scx_bpf_")) {
-        Some(kfunc) => LoadError::refused(
-            m,
-            image,
-            format_args!("calling kernel function {kfunc} is not allowed: the object has no struct sched_ext_ops"),
-        ),
-        None => LoadError::Input(format!("{}: {message}", image.file)),
+        Some(kfunc) => rejected(Refusal::NoScheduler(kfunc.clone())),
+        None => LoadError::Input(InputError::NoScheduler {
+            file: image.file.clone(),
+            name: named.into(),
+        }),
     }
-}
-
-/// Licenses that are compatible with the GPL (license_is_gpl_compatible()). Only programs with such
-/// a license may use symbols that are exported for GPL code.
-const GPL_COMPATIBLE: [&str; 6] = [
-    "GPL",
-    "GPL v2",
-    "GPL and additional rights",
-    "Dual BSD/GPL",
-    "Dual MIT/GPL",
-    "Dual MPL/GPL",
-];
-
-/// Checks the license like the verifier does for struct_ops programs (check_struct_ops_btf_id()).
-fn check_license(image: &Image) -> Result<(), String> {
-    if GPL_COMPATIBLE.contains(&image.license.as_str()) {
-        return Ok(());
-    }
-    let found = match image.license.as_str() {
-        "" => "the object has no section \"license\"".to_owned(),
-        license => format!("its license is \"{license}\""),
-    };
-    Err(format!(
-        "struct ops programs must have a GPL compatible license (-22): {found}; expected for example \"GPL\""
-    ))
-}
-
-/// Rejects objects that libbpf would reject: if a symbol is missing that is not weak (-ESRCH), or
-/// if a member of struct_ops is set that the kernel does not have (-ENOTSUP).
-///
-/// Two cases cause only a warning:
-///
-/// - Loaders that use SCX_OPS_OPEN clear some members that the kernel does not have. These members
-///   have already been removed here.
-/// - A kfunc exists in Linux but is not modelled. A call of this kfunc ends the policy.
-fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(), String> {
-    let kfuncs = kfuncs::all();
-    for symbol in image.missing.iter().filter(|symbol| symbol.function) {
-        let name = &symbol.name;
-        match kfuncs.iter().find(|kfunc| kfunc.name == name.as_str()) {
-            Some(kfunc) if !release.is_among(kfunc.releases) => {
-                let range = describe(kfunc.releases);
-                return Err(format!(
-                    "extern (func ksym) '{name}': not found in kernel BTF of Linux {release}; it exists {range}"
-                ));
-            }
-            None if !Release::has_more_kfuncs(name) => {
-                return Err(format!(
-                    "extern (func ksym) '{name}': not found in kernel or module BTFs; declare it __weak if the policy \
-                     can do without it"
-                ));
-            }
-            _ => {}
-        }
-    }
-    match table.unknown.iter().find(|member| !is_cleared(member)) {
-        Some(member) => Err(format!(
-            "struct_ops init_kern {}: Cannot find member {member} in kernel BTF of Linux {release}",
-            table.map_name
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Returns whether SCX_OPS_OPEN clears this member if the kernel does not have it. These are the
-/// members that do not exist in Linux 6.12.
-fn is_cleared(member: &str) -> bool {
-    member == "sub_cgroup_id" || Callback::by_name(member).is_some_and(|op| op.since() > V6_12)
-}
-
-/// Checks the fields of struct sched_ext_ops before any program of the policy runs
-/// (bpf_scx_init_member).
-///
-/// # Errors
-/// A message with the reason why the kernel would reject the policy.
-fn check_members(ops: &OpsTable, release: Release) -> Result<(), String> {
-    let unknown = ops.flags & !release.ops_flags();
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    Err(if ops.sub_cgroup_id != 0 {
-        format!(
-            "ops.sub_cgroup_id {}: sub-schedulers are not modelled",
-            ops.sub_cgroup_id
-        )
-    } else if unknown != 0 {
-        format!(
-            "ops.flags has bits 0x{unknown:x} that Linux {release} does not know ({})",
-            -EINVAL
-        )
-    } else if ops.name().is_empty() {
-        format!("ops.name is empty ({})", -EINVAL)
-    } else if ops.name().len() >= SCX_OPS_NAME_LEN as usize {
-        format!("ops.name is longer than {} bytes ({})", SCX_OPS_NAME_LEN - 1, -EINVAL)
-    } else if !ops.name().chars().all(allowed) {
-        let name = ops.name();
-        format!(
-            "ops.name {name:?} has characters other than letters, digits, '_' and '.' ({})",
-            -EINVAL
-        )
-    } else if u64::from(ops.timeout_ms) * 1_000_000 > MAX_TIMEOUT_NS {
-        format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
-    } else if ops.dispatch_max_batch > i32::MAX as u32 {
-        format!(
-            "ops.dispatch_max_batch {} is too large ({})",
-            ops.dispatch_max_batch, -E2BIG
-        )
-    } else {
-        return Ok(());
-    })
 }
 
 /// Sets the variables `__SCX_*` and `__COMPAT_SCX_*` of the scx headers to the values of the
 /// kernel's enumerators. Variables for enumerators that the release does not have remain 0.
-fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), String> {
+fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), InputError> {
     let names: Vec<String> = object
         .variables()
         .iter()
@@ -599,9 +444,7 @@ fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), Strin
         let stripped = name.strip_prefix("__COMPAT_").or(name.strip_prefix("__"));
         let enumerator = |name: &str| release.enumerator(name);
         if let Some(value) = stripped.filter(|name| name.starts_with("SCX_")).and_then(enumerator) {
-            object
-                .set(&name, &value.to_string())
-                .map_err(|error| error.to_string())?;
+            object.set(&name, &value.to_string())?;
         }
     }
     Ok(())
@@ -622,12 +465,29 @@ fn link_object(m: &Machine, release: Release, object: &Object, profile: &Profile
         LoadError::Refused(Exit::refusal(file_stem(&object.file), error.to_string(), m.now))
     };
     let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(refused)?;
-    hook::check_names(&image.programs, profile).map_err(|message| format!("{}: {message}", image.file))?;
+    check_program_names(&image, profile)?;
     for name in &profile.inner_maps {
-        image
-            .create_inner_maps(&m.region, name)
-            .map_err(|error| error.to_string())?;
+        image.create_inner_maps(&m.region, name)?;
     }
     image.warnings.extend(hook::resolve(&image.programs, profile).1);
     Ok(image)
+}
+
+/// Checks that the object has the programs that the profile attaches or detaches.
+fn check_program_names(image: &Image, profile: &Profile) -> Result<(), InputError> {
+    let attach = profile.attach.iter().map(|name| ("attach", name));
+    let detach = profile.detach.iter().map(|name| ("detach", name));
+    let mut named = attach.chain(detach);
+    match named.find(|(_, name)| image.programs.iter().all(|program| program.name != **name)) {
+        Some((key, name)) => {
+            let tracing = image.programs.iter().filter(|program| !program.attach_to.is_empty());
+            Err(InputError::NoProgram {
+                file: image.file.clone(),
+                key,
+                name: name.clone(),
+                known: tracing.map(|program| program.name.clone()).collect(),
+            })
+        }
+        None => Ok(()),
+    }
 }

@@ -4,9 +4,11 @@
 
 use crate::machine::Machine;
 use crate::policy::iterator;
+use crate::policy::user_space_error::{EntryError, UserSpaceError};
 use crate::sched::ext::enable::{run_as_user, run_as_user_on};
 use crate::sched::tracepoint;
 use crate::simulation::id::CpuId;
+use bpf::fault::Fault;
 use bpf::link::Image;
 use bpf::map::kind;
 use bpf::object::{Program, ProgramKind};
@@ -17,7 +19,7 @@ use profile::{Profile, Properties, Run, fitting, instances};
 ///
 /// # Errors
 /// If the profile does not fit the object, or if a program faults or returns a value other than 0.
-pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), String> {
+pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), UserSpaceError> {
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt(), rq.carry_ps)).collect();
     let done = set_entries(m, image, profile).and_then(|()| run_programs(m, image, profile, false));
     tracepoint::bpf_scx_reg(m, cid);
@@ -26,21 +28,16 @@ pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: boo
         rq.carry_ps = carry_ps;
         rq.charged = rq.charged.min(debt);
     }
-    done.map_err(profile_error)
-}
-
-/// Adds to an error message that the profile has caused the error.
-fn profile_error(message: String) -> String {
-    format!("the profile does not fit: {message}")
+    done
 }
 
 /// Performs the steps of the profile that follow the enabling of the policy.
 ///
 /// # Errors
 /// The same as those of [`before`].
-pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result<(), String> {
+pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result<(), UserSpaceError> {
     match profile.run.iter().any(|run| run.after) {
-        true => run_as_user(m, |m| run_programs(m, image, profile, true)).map_err(profile_error),
+        true => run_as_user(m, |m| run_programs(m, image, profile, true)),
         false => Ok(()),
     }
 }
@@ -51,11 +48,11 @@ pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result
 ///
 /// # Errors
 /// If no policy is loaded, if an argument has no value, or if the program faults.
-pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
+pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, UserSpaceError> {
     let spec = m.spec.clone();
     let mut context = run.context(Properties::new(&spec, &m.options.release))?;
     if !m.ext.has_policy() {
-        return Err("no policy is loaded".into());
+        return Err(UserSpaceError::NoPolicy);
     }
     if program.kind == ProgramKind::Iter {
         let text = run_as_user(m, |m| iterator::read(m, program))?;
@@ -64,17 +61,22 @@ pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32,
         }
         return Ok(0);
     }
-    run_as_user(m, |m| tracepoint::run_syscall_program(m, program, &mut context))
+    let result = run_as_user(m, |m| tracepoint::run_syscall_program(m, program, &mut context));
+    Ok(result?)
 }
 
 /// Sets the map entries that the profile lists.
-fn set_entries(m: &Machine, image: &Image, profile: &Profile) -> Result<(), String> {
+fn set_entries(m: &Machine, image: &Image, profile: &Profile) -> Result<(), UserSpaceError> {
     let facts = Properties::new(&m.spec, &m.options.release).with_types(&image.btf);
     let names = profile.names(facts)?;
     let facts = facts.with_results(&names);
     for setting in &profile.map {
         setting.each(facts, &mut |path, value| {
-            set_entry(m, image, path, value).map_err(|error| format!("{path} = {value}: {error}"))
+            set_entry(m, image, path, value).map_err(|error| UserSpaceError::Entry {
+                path: path.into(),
+                value,
+                error,
+            })
         })?;
     }
     Ok(())
@@ -82,50 +84,46 @@ fn set_entries(m: &Machine, image: &Image, profile: &Profile) -> Result<(), Stri
 
 /// Sets an entry of a map. `path` has the form `map[key].member`, or `map[key][cpu].member` for a
 /// per-CPU map. If a key consists of several parts, all parts have the same size.
-fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), String> {
-    let cut = |text: &str| -> Result<(String, String, String), String> {
-        let (before, rest) = text.split_once('[').ok_or("expected MAP[KEY]")?;
-        let (index, after) = rest.split_once(']').ok_or("']' is missing")?;
+fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), EntryError> {
+    let cut = |text: &str| -> Result<(String, String, String), EntryError> {
+        let (before, rest) = text.split_once('[').ok_or(EntryError::NoKey)?;
+        let (index, after) = rest.split_once(']').ok_or(EntryError::MissingBracket)?;
         Ok((before.to_owned(), index.to_owned(), after.to_owned()))
     };
     let (name, key, mut member) = cut(path)?;
     let map = m.ext.vm().map_by_name(&name);
-    let map = map.ok_or_else(|| format!("{}: there is no map {name}", image.file))?;
+    let map = map.ok_or_else(|| EntryError::UnknownMap {
+        file: image.file.clone(),
+        name,
+    })?;
     let parts: Vec<&str> = key.split(',').collect();
     let size = map.def().key_size as usize / parts.len();
     let mut bytes = Vec::new();
     for part in parts {
-        let number: i64 = part
-            .parse()
-            .map_err(|_| format!("'{part}' in the key is not a number"))?;
+        let number: i64 = part.parse().map_err(|_| EntryError::KeyNotNumber(part.into()))?;
         let number = number.to_le_bytes();
-        bytes.extend_from_slice(
-            number
-                .get(..size)
-                .ok_or("each part of a key must have at most 8 bytes")?,
-        );
+        bytes.extend_from_slice(number.get(..size).ok_or(EntryError::KeyTooLong)?);
     }
     let mut cpu = 0;
     if matches!(
         map.def().kind,
         kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH
     ) {
-        let (before, number, after) = cut(&member).map_err(|_| "the map is a per-CPU map: expected MAP[KEY][cpu]")?;
-        cpu = number.parse().map_err(|_| format!("'{number}' is not a CPU number"))?;
+        let (before, number, after) = cut(&member).map_err(|_| EntryError::NoCpuIndex)?;
+        cpu = number.parse().map_err(|_| EntryError::CpuNotNumber(number))?;
         if !before.is_empty() || cpu >= m.nr_cpus() {
-            return Err("the map is a per-CPU map: expected MAP[KEY][cpu]".into());
+            return Err(EntryError::NoCpuIndex);
         }
         member = after;
     }
     fitting(value, |text| {
-        let set = image.set_entry(&m.region, map, &bytes, cpu, &member, text);
-        set.map_err(|error| error.to_string())
+        Ok(image.set_entry(&m.region, map, &bytes, cpu, &member, text)?)
     })
 }
 
 /// Runs the programs that the profile lists for the time before or after the enabling of the
 /// policy.
-fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) -> Result<(), String> {
+fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) -> Result<(), UserSpaceError> {
     let spec = m.spec.clone();
     let release = m.options.release;
     let facts = Properties::new(&spec, &release).with_types(&image.btf);
@@ -146,14 +144,17 @@ fn run_one(
     run: &Run,
     facts: Properties,
     results: &mut Vec<(String, i64)>,
-) -> Result<(), String> {
+) -> Result<(), UserSpaceError> {
     let known = results.clone();
     let facts = facts.with_results(&known);
     if !facts.holds(&run.when)? {
         return Ok(());
     }
     let program = image.programs.iter().find(|program| program.name == run.program);
-    let program = program.ok_or_else(|| format!("{}: there is no program {}", image.file, run.program))?;
+    let program = program.ok_or_else(|| UserSpaceError::UnknownProgram {
+        file: image.file.clone(),
+        name: run.program.clone(),
+    })?;
     let mut context = run.context(facts)?;
     let value = match run.on.as_str() {
         "" => tracepoint::run_syscall_program(m, program, &mut context)?,
@@ -163,7 +164,11 @@ fn run_one(
         }
     };
     if value != 0 {
-        return Err(returned(run, value));
+        return Err(UserSpaceError::Returned {
+            program: run.program.clone(),
+            value,
+            args: run.args.iter().map(|arg| arg.value.clone()).collect(),
+        });
     }
     results.extend(run.results(&context));
     let known = results.clone();
@@ -177,7 +182,11 @@ fn run_one(
         };
         at.each(facts, &mut |path, value| {
             let address = path.trim_matches(['[', ']']).parse().unwrap_or(0);
-            store(m, address, value).map_err(|error| format!("{} = {value}: {error}", setting.path))
+            store(m, address, value).map_err(|fault| UserSpaceError::Memory {
+                path: setting.path.clone(),
+                value,
+                fault,
+            })
         })?;
     }
     for next in &run.then {
@@ -186,22 +195,15 @@ fn run_one(
     Ok(())
 }
 
-/// Returns the error message for a program whose result was not 0.
-fn returned(run: &Run, value: i32) -> String {
-    let args: Vec<&str> = run.args.iter().map(|arg| arg.value.as_str()).collect();
-    format!("program {} returned {value} for {args:?}", run.program)
-}
-
-fn cpu(m: &Machine, number: i64) -> Result<CpuId, String> {
-    let cpu = m.cpu_id(number);
-    cpu.ok_or_else(|| format!("the machine has no CPU {number}"))
+fn cpu(m: &Machine, number: i64) -> Result<CpuId, UserSpaceError> {
+    m.cpu_id(number).ok_or(UserSpaceError::NoCpu(number))
 }
 
 /// Stores a value at an address that a program has returned. If the policy has an arena, the
 /// address may be in the arena.
-fn store(m: &Machine, address: i64, value: i64) -> Result<(), String> {
+fn store(m: &Machine, address: i64, value: i64) -> Result<(), Fault> {
     let address = address as u64;
     let arena = m.ext.vm().maps().iter().find_map(|map| map.arena_addr(address));
     let address = arena.unwrap_or(address);
-    m.region.store(address, value).map_err(|fault| fault.to_string())
+    m.region.store(address, value)
 }

@@ -19,7 +19,7 @@ fn attack(variant: &str, engine: Engine, checked: bool) -> (Vec<String>, String)
     let mut m = Machine::new(costly(2), tasks.workload, sanitizer(checked)).expect("a machine");
     match load(&mut m, &object, &Profile::default(), engine) {
         Ok(image) => (image.warnings, String::new()),
-        Err(LoadError::Input(message)) => panic!("{message}"),
+        Err(LoadError::Input(error)) => panic!("{error}"),
         Err(LoadError::Refused(exit)) => (Vec::new(), exit.message.clone()),
     }
 }

@@ -63,7 +63,7 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let mut records = Vec::new();
     let refused = match attach(&mut m, &image, policy, &profile) {
         Ok(()) => None,
-        Err(LoadError::Input(message)) => panic!("{message}"),
+        Err(LoadError::Input(error)) => panic!("{error}"),
         Err(LoadError::Refused(exit)) => Some(exit),
     };
     m.run(10 * MS, &mut records);
@@ -196,7 +196,7 @@ fn hog(kind: &str, engine: Engine) -> String {
             m.run(10 * MS, &mut Vec::<Record>::new());
             exit.message.clone()
         }
-        Err(LoadError::Input(message)) => message,
+        Err(LoadError::Input(error)) => error.to_string(),
     }
 }
 

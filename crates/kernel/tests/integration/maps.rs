@@ -30,7 +30,8 @@ fn loaded(policy: &str) -> Run {
 fn call(run: &mut Run, program: &str) -> Result<i32, String> {
     let found = run.image.programs.iter().find(|known| known.name == program);
     let found = found.unwrap_or_else(|| panic!("no program {program}")).clone();
-    run_program(&mut run.machine, &found, &RunProgram::default())
+    let done = run_program(&mut run.machine, &found, &RunProgram::default());
+    done.map_err(|error| error.to_string())
 }
 
 #[test]

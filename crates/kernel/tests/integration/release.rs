@@ -34,7 +34,7 @@ fn try_load(machine: &mut Machine, path: &Path) -> Result<Vec<String>, String> {
     let object = Object::parse(&std::fs::read(path).unwrap(), "release.bpf.o").expect("an object");
     match load(machine, &object, &Profile::default(), Engine::default()) {
         Ok(image) => Ok(image.warnings),
-        Err(LoadError::Input(message)) => Err(message),
+        Err(LoadError::Input(error)) => Err(error.to_string()),
         Err(LoadError::Refused(exit)) => Err(exit.message),
     }
 }

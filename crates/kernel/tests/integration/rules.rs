@@ -38,7 +38,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     if program.kind == ProgramKind::Syscall {
         let mut input = [7; 20];
         let done = run_syscall_program(&mut m, program, &mut input);
-        let message = done.err().unwrap_or_default();
+        let message = done.err().map(|error| error.to_string()).unwrap_or_default();
         let prefix = format!("program {name}: ");
         return message.strip_prefix(&prefix).unwrap_or(&message).to_string();
     }

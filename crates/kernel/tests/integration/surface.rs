@@ -435,7 +435,7 @@ fn a_profile_replaces_the_user_space_part() {
     let object = Object::parse(&std::fs::read(compile("trace", &["REFUSED"])).unwrap(), "trace.bpf.o").unwrap();
     let error = load(&mut machine, &object, &refused, Engine::default()).expect_err("the policy must be rejected");
     assert!(
-        matches!(&error, LoadError::Input(text) if text.contains("enable_primary_cpu returned -22")),
+        matches!(&error, LoadError::Input(error) if error.to_string().contains("enable_primary_cpu returned -22")),
         "{error}"
     );
 }

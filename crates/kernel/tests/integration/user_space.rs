@@ -31,17 +31,15 @@ fn load_with(profile: &Profile) -> Result<Run, String> {
     let mut machine = machine();
     let bytes = std::fs::read(compile("userspace", &[])).expect("an object");
     let mut object = Object::parse(&bytes, "userspace.bpf.o").expect("a BPF object");
-    profile.apply(
-        &mut object,
-        Properties::new(machine.spec(), &kernel::release::Release::MODELLED),
-    )?;
+    let facts = Properties::new(machine.spec(), &kernel::release::Release::MODELLED);
+    profile.apply(&mut object, facts).map_err(|error| error.to_string())?;
     match load(&mut machine, &object, profile, Engine::default()) {
         Ok(image) => Ok(Run {
             machine,
             image,
             records: Vec::new(),
         }),
-        Err(LoadError::Input(message)) => Err(message),
+        Err(LoadError::Input(error)) => Err(error.to_string()),
         Err(LoadError::Refused(exit)) => panic!("{exit}"),
     }
 }

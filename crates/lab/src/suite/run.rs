@@ -13,7 +13,7 @@ use input::{Error, duration};
 use kernel::Machine;
 use kernel::cpuset::CpuSet;
 use kernel::ext::{self, EnableState, ExitKind, PreparedPolicy};
-use kernel::load::{self, LoadError};
+use kernel::load::{self, InputError, LoadError};
 use kernel::task::State;
 use kernel::user_space;
 use profile::{Profile, Properties, Run};
@@ -135,15 +135,18 @@ impl Running<'_> {
         self.image = None;
         self.profile = self.case.profile.clone();
         self.since.clear();
-        self.profile.apply(
-            &mut self.object,
-            Properties::new(self.machine.spec(), &self.case.spec.kernel),
-        )
+        self.profile
+            .apply(
+                &mut self.object,
+                Properties::new(self.machine.spec(), &self.case.spec.kernel),
+            )
+            .map_err(|error| error.to_string())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let value = Properties::new(self.machine.spec(), &self.case.spec.kernel)
-            .value(value)?
+            .value(value)
+            .map_err(|error| error.to_string())?
             .to_string();
         let result = match &self.image {
             Some(image) => image.set(self.machine.region(), name, &value),
@@ -157,7 +160,7 @@ impl Running<'_> {
         let (image, policy) = load::open(&self.machine, &self.object, &self.profile, self.engine)?;
         for (addr, bytes) in live_addresses(&image).into_iter().zip(left.into_iter().flatten()) {
             let written = self.machine.region().write(addr, &bytes);
-            written.map_err(|fault| fault.to_string())?;
+            written.map_err(InputError::Memory)?;
         }
         self.image = Some(image);
         Ok(policy)
@@ -208,7 +211,8 @@ impl Running<'_> {
             args: args.collect::<Result<_, String>>()?,
             ..Run::default()
         };
-        user_space::run_program(&mut self.machine, &program, &run).map(drop)
+        let done = user_space::run_program(&mut self.machine, &program, &run);
+        done.map(drop).map_err(|error| error.to_string())
     }
 
     /// Executes a run of its own, in which callbacks overlap.
@@ -407,7 +411,7 @@ impl Running<'_> {
 /// The policy failed later, while it was being enabled.
 fn refusal(error: LoadError) -> Result<String, String> {
     match error {
-        LoadError::Input(message) => Ok(message),
+        LoadError::Input(error) => Ok(error.to_string()),
         LoadError::Refused(exit) if exit.kind == ExitKind::None => Ok(exit.message),
         LoadError::Refused(exit) => Err(format!(
             "the policy was loaded and failed while it was being enabled: {exit}"

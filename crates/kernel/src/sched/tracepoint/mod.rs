@@ -8,7 +8,10 @@
 //! argument. Programs that are attached to a hook that is not modelled never run. A warning lists
 //! them when the policy is loaded.
 
+mod program_error;
 pub mod state;
+
+pub use program_error::ProgramError;
 
 use crate::layout::callbacks::kf;
 use crate::machine::Machine;
@@ -265,14 +268,12 @@ pub(crate) fn bpf_scx_reg(m: &mut Machine, cid: bool) {
 ///
 /// # Errors
 /// If no policy is loaded, if the policy has no such program, or if the program faults.
-pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8]) -> Result<i32, String> {
+pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8]) -> Result<i32, ProgramError> {
     if program.kind != ProgramKind::Syscall {
-        return Err(format!("program {} is not of type syscall", program.name));
+        return Err(ProgramError::NotSyscall(program.name.clone()));
     }
     let region = m.region.clone();
-    let addr = region
-        .alloc(context.len() as u64)
-        .ok_or("out of memory for the program's context")?;
+    let addr = region.alloc(context.len() as u64).ok_or(ProgramError::OutOfMemory)?;
     let result = region.write(addr, context).and_then(|()| {
         let function = program.function;
         // The second argument is the length of the context. The sanitizer needs it to check
@@ -286,11 +287,6 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
     region.free(addr);
     match result {
         Ok(value) => Ok(value as i32),
-        Err(fault) => {
-            let location = fault
-                .pc
-                .map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
-            Err(format!("program {}: {} in {location}", program.name, fault.message))
-        }
+        Err(fault) => Err(ProgramError::fault(program, m.ext.vm().code(), &fault)),
     }
 }

@@ -65,32 +65,6 @@ pub(crate) struct Attached {
     pub(crate) function: u32,
 }
 
-/// Checks that the object contains all programs that the profile attaches or detaches. A profile is
-/// a file that describes what the policy's user-space part does.
-///
-/// # Errors
-/// A message with the missing name and the names of the tracing programs in the object.
-pub(crate) fn check_names(programs: &[Program], profile: &Profile) -> Result<(), String> {
-    let named = [("attach", &profile.attach), ("detach", &profile.detach)];
-    for (key, name) in named
-        .into_iter()
-        .flat_map(|(key, names)| names.iter().map(move |name| (key, name)))
-    {
-        if !programs.iter().any(|program| program.name == *name) {
-            let tracing = programs.iter().filter(|program| !program.attach_to.is_empty());
-            let known: Vec<&str> = tracing.map(|program| program.name.as_str()).collect();
-            let known = match known.as_slice() {
-                [] => "it has no tracing program".to_owned(),
-                known => format!("its tracing programs are {}", known.join(", ")),
-            };
-            return Err(format!(
-                "the profile does not fit: {key} = \"{name}\", but the object has no such program; {known}"
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// Returns the programs that are attached, either automatically or because of the profile. Also
 /// returns a warning for each program that will never run.
 pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<String>) {

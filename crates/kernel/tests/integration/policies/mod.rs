@@ -56,7 +56,7 @@ impl Run {
         match load(machine, &object, &Profile::default(), engine) {
             Ok(image) => Ok(image),
             Err(LoadError::Refused(exit)) => Err(exit),
-            Err(LoadError::Input(message)) => panic!("{message}"),
+            Err(LoadError::Input(error)) => panic!("{error}"),
         }
     }
 

@@ -46,7 +46,7 @@ pub use machine::{Ended, Machine, Options};
 pub use policy::{kfuncs, load, target, user_space};
 pub use programs::native;
 pub use sched::class::state as class;
-pub use sched::overlap::detector::state::{Race, Seen};
+pub use sched::overlap::detector::state::{Race, RaceKind, Seen};
 pub use sched::overlap::state::{Hold, Overlap, Plan, Step};
 pub use sched::state::{rq, task};
 pub use sched::tracepoint;

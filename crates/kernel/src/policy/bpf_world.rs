@@ -161,13 +161,14 @@ impl World for Machine {
         overlap::point(self, access);
     }
 
-    fn accessed(&mut self, access: Access, value: u64, _derived: bool) {
-        overlap::accessed(self, access, value);
+    fn accessed(&mut self, access: Access, value: u64, derived: bool) {
+        overlap::accessed(self, access, value, derived);
     }
 
     fn decides(&mut self, addr: u64) {
+        let cpu = self.this_cpu;
         if let Some(overlap) = &mut self.overlap {
-            overlap.detector.decides(addr);
+            overlap.detector.decides(cpu, addr);
         }
     }
 

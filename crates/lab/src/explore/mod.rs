@@ -73,6 +73,8 @@ pub struct Explored {
     pub nr_held: u64,
     /// Largest number of races on statistics counters in one run.
     pub nr_benign: usize,
+    /// Largest number of races on plain flags in one run.
+    pub nr_flags: usize,
     /// Number of branches, and of pairs of accesses in one order, that the runs have covered.
     pub covered: usize,
     /// The linked code of the policy.
@@ -100,6 +102,7 @@ pub fn explore(
         simulated_ns: 0,
         nr_held: 0,
         nr_benign: 0,
+        nr_flags: 0,
         covered: 0,
         code: Code::default(),
         interrupted: false,
@@ -145,6 +148,7 @@ pub fn explore(
         progress(explored.runs, began.elapsed());
     }
     explored.time = began.elapsed();
+    explored.found.sort_by_key(|found| found.finding.rank());
     Ok(explored)
 }
 
@@ -153,6 +157,7 @@ fn collect(explored: &mut Explored, number: u64, case: &Case, observed: &Observe
     explored.simulated_ns += observed.simulated_ns;
     explored.nr_held += observed.nr_held;
     explored.nr_benign = explored.nr_benign.max(observed.nr_benign);
+    explored.nr_flags = explored.nr_flags.max(observed.nr_flags);
     let mut is_new = false;
     for finding in &observed.findings {
         let known = explored

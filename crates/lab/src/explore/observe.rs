@@ -9,7 +9,7 @@ use bpf::map::numbers::Number;
 use input::error::Error;
 use kernel::ext::ExitKind;
 use kernel::ext::ops::NAMES;
-use kernel::{Plan, Race, Seen, Step};
+use kernel::{Plan, Race, RaceKind, Seen, Step};
 use runner::counters;
 use runner::inputs::Inputs;
 use runner::running::Running;
@@ -46,6 +46,8 @@ pub struct Observed {
     pub findings: Vec<Finding>,
     /// Number of races on statistics counters, which are no findings.
     pub nr_benign: usize,
+    /// Number of races on plain flags, which are no findings.
+    pub nr_flags: usize,
     /// What the run has covered.
     pub covered: Covered,
     /// Number of points that the run reached.
@@ -70,16 +72,19 @@ pub struct Target {
     pub inputs: Inputs,
     /// Whether races on statistics counters are findings, too.
     pub statistics: bool,
+    /// Whether races on plain flags are findings, too.
+    pub flags: bool,
     /// If set, only a stall of a task with this name is a finding.
     pub stalled: Option<String>,
 }
 
 impl Target {
-    pub fn new(spec: RunSpec, statistics: bool) -> Target {
+    pub fn new(spec: RunSpec) -> Target {
         Target {
             spec,
             inputs: Inputs::default(),
-            statistics,
+            statistics: false,
+            flags: false,
             stalled: None,
         }
     }
@@ -162,16 +167,20 @@ impl Target {
         };
         let races = overlap.detector.races();
         let (benign, races): (Vec<Race>, Vec<Race>) = races.into_iter().partition(|race| race.benign);
-        // A race that has lost a value is shown first.
-        let (lost, possible): (Vec<Race>, Vec<Race>) = races.into_iter().partition(|race| race.lost);
-        let shown = if self.statistics { benign.as_slice() } else { &[] };
-        findings.extend(lost.iter().chain(&possible).chain(shown).copied().map(Finding::Race));
+        let (flags, mut races): (Vec<Race>, Vec<Race>) =
+            races.into_iter().partition(|race| race.kind == RaceKind::Flag);
+        let (nr_benign, nr_flags) = (benign.len(), flags.len());
+        races.extend(flags.into_iter().filter(|_| self.flags));
+        races.extend(benign.into_iter().filter(|_| self.statistics));
+        findings.extend(races.into_iter().map(Finding::Race));
+        findings.sort_by_key(Finding::rank);
         if let Some(name) = &self.stalled {
             findings.retain(|finding| finding.is_stall_of(name));
         }
         Ok(Observed {
             findings,
-            nr_benign: benign.len(),
+            nr_benign,
+            nr_flags,
             covered: Covered {
                 branches,
                 pairs: overlap
@@ -237,6 +246,15 @@ fn directions(branches: &[u8]) -> Vec<(usize, bool)> {
 }
 
 impl Finding {
+    /// Returns the position of a finding in a list: the likeliest defects are first. Errors, stalls
+    /// and wrong CPUs precede races. A race that has lost a value precedes others of its kind.
+    pub fn rank(&self) -> impl Ord + use<> {
+        match self {
+            Finding::Race(race) => (1, race.benign, Some(race.kind), !race.lost),
+            _ => (0, false, None, false),
+        }
+    }
+
     /// Returns whether the finding is that a task with this name does not run.
     fn is_stall_of(&self, name: &str) -> bool {
         match self {

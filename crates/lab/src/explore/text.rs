@@ -5,7 +5,7 @@ use super::case::{Case, Load};
 use super::observe::{Finding, Observed, callback, named, place, source};
 use bpf::engine::AccessKind;
 use bpf::image::Code;
-use kernel::{CpuId, Race, Seen, Step};
+use kernel::{CpuId, Race, RaceKind, Seen, Step};
 use std::fmt::Write;
 use trace::escape;
 
@@ -64,10 +64,15 @@ fn race_text(race: &Race, code: &Code) -> String {
         place(code, race.other.pc),
     ];
     places.dedup();
-    let what = match (race.benign, race.lost) {
-        (true, _) => "a statistics counter may lose a change",
-        (false, true) => "a change was lost",
-        (false, false) => "a change can be lost",
+    let what = match (race.kind, race.lost) {
+        _ if race.benign => "a statistics counter may lose a change",
+        (RaceKind::Update, true) => "a change was lost",
+        (RaceKind::Update, false) => "a change can be lost",
+        (RaceKind::Check, true) => "a check was out of date",
+        (RaceKind::Check, false) => "a check can be out of date",
+        (RaceKind::Replace, true) => "a value was overwritten before it was seen",
+        (RaceKind::Replace, false) => "a value can be overwritten before it is seen",
+        (RaceKind::Flag, _) => "a flag can change after it was read",
     };
     let mut text = format!("{}: race: {what}\n", places.join(", "));
     let mut row = |verb: &str, seen: &Seen| {

@@ -238,7 +238,7 @@ impl Running<'_> {
             stall_ns: STALL_NS,
         };
         let workload = self.case.workload.clone();
-        let observed = Target::new(spec, false).observe_workload(&case, Some(workload), false);
+        let observed = Target::new(spec).observe_workload(&case, Some(workload), false);
         let observed = observed.map_err(|error| error.to_string())?;
         match observed.findings.first() {
             None => Ok(()),

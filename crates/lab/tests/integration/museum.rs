@@ -23,7 +23,7 @@ fn target(name: &str) -> Target {
         policy: object.to_string_lossy().into_owned(),
         ..RunSpec::default()
     };
-    Target::new(spec, false)
+    Target::new(spec)
 }
 
 fn space() -> Space {

@@ -98,7 +98,7 @@ impl Args {
             kernel: self.kernel,
             ..RunSpec::default()
         };
-        let mut target = Target::new(spec, false);
+        let mut target = Target::new(spec);
         target.stalled = Some(rebuilt.task);
         let limits = Limits {
             runs: self.runs,
@@ -111,6 +111,7 @@ impl Args {
         outln!();
         let report = Report {
             shrinks: !self.no_shrink,
+            pairs: true,
             out: self.out.as_deref(),
         };
         report.print(&target, &explored)

@@ -2,7 +2,7 @@
 //! Points at which a handler may be suspended, and the accesses that the race detector sees there.
 
 use super::MAX_HOLD_NS;
-use super::detector::state::{Seen, SyncId};
+use super::detector::state::{Seen, Stored, SyncId};
 use super::state::Step;
 use crate::machine::Machine;
 use crate::sched::ext::ops;
@@ -102,8 +102,9 @@ fn record(m: &mut Machine, access: Access, value: u64) {
     }
 }
 
-/// Passes a shared access to the race detector.
-pub(crate) fn accessed(m: &mut Machine, access: Access, value: u64) {
+/// Passes a shared access to the race detector. A stored value is `derived` if it was calculated from
+/// the variable's old value.
+pub(crate) fn accessed(m: &mut Machine, access: Access, value: u64, derived: bool) {
     record(m, access, value);
     let Access { pc, kind, addr, size } = access;
     let seen = Seen {
@@ -124,16 +125,19 @@ pub(crate) fn accessed(m: &mut Machine, access: Access, value: u64) {
     let (detector, object) = (&mut overlap.detector, SyncId::Address(addr));
     match kind {
         AccessKind::Load => detector.load(addr, size, seen),
-        AccessKind::Store => detector.store(addr, size, seen, false),
-        AccessKind::AtomicUnordered => detector.store(addr, size, seen, true),
+        AccessKind::Store => {
+            let how = if derived { Stored::Derived } else { Stored::Plain };
+            detector.store(addr, size, seen, how);
+        }
+        AccessKind::AtomicUnordered => detector.store(addr, size, seen, Stored::Modified),
         AccessKind::Acquire => detector.acquire(seen.cpu, object),
         AccessKind::Release => {
             detector.release(seen.cpu, object);
-            detector.store(addr, size, seen, true);
+            detector.store(addr, size, seen, Stored::Released);
         }
         AccessKind::Atomic => {
             detector.acquire(seen.cpu, object);
-            detector.store(addr, size, seen, true);
+            detector.store(addr, size, seen, Stored::Modified);
             detector.release(seen.cpu, object);
         }
         AccessKind::Call => {}

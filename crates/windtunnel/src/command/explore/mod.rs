@@ -17,6 +17,7 @@ use lab::explore::step::Stepper;
 use lab::explore::{Limits, explore, text};
 use runner::exit::ExitStatus;
 use runner::interrupt;
+use runner::load::Fit;
 use runner::outln;
 use runner::spec::RunSpec;
 use std::io::{self, IsTerminal};
@@ -66,6 +67,12 @@ pub struct Args {
     /// Also report races on statistics counters
     #[arg(long)]
     statistics: bool,
+    /// Also report races on plain flags, which the other CPU stores without a look at their values
+    #[arg(long)]
+    flags: bool,
+    /// Print each pair of lines that race, not only one for each pair of functions
+    #[arg(long)]
+    pairs: bool,
     /// Let half of the runs be changes of runs that reached new code or a new order of accesses
     #[arg(long)]
     guided: bool,
@@ -91,6 +98,9 @@ pub struct Args {
     /// Profile, which replaces a policy's user-space part (profiles/README.md)
     #[arg(long, value_name = "FILE")]
     profile: Vec<String>,
+    /// Parts of the profile that do not fit the object: an error, or left out without a warning
+    #[arg(long, value_name = "FIT", value_enum, default_value_t)]
+    profile_fit: Fit,
     /// Linux release for which objects are loaded
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kernel: Release,
@@ -147,6 +157,7 @@ impl Args {
         };
         let report = Report {
             shrinks: !self.no_shrink,
+            pairs: self.pairs,
             out: self.out.as_deref(),
         };
         if let Some(old) = &self.against {
@@ -165,10 +176,15 @@ impl Args {
             policy: policy.to_owned(),
             set: self.set.clone(),
             profile: self.profile.clone(),
+            profile_fit: self.profile_fit,
             kernel: self.kernel,
             ..RunSpec::default()
         };
-        Target::new(spec, self.statistics)
+        Target {
+            statistics: self.statistics,
+            flags: self.flags,
+            ..Target::new(spec)
+        }
     }
 
     /// Returns the case that the options describe without any random choice.

@@ -4,11 +4,12 @@
 use super::super::progress::runs_bar;
 use input::error::Error;
 use lab::explore::case::{Case, Load};
-use lab::explore::difference::only;
+use lab::explore::difference::{by_functions, only};
 use lab::explore::observe::{Finding, Observed, STALL_NS, Target};
 use lab::explore::shrink::Shrink;
 use lab::explore::{Explored, Found, Limits, text};
 use runner::exit::ExitStatus;
+use runner::load::Fit;
 use runner::outln;
 use runner::quote::quote;
 use std::path::Path;
@@ -42,6 +43,8 @@ pub fn progress(
 pub struct Report<'a> {
     /// Whether findings are shrunk first.
     pub shrinks: bool,
+    /// Whether each pair of lines is printed, or one for each pair of functions.
+    pub pairs: bool,
     /// Directory for the files of the first finding.
     pub out: Option<&'a Path>,
 }
@@ -52,11 +55,12 @@ impl Report<'_> {
     /// # Errors
     /// A run cannot be repeated, or a file cannot be written.
     pub fn print(&self, target: &Target, explored: &Explored) -> Result<ExitStatus, Error> {
-        for (index, found) in explored.found.iter().enumerate() {
+        for (index, group) in self.groups(&explored.found, explored).iter().enumerate() {
             if index > 0 {
                 outln!();
             }
-            self.print_found(target, found, index == 0)?;
+            self.print_found(target, group[0], index == 0)?;
+            print_others(group);
         }
         let seconds = explored.time.as_secs_f64();
         if explored.interrupted {
@@ -71,6 +75,10 @@ impl Report<'_> {
             if explored.nr_benign > 0 && !target.statistics && target.stalled.is_none() {
                 let nr = explored.nr_benign;
                 outln!("not shown: races on statistics counters at up to {nr} pairs of places (--statistics)");
+            }
+            if explored.nr_flags > 0 && !target.flags && target.stalled.is_none() {
+                let nr = explored.nr_flags;
+                outln!("not shown: races on plain flags at up to {nr} pairs of places (--flags)");
             }
         }
         runner::errln!(
@@ -97,16 +105,25 @@ impl Report<'_> {
                 .file_name()
                 .map_or_else(|| policy.to_string_lossy(), |name| name.to_string_lossy());
             outln!("only in {name}: {} of {} findings", found.len(), one.found.len());
-            for (index, found) in found.iter().enumerate() {
+            for (index, group) in report.groups(found.iter().copied(), one).iter().enumerate() {
                 outln!();
-                report.print_found(target, found, index == 0)?;
-                outln!("shown by {} of {} runs", found.nr_runs, one.runs);
+                report.print_found(target, group[0], index == 0)?;
+                outln!("shown by {} of {} runs", group[0].nr_runs, one.runs);
+                print_others(group);
             }
             outln!();
         }
         outln!("in both: {} findings", new.found.len() - added.len());
         outln!("a finding that few runs show may be missing in the other version by chance: try more --runs");
         Ok(ExitStatus::from(u8::from(!added.is_empty())))
+    }
+
+    /// Returns the findings that are printed together.
+    fn groups<'a>(&self, found: impl IntoIterator<Item = &'a Found>, explored: &Explored) -> Vec<Vec<&'a Found>> {
+        match self.pairs {
+            true => found.into_iter().map(|found| vec![found]).collect(),
+            false => by_functions(found, &explored.code),
+        }
     }
 
     fn print_found(&self, target: &Target, found: &Found, is_first: bool) -> Result<(), Error> {
@@ -139,12 +156,29 @@ impl Report<'_> {
     }
 }
 
-/// Returns the options of a command that give the policy the same parameters and profiles.
+/// Prints how many findings of a group are not printed.
+fn print_others(group: &[&Found]) {
+    let nr = group.len() - 1;
+    if nr > 0 {
+        let s = if nr == 1 { "" } else { "s" };
+        outln!("in the same functions: {nr} more pair{s} of lines (--pairs)");
+    }
+}
+
+/// Returns the options with which a command gives the policy the same parameters and profiles, and
+/// reports the same races.
 fn settings(target: &Target) -> String {
     let sets = target.spec.set.iter().map(|set| format!(" --set {}", quote(set)));
     let profiles = target.spec.profile.iter();
     let profiles = profiles.map(|file| format!(" --profile {}", quote(file)));
-    sets.chain(profiles).collect()
+    let options = [
+        (target.spec.profile_fit == Fit::Loose, " --profile-fit loose"),
+        (target.statistics, " --statistics"),
+        (target.flags, " --flags"),
+    ];
+    let options = options.into_iter().filter(|(is_set, _)| *is_set);
+    let options = options.map(|(_, option)| option.to_owned());
+    sets.chain(profiles).chain(options).collect()
 }
 
 /// Writes the files that repeat a case.

@@ -10,7 +10,9 @@
 //! purpose (READ_ONCE and WRITE_ONCE compile to the same instructions). The detector therefore
 //! reports one pattern only: a callback loads a variable and then stores it, and a different CPU
 //! can store the variable in between. This is a lost update (`x++`) or a check that is out of date
-//! when it takes effect (`if (!busy) busy = 1`).
+//! when it takes effect (`if (!busy) busy = 1`). [`RaceKind`] distinguishes these cases by the data
+//! flow that the interpreter follows: which loaded value a store is calculated from, and whether a
+//! loaded value has influenced a jump, a call or a different variable before the store.
 
 pub mod state;
 
@@ -69,13 +71,14 @@ impl Detector {
                 clock,
                 seen,
                 version,
+                decided: false,
             },
         );
     }
 
-    /// Records a store. A store by an atomic instruction is indivisible, so `atomic` stores are
-    /// never the end of a load and store.
-    pub(crate) fn store(&mut self, addr: u64, size: u8, seen: Seen, atomic: bool) {
+    /// Records a store. A store by an atomic instruction is indivisible, so it is never the end of a
+    /// load and store.
+    pub(crate) fn store(&mut self, addr: u64, size: u8, seen: Seen, how: Stored) {
         let cpu = seen.cpu;
         let callback = self.callbacks[cpu.index()];
         let clock = &self.clocks[cpu.index()];
@@ -85,45 +88,75 @@ impl Detector {
         let load = variable
             .loads
             .remove(&cpu)
-            .filter(|load| !atomic && load.callback == callback);
+            .filter(|load| !how.is_atomic() && load.callback == callback);
+        let own = load.as_ref().map(|load| Loaded {
+            seen: load.seen,
+            kind: match (how, load.decided) {
+                (Stored::Derived, _) => RaceKind::Update,
+                (_, true) => RaceKind::Check,
+                (_, false) => RaceKind::Replace,
+            },
+        });
+        let modifies = how == Stored::Modified;
         for (&other, store) in &variable.stores {
             if other == cpu {
                 continue;
             }
             let known = |clock: &Clock| clock[other.index()] >= store.epoch;
-            let race = match &load {
+            let race = match (&load, own) {
                 // The other CPU may store between this CPU's load and store.
-                Some(load) if !known(&load.clock) => Some((load.seen, seen, store.seen)),
+                (Some(load), Some(own)) if !known(&load.clock) => {
+                    Some((own, seen, store.seen, store.load.is_some() || store.modifies))
+                }
                 // This CPU may store between the other CPU's load and store.
-                _ if !known(clock) => store.load.map(|load| (load, store.seen, seen)),
+                _ if !known(clock) => store
+                    .load
+                    .map(|load| (load, store.seen, seen, own.is_some() || modifies)),
                 _ => None,
             };
-            let Some((first, second, between)) = race else {
+            let Some((first, second, between, other_reads)) = race else {
                 continue;
+            };
+            let kind = match first.kind {
+                RaceKind::Update => RaceKind::Update,
+                kind if other_reads => kind,
+                _ => RaceKind::Flag,
             };
             let lost = second == seen && load.as_ref().is_some_and(|load| load.version != variable.version);
             let race = Race {
                 addr,
                 size,
-                load: first,
+                load: first.seen,
                 store: second,
                 other: between,
+                kind,
                 lost,
                 benign: false,
             };
             let known = self.races.entry((second.pc, between.pc)).or_insert(race);
-            if lost && !known.lost {
+            if (kind, !lost) < (known.kind, !known.lost) {
                 *known = race;
             }
         }
         variable.version += 1;
         let epoch = clock[cpu.index()];
-        let load = load.map(|load| load.seen);
-        variable.stores.insert(cpu, Store { epoch, seen, load });
+        let store = Store {
+            epoch,
+            seen,
+            load: own,
+            modifies,
+        };
+        variable.stores.insert(cpu, store);
     }
 
-    pub(crate) fn decides(&mut self, addr: u64) {
-        self.variables.entry(addr).or_default().decides = true;
+    /// Records that a value that `cpu` has loaded from `addr` influences something other than the
+    /// variable itself.
+    pub(crate) fn decides(&mut self, cpu: CpuId, addr: u64) {
+        let variable = self.variables.entry(addr).or_default();
+        variable.decides = true;
+        if let Some(load) = variable.loads.get_mut(&cpu) {
+            load.decided = true;
+        }
     }
 
     /// Returns the first race of each pair of instructions, in the order of their times.

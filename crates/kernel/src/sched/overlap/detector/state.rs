@@ -41,8 +41,51 @@ pub(crate) struct Store {
     /// Logical time of the storing CPU.
     pub epoch: u32,
     pub seen: Seen,
-    /// The load of the same callback from which this store may have been calculated.
-    pub load: Option<Seen>,
+    /// The load of the same callback that precedes this store.
+    pub load: Option<Loaded>,
+    /// Whether the store belongs to an atomic read-modify-write.
+    pub modifies: bool,
+}
+
+/// A load that precedes a store of the same callback.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loaded {
+    pub seen: Seen,
+    pub kind: RaceKind,
+}
+
+/// How a store comes by its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// It is not known to depend on the variable's old value.
+    Plain,
+    /// It is calculated from a value that was loaded from the variable.
+    Derived,
+    /// An atomic instruction stores it without a look at the old value.
+    Released,
+    /// An atomic instruction calculates it from the old value.
+    Modified,
+}
+
+impl Stored {
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Stored::Released | Stored::Modified)
+    }
+}
+
+/// Use of the value that a callback loads before it stores the same variable. The kinds are ordered
+/// by how likely a race on them is a defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RaceKind {
+    /// The stored value is calculated from the loaded one: `nr++`.
+    Update,
+    /// The loaded value influences something before the store: `if (!busy) busy = 1`.
+    Check,
+    /// The loaded value influences nothing before the store: `nr = new; new = 0`.
+    Replace,
+    /// Like `Check` or `Replace`, but the other CPU stores the variable without a look at its value.
+    /// Both CPUs only announce something, such as a time or a flag.
+    Flag,
 }
 
 /// The last load of a variable by a callback.
@@ -54,6 +97,8 @@ pub(crate) struct Load {
     pub seen: Seen,
     /// Number of stores to the variable before the load.
     pub version: u64,
+    /// Whether the loaded value has already influenced anything.
+    pub decided: bool,
 }
 
 /// What is known about a variable.
@@ -84,6 +129,7 @@ pub struct Race {
     pub store: Seen,
     /// The store of the other CPU.
     pub other: Seen,
+    pub kind: RaceKind,
     /// Whether the store of the other CPU did happen between the load and the store, so that its
     /// value was lost.
     pub lost: bool,

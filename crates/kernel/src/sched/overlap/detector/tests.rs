@@ -19,7 +19,7 @@ fn seen(cpu: u32, pc: usize) -> Seen {
 /// Makes a CPU load X at instruction `pc` and store it at the next one.
 fn update(detector: &mut Detector, cpu: u32, pc: usize) {
     detector.load(X, 8, seen(cpu, pc));
-    detector.store(X, 8, seen(cpu, pc + 1), false);
+    detector.store(X, 8, seen(cpu, pc + 1), Stored::Derived);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_store_between_load_and_store_is_lost() {
     let mut detector = Detector::new(2);
     detector.load(X, 8, seen(0, 10));
     update(&mut detector, 1, 20);
-    detector.store(X, 8, seen(0, 11), false);
+    detector.store(X, 8, seen(0, 11), Stored::Derived);
     assert!(detector.races()[0].lost);
 }
 
@@ -57,8 +57,8 @@ fn a_lock_orders_updates() {
 #[test]
 fn atomic_stores_race_with_plain_updates_only() {
     let mut detector = Detector::new(2);
-    detector.store(X, 8, seen(0, 10), true);
-    detector.store(X, 8, seen(1, 20), true);
+    detector.store(X, 8, seen(0, 10), Stored::Modified);
+    detector.store(X, 8, seen(1, 20), Stored::Modified);
     assert_eq!(detector.races(), []);
     update(&mut detector, 0, 30);
     assert_eq!(detector.races().len(), 1);
@@ -67,10 +67,10 @@ fn atomic_stores_race_with_plain_updates_only() {
 #[test]
 fn a_load_of_a_different_callback_is_no_part_of_an_update() {
     let mut detector = Detector::new(2);
-    detector.store(X, 8, seen(1, 20), false);
+    detector.store(X, 8, seen(1, 20), Stored::Plain);
     detector.load(X, 8, seen(0, 10));
     detector.begin_callback(cpu_id(0));
-    detector.store(X, 8, seen(0, 11), false);
+    detector.store(X, 8, seen(0, 11), Stored::Derived);
     assert_eq!(detector.races(), []);
 }
 
@@ -88,7 +88,7 @@ fn a_variable_that_decides_is_no_statistics_counter() {
     let mut detector = Detector::new(2);
     update(&mut detector, 0, 10);
     update(&mut detector, 1, 20);
-    detector.decides(X);
+    detector.decides(cpu_id(0), X);
     assert!(!detector.races()[0].benign);
 }
 
@@ -97,8 +97,40 @@ fn pairs_of_accesses_have_an_order_and_a_point() {
     let mut detector = Detector::new(2);
     detector.load(X, 8, seen(0, 10));
     detector.load(X, 8, seen(0, 11));
-    detector.store(X, 8, seen(1, 20), false);
+    detector.store(X, 8, seen(1, 20), Stored::Plain);
     detector.load(X, 8, seen(0, 12));
     let pairs: Vec<_> = detector.pairs.into_iter().collect();
     assert_eq!(pairs, [((11, 20), 11), ((20, 12), 20)]);
+}
+
+#[test]
+fn the_use_of_the_loaded_value_gives_the_kind() {
+    let kind = |decides: bool, how: Stored, other: Stored| {
+        let mut detector = Detector::new(2);
+        detector.load(X, 8, seen(0, 10));
+        if decides {
+            detector.decides(cpu_id(0), X);
+        }
+        detector.store(X, 8, seen(0, 11), how);
+        detector.store(X, 8, seen(1, 20), other);
+        detector.races()[0].kind
+    };
+    use RaceKind::*;
+    assert_eq!(kind(false, Stored::Derived, Stored::Plain), Update);
+    assert_eq!(kind(true, Stored::Derived, Stored::Released), Update);
+    assert_eq!(kind(true, Stored::Plain, Stored::Modified), Check);
+    assert_eq!(kind(false, Stored::Plain, Stored::Modified), Replace);
+    assert_eq!(kind(true, Stored::Plain, Stored::Plain), Flag);
+    assert_eq!(kind(false, Stored::Plain, Stored::Released), Flag);
+}
+
+#[test]
+fn two_checks_of_one_variable_are_no_flag() {
+    let mut detector = Detector::new(2);
+    for (cpu, pc) in [(0, 10), (1, 20)] {
+        detector.load(X, 8, seen(cpu, pc));
+        detector.decides(cpu_id(cpu), X);
+        detector.store(X, 8, seen(cpu, pc + 1), Stored::Plain);
+    }
+    assert_eq!(detector.races()[0].kind, RaceKind::Check);
 }

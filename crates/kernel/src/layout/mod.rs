@@ -47,6 +47,12 @@ mod task;
 /// include/linux/threads.h). Only address space is reserved for the tasks, so it costs no memory.
 pub(crate) const MAX_TASKS: u64 = 1 << 22;
 
+/// Pid of the kernel thread that enables policies: the largest one, which no task of a workload gets.
+pub(crate) const ENABLE_HELPER_PID: u32 = MAX_TASKS as u32 - 1;
+
+/// Name of this kernel thread (scx_enable() in kernel/sched/ext/ext.c, Linux 7.3).
+pub(crate) const ENABLE_HELPER_COMM: &str = "scx_enable_helper";
+
 /// Maximum number of DSQs whose `scx_dispatch_q` a policy can see. Only address space is reserved.
 const MAX_DSQS: u64 = 1 << 20;
 
@@ -61,6 +67,8 @@ pub struct Layout {
     pub(crate) tasks: Slab,
     /// The task_struct of each idle task, by CPU.
     idle: Slab,
+    /// The task_struct of the kernel thread that enables policies.
+    enable_helper: Slab,
     /// The `struct rq` of each CPU.
     rqs: Slab,
     /// The mm_struct of each process, by the TaskId of the process's first task. Only the addresses
@@ -116,6 +124,7 @@ impl Layout {
             cred: alloc(&mut region.slab(&object::CRED, 64, 1)?, region),
             creds: BTreeMap::new(),
             dsqs: None,
+            enable_helper: region.slab(&object::TASK, task_bytes, 1)?,
             single: Vec::new(),
             cpufreq_cpu_data: region.zeros() - REACH,
             refs: Vec::new(),
@@ -129,6 +138,7 @@ impl Layout {
                 .map(|cpus| mask(&CpuSet::from_cpus(nr_cpus, cpus)))
                 .collect(),
         };
+        alloc(&mut layout.enable_helper, region);
         for slab in [&mut layout.idle, &mut layout.rqs] {
             for _ in 0..nr_cpus {
                 alloc(slab, region);
@@ -151,6 +161,7 @@ impl Layout {
         for cpu in CpuSet::all(nr_cpus).iter() {
             layout.lay_out_cpu(region, cpu);
         }
+        layout.lay_out_enable_helper(region);
         Ok(layout)
     }
 
@@ -195,33 +206,66 @@ impl Layout {
                 &mut *self.rqs.host::<rq>(cpu.into()),
             )
         };
-        let swapper = self.idle.addr(0) as *mut task_struct;
-        idle.thread_info.cpu = cpu.nr();
-        idle.flags = PF_IDLE | PF_KTHREAD;
+        self.lay_out_kernel_task(idle, idle_addr, cpu);
+        idle.flags |= PF_IDLE;
         idle.on_cpu = 1;
-        idle.on_rq = 1;
         idle.nr_cpus_allowed = 1;
         idle.prio = 120;
         idle.static_prio = 120;
         idle.normal_prio = 120;
-        idle.se.load.weight = 1024 << 10;
-        idle.numa_preferred_nid = -1;
-        idle.real_parent = swapper;
-        idle.parent = swapper;
-        idle.group_leader = idle_addr as *mut task_struct;
-        idle.cgroups = self.css_set_addr(0) as *mut css_set;
-        idle.real_cred = self.cred as *mut cred;
-        idle.cred = self.cred as *mut cred;
-        idle.recent_used_cpu = cpu.nr() as i32;
-        idle.wake_cpu = cpu.nr() as i32;
         set_comm(&mut idle.comm, &format!("swapper/{cpu}"));
-        idle.cpus_ptr = cpus_mask(idle_addr) as *mut cpumask;
         rq.curr = idle_addr as *mut task_struct;
         rq.idle = idle_addr as *mut task_struct;
         rq.cpu = cpu.nr() as i32;
         rq.online = 1;
         rq.scx.cpuperf_target = enums::SCX_CPUPERF_ONE as u32;
         Mask::at(region, cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
+    }
+
+    /// Sets the fields that are equal in all tasks of the kernel itself.
+    fn lay_out_kernel_task(&self, task: &mut task_struct, addr: u64, cpu: CpuId) {
+        let swapper = self.idle.addr(0) as *mut task_struct;
+        task.thread_info.cpu = cpu.nr();
+        task.flags = PF_KTHREAD;
+        task.on_rq = 1;
+        task.se.load.weight = 1024 << 10;
+        task.numa_preferred_nid = -1;
+        task.real_parent = swapper;
+        task.parent = swapper;
+        task.group_leader = addr as *mut task_struct;
+        task.cgroups = self.css_set_addr(0) as *mut css_set;
+        task.real_cred = self.cred as *mut cred;
+        task.cred = self.cred as *mut cred;
+        task.recent_used_cpu = cpu.nr() as i32;
+        task.wake_cpu = cpu.nr() as i32;
+        task.cpus_ptr = cpus_mask(addr) as *mut cpumask;
+    }
+
+    /// Initializes the task_struct of the kernel thread that enables policies: a SCHED_FIFO task with
+    /// priority 50 (sched_set_fifo()) in the root cgroup, which may use all CPUs.
+    ///
+    /// It exists for policies that look up the current task while they are enabled. The simulator
+    /// does not schedule it, and calls no ops.init_task() for it.
+    fn lay_out_enable_helper(&self, region: &Region) {
+        let addr = self.enable_helper_addr();
+        // SAFETY: the object was just allocated, and is borrowed once.
+        let task = unsafe { &mut *self.enable_helper.host::<task_struct>(0) };
+        self.lay_out_kernel_task(task, addr, CpuId::BOOT);
+        task.pid = ENABLE_HELPER_PID as i32;
+        task.tgid = ENABLE_HELPER_PID as i32;
+        task.nr_cpus_allowed = self.nr_cpus as i32;
+        task.policy = SCHED_FIFO;
+        task.prio = 49;
+        task.static_prio = 120;
+        task.normal_prio = 49;
+        task.rt_priority = 50;
+        set_comm(&mut task.comm, ENABLE_HELPER_COMM);
+        Mask::at(region, cpus_mask(addr), self.nr_cpus).copy_from(CpuSet::all(self.nr_cpus).words());
+    }
+
+    /// Returns the address of the task_struct of the kernel thread that enables policies.
+    pub(crate) fn enable_helper_addr(&self) -> u64 {
+        self.enable_helper.addr(0)
     }
 
     /// Returns the cache lines of task_structs that the scheduler uses most: the first two of each
@@ -378,10 +422,12 @@ impl Layout {
         self.rqs.addr(1) - self.rqs.addr(0)
     }
 
-    /// Returns the CPU whose idle task has this address.
+    /// Returns the CPU whose idle task has this address. The kernel thread that enables policies
+    /// counts as an idle task of the first CPU: it always exists, and no policy schedules it.
     pub(crate) fn idle_from_addr(&self, addr: u64) -> Option<CpuId> {
         // The slab contains one idle task for each CPU, in order.
-        self.idle.index(addr).map(|cpu| CpuId::new(cpu as usize))
+        let cpu = self.idle.index(addr).map(|cpu| CpuId::new(cpu as usize));
+        cpu.or_else(|| self.enable_helper.index(addr).map(|_| CpuId::BOOT))
     }
 }
 

@@ -3,6 +3,7 @@
 //! locks, timers, random numbers and the log.
 
 use crate::layout::callbacks::{Callback, kf};
+use crate::layout::{ENABLE_HELPER_COMM, ENABLE_HELPER_PID};
 use crate::machine::Machine;
 use crate::policy::kfuncs;
 use crate::sched::ext::ops;
@@ -80,11 +81,15 @@ impl World for Machine {
     }
 
     fn current_task(&self) -> u64 {
-        self.curr_addr(self.this_cpu)
+        match self.ext.enabling {
+            true => self.layout.enable_helper_addr(),
+            false => self.curr_addr(self.this_cpu),
+        }
     }
 
     fn current_pid_tgid(&self) -> u64 {
         match self.rqs[self.this_cpu].curr {
+            _ if self.ext.enabling => u64::from(ENABLE_HELPER_PID) << 32 | u64::from(ENABLE_HELPER_PID),
             IDLE => 0,
             curr => {
                 let t = &self.tasks[curr];
@@ -94,6 +99,12 @@ impl World for Machine {
     }
 
     fn current_comm(&self) -> [u8; 16] {
+        if self.ext.enabling {
+            // Names of tasks have at most 15 characters (TASK_COMM_LEN).
+            let mut comm = [0; 16];
+            comm[..15].copy_from_slice(&ENABLE_HELPER_COMM.as_bytes()[..15]);
+            return comm;
+        }
         let curr = self.rqs[self.this_cpu].curr;
         let task = if curr == IDLE {
             self.layout.idle_struct(self.this_cpu)

@@ -544,3 +544,20 @@ fn idle_tasks_belong_to_no_policy() {
     assert_eq!(run.var("not_owned"), 2 * run.var("nr_tried"));
     assert_eq!(run.var("acquired"), run.var("nr_tried"));
 }
+
+#[test]
+fn a_kernel_thread_with_a_pid_of_its_own_enables_policies() {
+    for checked in [false, true] {
+        let tasks = Tasks::default().add("task", sleeper(MS, MS));
+        let machine = Machine::new(free(1), tasks.workload, sanitizer(checked)).expect("a machine");
+        let mut run = Run::new(machine, "enabler", &[]);
+        run.run(20 * MS).assert_alive();
+        let pid = run.var("pid");
+        // The largest pid, which no task of a workload has.
+        assert_eq!(pid, (1 << 22) - 1);
+        assert_eq!((run.var("tgid"), run.var("own_pid")), (pid, pid));
+        assert_eq!(run.var("first_chars"), u64::from_le_bytes(*b"scx_enab"));
+        assert!(run.var("nr_found") > 5);
+        assert_eq!(run.var("nr_other"), run.var("nr_found"));
+    }
+}

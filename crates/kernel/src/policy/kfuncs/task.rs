@@ -2,6 +2,7 @@
 //! kfuncs for tasks: finding tasks, acquiring references, changing tasks and iterating over tasks.
 
 use super::{Kfunc, any_task};
+use crate::layout::ENABLE_HELPER_PID;
 use crate::layout::callbacks::kf;
 use crate::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::machine::Machine;
@@ -113,6 +114,7 @@ fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {
             m.layout.get_task(p);
             m.layout.task_addr(p)
         }
+        None if pid as u32 == ENABLE_HELPER_PID => m.layout.enable_helper_addr(),
         None => 0,
     }
 }

@@ -111,7 +111,10 @@ fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
     m.ext.begin();
     m.ext.uses_cids = cid;
     cid::enable(m, cid);
-    if let Err(errno) = run_enable_steps(m) {
+    m.ext.enabling = true;
+    let result = run_enable_steps(m);
+    m.ext.enabling = false;
+    if let Err(errno) = result {
         exit::error(m, format!("scx_root_enable() failed ({errno})"));
     }
     // The policy may have ended although no step returned an errno, for example because of an error

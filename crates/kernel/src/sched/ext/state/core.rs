@@ -91,6 +91,8 @@ pub struct Core {
     pub(crate) enabled: bool,
     /// Whether all normal tasks belong to the class, not only SCHED_EXT tasks.
     pub(crate) switching_all: bool,
+    /// Whether the kernel thread scx_enable_helper executes: a policy is being enabled.
+    pub(crate) enabling: bool,
     /// Whether ops.init_task() is called for new tasks.
     pub(crate) init_task_enabled: bool,
     /// Whether the cgroup callbacks are called.
@@ -174,6 +176,7 @@ impl Core {
             state: EnableState::Disabled,
             enabled: false,
             switching_all: false,
+            enabling: false,
             init_task_enabled: false,
             cgroup_enabled: false,
             initialized_cgroups: Vec::new(),

@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help conform run build check read test wheel deny docs fast deb image bench compat compat-long perfetto zoo live-test soak attack fuzz setup
+.PHONY: help conform run build check read test wheel deny docs fast deb image bench compat compat-long museum perfetto zoo live-test soak attack fuzz setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -72,6 +72,10 @@ compat: build
 ## Run third-party schedulers for longer than their watchdog timeouts, and write docs/compat.md (hours)
 compat-long: build
 	@scripts/compat.sh long
+
+## Explore public schedulers before and after commits that mended a race (SCX=DIR: a clone of sched-ext/scx)
+museum: build
+	@. scripts/build.sh && scripts/museum/museum.py "$(SCX)" "$$build/windtunnel" $(COMMITS)
 
 ## Compare the events of the recordings in a directory with perf, trace-cmd and babeltrace2 (ZOO=DIR)
 zoo: build

@@ -17,5 +17,5 @@ pub mod source;
 pub mod suggest;
 
 pub use error::{Error, Position};
-pub use number::{index, to_usize};
+pub use number::{counted, index, to_usize};
 pub use source::Source;

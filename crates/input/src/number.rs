@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Conversion of numbers without loss.
+//! Conversion of numbers without loss, and numbers in texts.
 
 /// Converts the length of a collection, or an index into it, to `u32`.
 ///
@@ -23,4 +23,9 @@ pub fn index(len: usize) -> u32 {
 pub fn to_usize(number: u64) -> usize {
     const { assert!(usize::BITS == u64::BITS) };
     number as usize
+}
+
+/// Returns a number with its noun, in the plural if the number is not 1.
+pub fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }

@@ -23,11 +23,11 @@ pub fn show(definition: &Definition) -> String {
     let _ = writeln!(
         out,
         "{}, {}, {}, {}, {}, {} Hz; {}",
-        counted(t.packages.len(), "package"),
-        counted(t.nodes.len(), "node"),
-        counted(t.llcs.len(), "LLC"),
-        counted(t.cores.len(), "core"),
-        counted(t.cpus.len(), "CPU"),
+        input::counted(t.packages.len(), "package"),
+        input::counted(t.nodes.len(), "node"),
+        input::counted(t.llcs.len(), "LLC"),
+        input::counted(t.cores.len(), "core"),
+        input::counted(t.cpus.len(), "CPU"),
         spec.hz,
         definition.origin
     );
@@ -161,7 +161,7 @@ fn cores(out: &mut String, t: &Topology, cpus: &[u32]) {
         } else {
             format!("cores {first}-{last}")
         };
-        let _ = write!(out, "      {name}: {}", counted(threads, "thread"));
+        let _ = write!(out, "      {name}: {}", input::counted(threads, "thread"));
         if run.len() > 1 {
             out.push_str(" each");
         }
@@ -435,10 +435,6 @@ fn named(cpus: &[u32]) -> String {
         if cpus.len() == 1 { "CPU" } else { "CPUs" },
         cpu_list::format(cpus)
     )
-}
-
-fn counted(n: usize, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Formats a size in the largest unit that divides it.

@@ -144,7 +144,7 @@ pub(super) fn calibration_text(calibration: &Calibration) -> String {
 pub fn agreement(c: &Comparison) -> String {
     let line = |a: &Agreement| {
         let unit = if a.relative { " points" } else { " %" };
-        let mut parts = vec![format!("{} cells", a.cells)];
+        let mut parts = vec![input::counted(a.cells, "cell")];
         if a.calibrated > 0 {
             parts.push(format!("{} more not counted (calibrated)", a.calibrated));
         }
@@ -163,7 +163,8 @@ pub fn agreement(c: &Comparison) -> String {
         parts.extend(a.largest_error.map(|error| format!("largest {error:.1}{unit}")));
         let predicted = a.no_difference.as_ref().map(|none| {
             let (error, cells, own) = (none.median_error, none.cells, none.measured_error);
-            format!("; predicting no difference: {error:.1}{unit} in {cells} cells, where the model has {own:.1}{unit}")
+            let cells = input::counted(cells, "cell");
+            format!("; predicting no difference: {error:.1}{unit} in {cells}, where the model has {own:.1}{unit}")
         });
         format!("{}: {}{}\n", a.column, parts.join(", "), predicted.unwrap_or_default())
     };

@@ -137,6 +137,62 @@ fn reap(child: i32) {
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
 }
 
+/// Returns the CPU time of the calling thread, in ns.
+fn cpu_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the struct is valid during the call. This clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// A page that this process shares with its children.
+struct SharedWord(*mut u64);
+
+impl SharedWord {
+    fn new() -> Result<SharedWord, Error> {
+        let (size, protection) = (size_of::<u64>(), libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping at an address that the kernel chooses replaces no other one.
+        let page = unsafe {
+            let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), size, protection, flags, -1, 0)
+        };
+        match page {
+            libc::MAP_FAILED => Err(failed("mmap")),
+            page => Ok(SharedWord(page.cast())),
+        }
+    }
+
+    fn set(&self, value: u64) {
+        // SAFETY: the page is mapped as long as this value exists. Only one process accesses it at a
+        // time, because the parent waits for its child.
+        unsafe { self.0.write_volatile(value) };
+    }
+
+    fn get(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { self.0.read_volatile() }
+    }
+}
+
+impl Drop for SharedWord {
+    fn drop(&mut self) {
+        // SAFETY: the mapping belongs to this value, and nothing uses it after the drop.
+        unsafe { libc::munmap(self.0.cast(), size_of::<u64>()) };
+    }
+}
+
+/// Returns the CPU time in ns that a new process has used when it begins to execute its own code. Its
+/// first store to its stack is included, which copies a page.
+fn fork_start() -> Result<f64, Error> {
+    let word = SharedWord::new()?;
+    let mut least = u64::MAX;
+    for _ in 0..BATCHES {
+        child(|| word.set(cpu_time()))?;
+        least = least.min(word.get());
+    }
+    Ok(least as f64)
+}
+
 /// Forks a child that runs `body` and exits. Returns the time until fork returns and the time until
 /// the child has been reaped, in ns.
 fn child(body: impl Fn()) -> Result<(f64, f64), Error> {
@@ -171,30 +227,44 @@ const THREADS: u32 = 16;
 /// thread, whose creation then takes much less time.
 const THREAD_STACK: usize = 64 << 20;
 
-/// Creates threads that do nothing. Returns the time in ns to create one thread, and the time until it
-/// has started, exited and been joined, which includes a context switch.
-fn thread() -> Result<(f64, f64), Error> {
-    let (mut create, mut end) = (f64::INFINITY, f64::INFINITY);
+/// Times of a thread that does nothing, in ns.
+struct ThreadTimes {
+    create: f64,
+    /// Its CPU time when it calls its function. This is the median of the first threads, because the C
+    /// library prepares memory (arenas) for them that later threads use again.
+    start: f64,
+    /// From the call of its function until it has exited and been joined, which includes a context
+    /// switch.
+    end: f64,
+}
+
+/// Creates threads that do nothing.
+fn thread() -> Result<ThreadTimes, Error> {
+    let (mut create, mut end, mut start) = (f64::INFINITY, f64::INFINITY, None);
     for _ in 0..BATCHES / 2 {
         let mut threads = Vec::new();
         let created = least(1, || {
-            let new = || std::thread::Builder::new().stack_size(THREAD_STACK).spawn(|| ());
+            let new = || std::thread::Builder::new().stack_size(THREAD_STACK).spawn(cpu_time);
             threads.extend((0..THREADS).map(|_| new()));
             u64::from(THREADS)
         });
-        let mut complete = true;
+        let mut starts = Vec::with_capacity(threads.len());
         let ended = least(1, || {
-            for thread in threads.drain(..) {
-                complete &= thread.is_ok_and(|thread| thread.join().is_ok());
-            }
+            starts.extend(threads.drain(..).map(|thread| thread.ok()?.join().ok()));
             u64::from(THREADS)
         });
-        if !complete {
-            return Err(failed("pthread_create"));
-        }
-        (create, end) = (create.min(created), end.min(ended));
+        let starts: Option<Vec<u64>> = starts.into_iter().collect();
+        let mut starts = starts.ok_or_else(|| failed("pthread_create"))?;
+        starts.sort_unstable();
+        let median = starts[starts.len() / 2] as f64;
+        start.get_or_insert(median);
+        (create, end) = (create.min(created), end.min(ended - median));
     }
-    Ok((create, end))
+    Ok(ThreadTimes {
+        create,
+        start: start.unwrap_or_default(),
+        end,
+    })
 }
 
 /// Measures context switches, wake-ups, fork and exec. `pipe_ns` is the time to write a byte to a
@@ -216,7 +286,11 @@ pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Consta
     latency[0] = Some(0.0);
 
     let (fork, whole) = child(|| ())?;
-    let (thread, thread_end) = thread()?;
+    // The clock of a task's CPU time begins when the scheduler picks the task, before the context
+    // switch.
+    let picked = switch * context_switch;
+    let fork_start = (fork_start()? - picked).max(0.0);
+    let thread = thread()?;
     let program = c"/bin/true";
     let (_, with_exec) = child(|| {
         let arguments = [program.as_ptr(), std::ptr::null()];
@@ -230,14 +304,29 @@ pub(super) fn measure_switches(pairs: &Pairs, pipe_ns: f64) -> Result<Vec<Consta
         ns("fork", fork, "measured: fork of this process"),
         ns(
             "thread",
-            thread,
+            thread.create,
             "measured: pthread_create of 16 threads with new stacks",
         ),
-        ns("exit", whole - fork, "measured: fork, exit and wait, minus fork"),
+        ns(
+            "fork_start",
+            fork_start,
+            "measured: CPU time of a forked process when it begins to execute its own code, minus context_switch",
+        ),
+        ns(
+            "thread_start",
+            (thread.start - picked).max(0.0),
+            "measured: CPU time of a thread when it calls its function, median of 16 threads, minus context_switch",
+        ),
+        ns(
+            "exit",
+            (whole - fork - fork_start).max(0.0),
+            "measured: fork, exit and wait, minus fork and fork_start",
+        ),
         ns(
             "thread_exit",
-            thread_end - switch * (schedule + context_switch),
-            "measured: start, exit and pthread_join of a thread, minus schedule and context_switch",
+            (thread.end - switch * schedule).max(0.0),
+            "measured: start, exit and pthread_join of a thread, minus its CPU time until it calls its function, and \
+             schedule",
         ),
         ns(
             "exec",

@@ -85,6 +85,13 @@ pub struct Costs {
     pub fork_ns: u32,
     /// Creation of a thread, in ns of the calling task; 0 if it costs `fork_ns`.
     pub thread_ns: u32,
+    /// Start of a new process until its first step, in ns of the new task: return from fork, page
+    /// faults.
+    pub fork_start_ns: u32,
+    /// Start of a new thread until its first step, in ns of the new task: return from clone, page
+    /// faults, and what the C library does before it calls the thread's function; 0 if it costs
+    /// `fork_start_ns`.
+    pub thread_start_ns: u32,
     /// exec, in ns of the calling task.
     pub exec_ns: u32,
     /// exit, in ns of the calling task.
@@ -180,6 +187,15 @@ impl Costs {
         }
     }
 
+    /// Returns the cost of the start of a new process or thread, in ns.
+    pub fn start(&self, thread: bool) -> u32 {
+        if thread {
+            or(self.thread_start_ns, self.fork_start_ns)
+        } else {
+            self.fork_start_ns
+        }
+    }
+
     /// Sets the costs to 0 that the recorded computing times of a replay contain: those of the
     /// system calls of tasks.
     pub fn leave_out_recorded(&mut self) {
@@ -187,6 +203,7 @@ impl Costs {
         self.user_lock_ns = 0;
         self.channel.futex = MessageCosts::default();
         (self.fork_ns, self.thread_ns, self.exec_ns) = (0, 0, 0);
+        (self.fork_start_ns, self.thread_start_ns) = (0, 0);
         (self.exit_ns, self.thread_exit_ns) = (0, 0);
     }
 
@@ -254,6 +271,8 @@ impl Default for Costs {
             idle_exit_ns: 1_000,
             fork_ns: 60_000,
             thread_ns: 0,
+            fork_start_ns: 0,
+            thread_start_ns: 0,
             exec_ns: 250_000,
             exit_ns: 40_000,
             thread_exit_ns: 0,
@@ -315,12 +334,15 @@ pub struct Constant {
     pub default_source: &'static str,
 }
 
-/// Constants that are 0 by default. Another constant then applies to their operations, too.
-pub const SPECIAL_COSTS: [&str; 5] = [
+/// Constants that are 0 by default. Another constant then applies to their operations, too, or, as for
+/// the start of processes, nothing is charged.
+pub const SPECIAL_COSTS: [&str; 7] = [
     "switch_to_idle",
     "switch_from_idle",
     "schedule_idle",
     "thread",
+    "fork_start",
+    "thread_start",
     "thread_exit",
 ];
 
@@ -330,7 +352,7 @@ pub const TASK_LINE: &str = "task_struct.line";
 
 /// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are
 /// printed.
-pub const CONSTANTS: [Constant; 39] = [
+pub const CONSTANTS: [Constant; 41] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -420,6 +442,16 @@ pub const CONSTANTS: [Constant; 39] = [
         name: "thread",
         slot: Slot::Ns(|c| &mut c.thread_ns),
         default_source: "assumption: as fork",
+    },
+    Constant {
+        name: "fork_start",
+        slot: Slot::Ns(|c| &mut c.fork_start_ns),
+        default_source: "assumption: a new process starts with its first step",
+    },
+    Constant {
+        name: "thread_start",
+        slot: Slot::Ns(|c| &mut c.thread_start_ns),
+        default_source: "assumption: as fork_start",
     },
     Constant {
         name: "exec",

@@ -59,6 +59,9 @@ impl Machine {
         let forced = start_cpu.is_some();
         // If the fork fails, the parent continues without a child.
         if let Some(task) = self.new_task(index, parent, thread, allowed, cpu) {
+            if parent != IDLE {
+                self.tasks[task].program.time += u64::from(self.spec.costs.start(thread));
+            }
             self.wake_up_new_task(task, forced);
         }
     }

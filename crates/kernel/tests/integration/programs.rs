@@ -331,6 +331,26 @@ fn a_child_starts_after_the_cost_of_fork() {
 }
 
 #[test]
+fn a_child_works_before_its_first_step() {
+    let ends = |thread, fork_start_ns, thread_start_ns| {
+        let mut spec = free(2);
+        (spec.costs.fork_start_ns, spec.costs.thread_start_ns) = (fork_start_ns, thread_start_ns);
+        let tasks = Tasks::default()
+            .add("parent", vec![run_ms(2), Op::Fork { task: 1, thread }, run_ms(9)])
+            .add("child", vec![run_ms(1)])
+            .with(|task| task.spawn = false);
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        assert_eq!(starts(&records, 1), [0], "the parent pays nothing");
+        (starts(&records, 2), stop_ns(&records, 2) / MS)
+    };
+    assert_eq!(ends(false, 0, 0), (vec![2], 3));
+    assert_eq!(ends(false, 3_000_000, 1_000_000), (vec![2], 6));
+    assert_eq!(ends(true, 3_000_000, 1_000_000), (vec![2], 4));
+    // Without a cost of threads, that of processes applies.
+    assert_eq!(ends(true, 3_000_000, 0), (vec![2], 6));
+}
+
+#[test]
 fn a_thread_has_its_own_costs() {
     let times = |thread, thread_ns| {
         let mut spec = free(2);

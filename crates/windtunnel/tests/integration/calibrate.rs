@@ -34,6 +34,8 @@ fn the_written_machine_file_is_valid_and_can_be_simulated() {
         "bpf_insn",
         "context_switch",
         "thread",
+        "fork_start",
+        "thread_start",
         "thread_exit",
         "user_lock",
         "tcp_segment",

@@ -7,7 +7,7 @@ use kernel::ext::Callback;
 use kernel::rng::Rng;
 use kernel::{Hold, Machine, Plan, Race};
 use trace::Record;
-use workload::{Dist, Op};
+use workload::{Action, Cgroup, Dist, Disturbance, Op};
 
 /// Returns a machine with 4 CPUs on which 12 tasks sleep and run.
 fn machine(seed: u64) -> Machine {
@@ -153,4 +153,44 @@ fn the_sanitizer_and_overlapping_callbacks_exclude_each_other() {
     assert!(machine.overlap_callbacks(Plan::default()).is_err());
     Run::load(&mut machine, "overlap", &[]).expect("the policy is enabled");
     assert!(machine.overlap_callbacks(Plan::default()).is_err());
+}
+
+#[test]
+fn moves_between_cgroups_overlap_with_callbacks_of_other_tasks() {
+    let run = |defines: &[&str]| {
+        let tasks = (0..12).fold(Tasks::default(), |tasks, n| {
+            let name = if n < 4 { "moved" } else { "other" };
+            tasks.add(name, sleeper(40 * US + n * 7 * US, 50 * US + n * 5 * US))
+        });
+        let mut workload = tasks.workload;
+        workload.cgroups = ["/", "/a", "/b"]
+            .map(|path| Cgroup {
+                path: path.into(),
+                weight: 100,
+            })
+            .into();
+        let attach = |turn: u32| Disturbance {
+            at_ns: (1 + u64::from(turn)) * 100 * US,
+            action: Action::Attach {
+                cgroup: 1 + turn % 2,
+                comm: "moved".into(),
+                process: false,
+            },
+        };
+        workload.disturbances = (0..150).map(attach).collect();
+        let machine = Machine::new(costly(4), workload, 1).expect("a machine");
+        let mut run = Run::new(machine, "overlap", defines);
+        let plan = holds(1, 400, 25);
+        run.machine.overlap_callbacks(plan).expect("a policy is loaded");
+        run.run(20 * MS);
+        run.assert_alive();
+        assert_eq!(run.var("nr_moved"), 600);
+        run
+    };
+    let moved = |race: &Race| {
+        let callbacks = [race.load.op, race.store.op, race.other.op];
+        callbacks.contains(&Some(Callback::CgroupMove))
+    };
+    assert!(races(&run(&["MOVED"])).iter().any(moved));
+    assert!(!races(&run(&["MOVED", "LOCKED"])).iter().any(moved));
 }

@@ -6,6 +6,7 @@
  * ATOMIC    `nr` is changed by atomic instructions
  * CROSSED   enqueue and dispatch acquire two locks in opposite orders
  * FORKED    ops.init_task() and ops.enable() also change the variables
+ * MOVED     ops.cgroup_move() also changes the variables
  * STORED    ops.enqueue() puts the task into a queue map, from which ops.dispatch() inserts it
  */
 #include "scx.h"
@@ -150,6 +151,16 @@ void SCX_OP(overlap_enable, struct task_struct *p)
 }
 #endif
 
+#ifdef MOVED
+u64 nr_moved;
+
+void SCX_OP(overlap_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	nr_moved++;
+	change();
+}
+#endif
+
 s32 SCX_OP_SLEEPABLE(overlap_init)
 {
 	return scx_bpf_create_dsq(QUEUE, -1);
@@ -162,6 +173,9 @@ SCX_OPS(overlap_ops,
 #ifdef FORKED
 	.init_task = (void *)overlap_init_task,
 	.enable = (void *)overlap_enable,
+#endif
+#ifdef MOVED
+	.cgroup_move = (void *)overlap_cgroup_move,
 #endif
 	.init = (void *)overlap_init,
 	.name = "overlap");

@@ -166,8 +166,11 @@ impl Machine {
             return Err(ENOENT);
         }
         ext::cgroup::can_attach(self, set, to)?;
-        for &task in set {
-            if self.tasks[task].cgroup() == to {
+        let pids: Vec<u32> = set.iter().map(|&task| self.tasks[task].pid()).collect();
+        for (&task, pid) in set.iter().zip(pids) {
+            self.await_task(task);
+            // A task may have exited while this call waited.
+            if self.tasks[task].cgroup() == to || self.find_task(pid) != Some(task) {
                 continue;
             }
             // This part corresponds to sched_move_task().

@@ -90,7 +90,12 @@ pub(crate) fn run_as_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&
     let result = call(m);
     m.leave();
     m.this_cpu = this_cpu;
-    for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
+    // Other CPUs may have executed since the call began if callbacks overlap.
+    let only = m.is_handler_overlapped().then_some(cpu);
+    for (other, (rq, (debt, carry_ps))) in m.rqs.iter_mut().zip(debts).enumerate() {
+        if only.is_some_and(|only| only.index() != other) {
+            continue;
+        }
         rq.set_debt(debt);
         rq.carry_ps = carry_ps;
         rq.charged = rq.charged.min(debt);

@@ -17,8 +17,8 @@
 //! - What may overlap follows from the kernel's locks. A handler that needs the lock of a runqueue
 //!   or a bpf_spin_lock waits until the suspended holder has released it. No handler begins on a
 //!   CPU that executes one, or whose runqueue a suspended handler has locked.
-//! - Handlers of rare events run alone: forks, hotplug, changes of cgroups, the watchdog, and the
-//!   steps in which a policy is disabled.
+//! - Handlers of rare events run alone: forks, hotplug, changes of cgroups other than moves of
+//!   tasks, the watchdog, and the steps in which a policy is disabled.
 //!
 //! The part of the kernel between two points is indivisible.
 
@@ -41,6 +41,7 @@ use corosensei::Coroutine;
 use corosensei::stack::{DefaultStack, Stack};
 use detector::state::SyncId;
 use state::*;
+use workload::Action;
 
 /// Size of the stack of a handler in bytes. BPF code needs 385 KiB of it
 /// (`bpf::engine::host_stack`), and the rest is for the frames of the simulated kernel.
@@ -105,9 +106,23 @@ impl Machine {
                 self.bpf_timer_cpu(timer, generation).map_or(Needs::Nothing, Needs::Cpu)
             }
             Event::Noise { source } => Needs::Cpu(self.noise_cpu(source)),
+            // The user who moves tasks into a cgroup executes on the first CPU (run_as_user()).
+            Event::Disturb { index } if self.moves_tasks(index) => {
+                Needs::Cpu(self.online_cpus.first().unwrap_or(CpuId::BOOT))
+            }
             Event::Wake { .. } | Event::Frequency { .. } | Event::Resume { .. } => Needs::Nothing,
             _ => Needs::All,
         }
+    }
+
+    /// Returns whether the running handler can be suspended.
+    pub(crate) fn is_handler_overlapped(&self) -> bool {
+        self.overlap.as_ref().is_some_and(|overlap| overlap.running.is_some())
+    }
+
+    fn moves_tasks(&self, index: u32) -> bool {
+        let disturbance = self.workload.disturbances.get(index as usize);
+        disturbance.is_some_and(|disturbance| matches!(disturbance.action, Action::Attach { .. }))
     }
 
     /// Returns whether the handler of an event may begin. If it may not, the event is kept until a

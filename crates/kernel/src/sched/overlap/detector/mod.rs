@@ -14,6 +14,13 @@
 //! flow that the interpreter follows: which loaded value a store is calculated from, and whether a
 //! loaded value has influenced a jump, a call or a different variable before the store.
 
+//!
+//! arena_spin_lock() of the scx library consists of BPF instructions. On x86, it releases a lock with a
+//! plain store to the first byte of the lock word, and its waiters look at the word with plain loads
+//! (arch_spin_unlock and smp_load_acquire in Linux compile to the same instructions). The detector
+//! recognises such a word: a plain store changes a part of a variable that atomic instructions change
+//! as a whole. From then on, plain stores of the word release, and plain loads acquire.
+
 pub mod state;
 
 use crate::simulation::id::CpuId;
@@ -58,6 +65,9 @@ impl Detector {
     }
 
     pub(crate) fn load(&mut self, addr: u64, size: u8, seen: Seen) {
+        if self.lock_words.contains(&addr) {
+            return self.acquire(seen.cpu, SyncId::Address(addr));
+        }
         let callback = self.callbacks[seen.cpu.index()];
         let clock = self.clocks[seen.cpu.index()].clone();
         let variable = self.variables.entry(addr).or_default();
@@ -80,6 +90,17 @@ impl Detector {
     /// load and store.
     pub(crate) fn store(&mut self, addr: u64, size: u8, seen: Seen, how: Stored) {
         let cpu = seen.cpu;
+        if how == Stored::Modified {
+            self.atomics.insert(addr, size);
+        } else if self.atomics.get(&addr).is_some_and(|&whole| size < whole) {
+            self.lock_words.insert(addr);
+        }
+        if self.lock_words.contains(&addr) {
+            if !how.is_atomic() {
+                self.release(cpu, SyncId::Address(addr));
+            }
+            return;
+        }
         let callback = self.callbacks[cpu.index()];
         let clock = &self.clocks[cpu.index()];
         let variable = self.variables.entry(addr).or_default();
@@ -161,7 +182,8 @@ impl Detector {
 
     /// Returns the first race of each pair of instructions, in the order of their times.
     pub fn races(&self) -> Vec<Race> {
-        let mut races: Vec<Race> = self.races.values().copied().collect();
+        let races = self.races.values().copied();
+        let mut races: Vec<Race> = races.filter(|race| !self.lock_words.contains(&race.addr)).collect();
         for race in &mut races {
             race.benign = self.variables.get(&race.addr).is_some_and(|variable| !variable.decides);
         }

@@ -4,7 +4,7 @@
 use crate::layout::callbacks::Callback;
 use crate::simulation::id::CpuId;
 use crate::simulation::timeline::LockId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Logical time of each CPU, as far as a CPU knows it.
 pub(crate) type Clock = Vec<u32>;
@@ -146,6 +146,10 @@ pub struct Detector {
     /// Number of the callback that each CPU executes.
     pub(crate) callbacks: Vec<u64>,
     pub(crate) nr_callbacks: u64,
+    /// Sizes of the variables that atomic instructions have changed, by address.
+    pub(crate) atomics: BTreeMap<u64, u8>,
+    /// Addresses of the lock words of arena_spin_lock() that were found.
+    pub(crate) lock_words: BTreeSet<u64>,
     /// The first race of each pair of instructions.
     pub(crate) races: BTreeMap<(usize, usize), Race>,
     /// Pairs of instructions on different CPUs that accessed the same variable one after the other,
@@ -166,6 +170,8 @@ impl Detector {
             variables: BTreeMap::new(),
             callbacks: vec![0; nr],
             nr_callbacks: 0,
+            atomics: BTreeMap::new(),
+            lock_words: BTreeSet::new(),
             races: BTreeMap::new(),
             pairs: BTreeMap::new(),
         }

@@ -134,3 +134,46 @@ fn two_checks_of_one_variable_are_no_flag() {
     }
     assert_eq!(detector.races()[0].kind, RaceKind::Check);
 }
+
+/// Makes a CPU change X between an acquisition and a release of an arena_spin_lock() at `LOCK`.
+fn update_locked(detector: &mut Detector, cpu: u32, pc: usize) {
+    const LOCK: u64 = 0x80;
+    let object = SyncId::Address(LOCK);
+    detector.acquire(cpu_id(cpu), object);
+    detector.store(LOCK, 4, seen(cpu, pc + 2), Stored::Modified);
+    detector.release(cpu_id(cpu), object);
+    update(detector, cpu, pc);
+    detector.store(LOCK, 1, seen(cpu, pc + 3), Stored::Plain);
+}
+
+#[test]
+fn a_plain_store_to_a_part_of_a_lock_word_releases_the_lock() {
+    let mut detector = Detector::new(2);
+    for (cpu, pc) in [(0, 10), (1, 20), (0, 30)] {
+        update_locked(&mut detector, cpu, pc);
+    }
+    assert_eq!(detector.races(), []);
+    update(&mut detector, 1, 40);
+    update(&mut detector, 0, 50);
+    assert_eq!(detector.races().len(), 2);
+}
+
+#[test]
+fn a_waiter_acquires_with_a_plain_load_of_the_lock_word() {
+    let mut detector = Detector::new(2);
+    update_locked(&mut detector, 0, 10);
+    detector.load(0x80, 1, seen(1, 20));
+    update(&mut detector, 1, 30);
+    assert_eq!(detector.races(), []);
+}
+
+#[test]
+fn a_plain_store_to_a_whole_atomic_variable_is_no_release() {
+    let mut detector = Detector::new(2);
+    detector.store(0x80, 8, seen(0, 10), Stored::Modified);
+    update(&mut detector, 0, 11);
+    detector.store(0x80, 8, seen(0, 13), Stored::Plain);
+    detector.acquire(cpu_id(1), SyncId::Address(0x80));
+    update(&mut detector, 1, 20);
+    assert_eq!(detector.races().len(), 1);
+}

@@ -89,10 +89,10 @@ perfetto: build
 live-test:
 	@scripts/live-test.sh $(PARTS)
 
-## Compare the simulator with a stepped kernel: example scripts, then random ones (SECONDS=60 SEED=1 SET=fair WRITE=1)
+## Compare the simulator with a stepped kernel: example scripts, then random ones (SECONDS=60 SEED=1 SET=fair WRITE=1 LOGS=DIR)
 conform:
 	@scripts/conform.sh compare --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) --set $(or $(SET),all) \
-	  $(if $(WRITE),--write docs/conform.md)
+	  $(if $(WRITE),--write docs/conform.md) $(if $(LOGS),--logs $(LOGS))
 
 ## Load each policy for minutes on a slow emulated machine (POLICIES="pmqs o1" SECONDS_EACH=120)
 soak:

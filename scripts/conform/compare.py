@@ -8,6 +8,7 @@ For the first difference, prints the shortest script that still has a difference
 
 import argparse
 import collections
+import hashlib
 import itertools
 import json
 import pathlib
@@ -71,7 +72,23 @@ class Both:
         self.unanswered = 0
 
     def kernel(self, script):
-        """Executes a script in the kernel. Returns the log, or None if the guest does not answer."""
+        """Returns the kernel's log of a script, or None if the guest does not answer.
+
+        With --logs, the log is read from this directory if an earlier run has put it there.
+        """
+        if not self.options.logs:
+            return self.execute(script)
+        kept = self.options.logs / f"{hashlib.sha256(script.encode()).hexdigest()[:16]}.log"
+        if kept.exists():
+            return kept.read_text()
+        log = self.execute(script)
+        if log is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(log)
+        return log
+
+    def execute(self, script):
+        """Executes a script in the guest. Returns the log, or None if the guest does not answer."""
         cpus = cpus_of("script", script)
         try:
             if self.guest is None or self.cpus != cpus:
@@ -238,6 +255,12 @@ def main():
     )
     parser.add_argument("--no-examples", action="store_true", help="leave the example scripts out")
     parser.add_argument("--results", help="add a line of JSON for each random script to this file")
+    parser.add_argument(
+        "--logs",
+        type=pathlib.Path,
+        help="keep the kernel's logs in this directory, and execute no script whose log is there. Remove the "
+        "directory when the kernel or the module changes",
+    )
     parser.add_argument("--write", type=pathlib.Path, help="write the counts into this page")
     parser.add_argument("--shrink", type=float, default=60, help="time for shrinking the first difference, seconds")
     options = parser.parse_args()

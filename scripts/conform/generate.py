@@ -137,8 +137,8 @@ class Generator:
             if how == "thread":
                 self.threaded.add(task)
             # The child exists only if the parent runs, so nothing else refers to it.
-        elif kind == "exec" and task not in self.threaded:
-            # A task with threads would wait for their end.
+        elif kind == "exec" and task not in self.threaded and task not in self.held:
+            # A task with threads would wait for their end, and a program that begins is in user mode.
             line = f"exec {task}"
         elif kind in ("block", "yield", "exit"):
             line = f"{kind} {task}"

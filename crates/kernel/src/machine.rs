@@ -256,7 +256,7 @@ impl Machine {
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             memory: Memory::new(&spec, &workload),
             numa: Numa::new(&spec, &workload),
-            sched_cache: SchedCache::new(&spec),
+            sched_cache: SchedCache::new(&spec, &options.isolated),
             smt: Smt::new(&spec),
             cpufreq: Cpufreq::new(&spec),
             schedutil: Schedutil::new(&spec),

@@ -275,14 +275,14 @@ impl Machine {
                 self.enter_idle(cpu);
                 return;
             }
-            if !self.task_groups.limited() || !self.throttle_on_exit(cpu) {
+            if !self.resume_user_mode_work(cpu) {
                 return;
             }
         }
         if !self.rqs[cpu].spinning {
             self.schedule(cpu);
             // Each throttled task that is picked is dequeued when it returns to user space.
-            while self.task_groups.limited() && self.throttle_on_exit(cpu) {
+            while self.resume_user_mode_work(cpu) {
                 self.schedule(cpu);
             }
             ext::irq_work(self);
@@ -303,12 +303,24 @@ impl Machine {
         }
     }
 
-    /// Dequeues the running task if it returns to user space and its group is throttled. Returns
-    /// whether the CPU has to reschedule (resume_user_mode_work).
+    /// Does what a task does before it returns to user space. Returns whether the CPU has to reschedule.
+    #[inline]
+    fn resume_user_mode_work(&mut self, cpu: CpuId) -> bool {
+        (self.task_groups.limited() || self.sched_cache.nr_works > 0) && self.task_work(cpu)
+    }
+
+    /// Searches for the preferred LLC of the running task, if that was requested. Dequeues the task if its
+    /// group is throttled. Returns whether the CPU has to reschedule.
     #[cold]
-    fn throttle_on_exit(&mut self, cpu: CpuId) -> bool {
+    fn task_work(&mut self, cpu: CpuId) -> bool {
         let curr = self.rqs[cpu].curr;
-        if curr == IDLE || !self.tasks[curr].fair.throttle_work || self.runs_in_kernel(cpu) {
+        if curr == IDLE || self.runs_in_kernel(cpu) {
+            return false;
+        }
+        if self.tasks[curr].cache_work {
+            fair::sched_cache::work(self, cpu, curr);
+        }
+        if !self.tasks[curr].fair.throttle_work {
             return false;
         }
         fair::throttle_work(self, cpu);

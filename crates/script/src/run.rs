@@ -37,8 +37,8 @@ pub fn run(
     for (number, line) in &script.header {
         log.begin(0, *number, line);
     }
-    let mut tasks = Vec::new();
-    settle(&mut machine, &mut log, &tasks);
+    let mut tasks = Tasks::default();
+    settle(&mut machine, &mut log, &mut tasks);
     for line in &script.lines {
         log.begin(machine.now, line.number, &line.text);
         let created = match &line.command {
@@ -46,17 +46,26 @@ pub fn run(
             _ => None,
         };
         let result = execute(script, &mut machine, line);
-        tasks.extend(created);
+        tasks.announced.extend(created);
         if let Err(refused) = result {
             log.line(&format!("! {}", describe(&refused, &line.command)));
         }
-        settle(&mut machine, &mut log, &tasks);
+        settle(&mut machine, &mut log, &mut tasks);
     }
     Ok(log.text)
 }
 
+/// Names of the script's tasks.
+#[derive(Default)]
+struct Tasks {
+    /// Existing and dead tasks, in the order of their creation.
+    created: Vec<String>,
+    /// Tasks that do not exist yet, because the fork was refused or comes later.
+    announced: Vec<String>,
+}
+
 /// Lets the interrupts that are due now happen, and logs events and rows.
-fn settle(machine: &mut Machine, log: &mut Log, tasks: &[String]) {
+fn settle(machine: &mut Machine, log: &mut Log, tasks: &mut Tasks) {
     machine.step_until(machine.now);
     for event in machine.take_events() {
         log.event(&event);
@@ -64,7 +73,9 @@ fn settle(machine: &mut Machine, log: &mut Log, tasks: &[String]) {
     for row in machine.state_rows() {
         log.row(row);
     }
-    for task in tasks {
+    let exists = |name: &mut String| machine.task_row_named(name).is_some();
+    tasks.created.extend(tasks.announced.extract_if(.., exists));
+    for task in &tasks.created {
         if let Some(row) = machine.task_row_named(task) {
             log.row(row);
         }
@@ -255,11 +266,11 @@ fn execute(script: &Script, m: &mut Machine, line: &Line) -> Result<(), Refused>
             m.step_set(name, |old, nice| class(attributes, Some((old, nice))), attributes.slice)
         }
         Command::Affinity { name, cpus } => m.step_affinity(name, cpus),
-        Command::Move { name, group: path } => m.step_cgroup(&Action::Attach {
-            cgroup: group(path),
-            comm: name.clone(),
-            process: true,
-        }),
+        Command::Move { name, group: path } => {
+            let (cgroup, comm) = (group(path), name.clone());
+            let process = true;
+            m.step_move(name, &Action::Attach { cgroup, comm, process })
+        }
         Command::Weight { group: path, weight } => m.step_cgroup(&Action::Weight {
             cgroup: group(path),
             weight: *weight,

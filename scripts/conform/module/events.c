@@ -90,6 +90,7 @@ static const struct {
 	const char *function, *reason;
 } movers[] = {
 	{ "active_load_balance_cpu_stop", "active_balance" },
+	{ "active_load_balance_llc_cpu_stop", "active_balance" },
 	{ "sched_balance_rq", "balance" },
 	{ "__balance_push_cpu_stop", "hotplug" },
 	{ "migration_cpu_stop", "stopper" },

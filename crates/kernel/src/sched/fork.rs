@@ -187,6 +187,7 @@ impl Machine {
             numa: None,
             cache_process: 0,
             preferred_llc: None,
+            cache_work: false,
             migration_pending: None,
             on_preferred_llc: false,
             program: crate::programs::state::cursor::Cursor::new(
@@ -207,6 +208,10 @@ impl Machine {
         }
         task.set_cpu(cpu);
         task.replace_recent_used_cpu(cpu);
+        if let Some(parent) = like {
+            // A child with a policy that has no nice value keeps the one of its parent.
+            task.task_struct.static_prio = parent.task_struct.static_prio;
+        }
         task.set_params(spec.policy);
         task.class = ext::class_for(self, &task);
         let prio = task.prio();
@@ -395,6 +400,8 @@ impl Machine {
             Class::Ext => ext::put_prev_for_stopper(self, cpu, curr),
             _ => self.class_put_prev_task(cpu, curr, IDLE),
         }
+        // The stopper counts as a second running task (add_nr_running).
+        self.domains.overloaded |= self.rqs[cpu].nr_running == 1;
         self.rqs[cpu].stopping = true;
         work(self);
         self.schedule(cpu);

@@ -358,9 +358,9 @@ impl Machine {
                 self.run_soft_timers(cpu);
                 fair::idle_tick(self, cpu);
                 self.arm_tick(cpu);
-                if !keeps_tick {
-                    fair::nohz_enter_idle(self, cpu);
-                }
+            }
+            if !keeps_tick && let Some(stepped) = self.stepped.as_deref_mut() {
+                stepped.stops_tick = true;
             }
             return;
         }

@@ -170,6 +170,9 @@ pub struct EventQueue {
     far: BinaryHeap<Entry>,
     steps: Steps,
     sequence: u64,
+    /// Whether ticks have sequence numbers as other events do, see
+    /// [`EventQueue::order_ticks_by_start`].
+    ticks_by_start: bool,
     /// Number of pending events that can make a task runnable.
     wakers: u64,
 }
@@ -240,6 +243,7 @@ impl EventQueue {
             far: BinaryHeap::new(),
             steps: Steps::new(nr_cpus),
             sequence: TICKS,
+            ticks_by_start: false,
             wakers: 0,
         }
     }
@@ -251,8 +255,18 @@ impl EventQueue {
         self.insert(key(time, self.sequence), event);
     }
 
-    /// Adds a tick. Ticks come before all other events at the same time and are ordered by CPU.
+    /// Lets ticks and other timers that are due at the same time come in the order in which they were
+    /// started, as those of one CPU do in Linux (timerqueue_add).
+    pub(crate) fn order_ticks_by_start(&mut self) {
+        self.ticks_by_start = true;
+    }
+
+    /// Adds a tick. Ticks come before all other events at the same time and are ordered by CPU, unless
+    /// [`EventQueue::order_ticks_by_start`] was called.
     pub(crate) fn push_tick(&mut self, time: u64, cpu: CpuId, generation: u32) {
+        if self.ticks_by_start {
+            return self.push(time, Event::Tick { cpu, generation });
+        }
         self.insert(key(time, u64::from(cpu)), Event::Tick { cpu, generation });
     }
 

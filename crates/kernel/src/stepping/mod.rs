@@ -14,7 +14,7 @@ use crate::simulation::cpuset::CpuSet;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::prandom::Prandom;
-use crate::watch::state::stepped::Stepped;
+use crate::watch::state::stepped::{Stepped, SystemCall};
 use rows::Row;
 use trace::{Record, TaskState};
 use workload::{Action, SchedPolicy};
@@ -41,9 +41,13 @@ impl Machine {
     pub fn begin_stepping(&mut self) {
         self.stepped = Some(Box::new(Stepped {
             events: Vec::new(),
+            calls: Vec::new(),
+            softirq: None,
+            stops_tick: false,
             bpf_random: self.cpus().map(|cpu| Prandom::new(cpu.into())).collect(),
         }));
         self.details = true;
+        self.events.order_ticks_by_start();
         for rq in self.rqs.iter_mut() {
             rq.idle_since = 0;
         }
@@ -207,7 +211,7 @@ impl Machine {
 
     fn wake_here(&mut self, task: TaskId, cpu: CpuId, sync: bool) {
         let t = &mut self.tasks[task];
-        if t.state() == State::Running && !t.on_rq() && !t.on_cpu() && !t.fair.throttled {
+        if t.is_new() {
             t.set_cpu(cpu);
             t.replace_recent_used_cpu(cpu);
             self.wake_up_new_task(task, false);
@@ -242,40 +246,69 @@ impl Machine {
     /// Lets a running task create the task `index` of the workload, which inherits the parent's
     /// attributes.
     pub fn step_fork(&mut self, name: &str, index: u32, thread: bool) -> Result<(), Refused> {
-        let (parent, _) = self.enter_task(name)?;
-        let t = &self.tasks[parent];
-        if t.is_kthread() {
-            // A kernel thread has no process that it could copy.
-            return Ok(());
-        }
-        let (policy, slice, kthread) = (policy_of(t), t.fair.slice, t.is_kthread());
-        let (cpus, cgroup) = (t.cpus.iter().map(CpuId::nr).collect(), t.cgroup());
-        let spec = &mut self.workload.tasks[index as usize];
-        (spec.policy, spec.cpus, spec.cgroup) = (policy, Some(cpus), cgroup);
-        spec.attributes.slice_ns = (slice > 0).then_some(slice);
-        spec.attributes.kthread = kthread;
-        self.fork(index, parent, thread);
-        self.leave();
-        Ok(())
+        self.step_call(name, SystemCall::Fork { index, thread })
     }
 
     pub fn step_exec(&mut self, name: &str) -> Result<(), Refused> {
-        let (task, _) = self.enter_task(name)?;
-        if self.tasks[task].is_kthread() {
-            return Ok(());
+        self.step_call(name, SystemCall::Exec)
+    }
+
+    pub fn step_exit(&mut self, name: &str) -> Result<(), Refused> {
+        self.step_call(name, SystemCall::Exit)
+    }
+
+    /// Lets a running task make a system call. The task first returns to user mode, so it calls later if
+    /// a lazy reschedule request lets another task run instead.
+    fn step_call(&mut self, name: &str, call: SystemCall) -> Result<(), Refused> {
+        let (task, cpu) = self.enter_task(name)?;
+        let rq = &self.rqs[cpu];
+        if self.entry.to_user && (rq.need_resched_lazy || rq.need_resched) {
+            let stepped = self.stepped.as_deref_mut();
+            stepped.expect("begin_stepping() was called").calls.push((task, call));
+        } else {
+            self.call(task, call);
         }
-        self.exec(task, name.to_string());
         self.leave();
         Ok(())
     }
 
-    pub fn step_exit(&mut self, name: &str) -> Result<(), Refused> {
-        let (task, cpu) = self.enter_task(name)?;
-        let ops = self.programs[self.tasks[task].program.program as usize].len();
-        self.tasks[task].program.exit(ops as u32);
-        self.step(cpu);
-        self.leave();
-        Ok(())
+    /// Executes the system calls of tasks that run again.
+    fn execute_calls(&mut self) {
+        loop {
+            let tasks = &self.tasks;
+            let stepped = self.stepped.as_deref_mut().expect("begin_stepping() was called");
+            let Some(at) = stepped.calls.iter().position(|&(task, _)| tasks[task].on_cpu()) else {
+                return;
+            };
+            let (task, call) = stepped.calls.remove(at);
+            self.enter(self.tasks[task].cpu());
+            self.entry.to_user = true;
+            self.call(task, call);
+            self.leave();
+        }
+    }
+
+    fn call(&mut self, task: TaskId, call: SystemCall) {
+        let t = &self.tasks[task];
+        match call {
+            // A kernel thread has no process that it could copy or replace.
+            SystemCall::Fork { .. } | SystemCall::Exec if t.is_kthread() => {}
+            SystemCall::Fork { index, thread } => {
+                let (policy, slice) = (policy_of(t), t.fair.slice);
+                let (cpus, cgroup) = (t.cpus.iter().map(CpuId::nr).collect(), t.cgroup());
+                let spec = &mut self.workload.tasks[index as usize];
+                (spec.policy, spec.cpus, spec.cgroup) = (policy, Some(cpus), cgroup);
+                spec.attributes.slice_ns = (slice > 0).then_some(slice);
+                self.fork(index, task, thread);
+            }
+            SystemCall::Exec => self.exec(task, t.comm()),
+            SystemCall::Exit => {
+                let ops = self.programs[t.program.program as usize].len();
+                let cpu = t.cpu();
+                self.tasks[task].program.exit(ops as u32);
+                self.step(cpu);
+            }
+        }
     }
 
     pub fn step_migrate_disable(&mut self, name: &str) -> Result<(), Refused> {
@@ -345,7 +378,13 @@ impl Machine {
         Ok(())
     }
 
-    /// Changes a cgroup, or moves a task to it.
+    /// Moves the process of a task to another cgroup.
+    pub fn step_move(&mut self, name: &str, action: &Action) -> Result<(), Refused> {
+        self.known(name)?;
+        self.step_cgroup(action)
+    }
+
+    /// Changes a cgroup.
     pub fn step_cgroup(&mut self, action: &Action) -> Result<(), Refused> {
         let result = ext::enable::run_as_user(self, |m| m.try_change(action));
         result.map_err(|errno| Refused::Errno(errno.abs()))
@@ -368,6 +407,7 @@ impl Machine {
     pub fn step_until(&mut self, until: u64) {
         let mut due: Vec<Event> = Vec::new();
         loop {
+            self.execute_calls();
             let limit = if due.is_empty() { until } else { self.now };
             if let Some((time, event)) = self.events.pop(limit) {
                 self.now = self.now.max(time);
@@ -409,8 +449,23 @@ impl Machine {
         for timer in timers {
             entered |= self.dispatch(timer);
         }
+        self.end_timer_irq();
         if entered {
             self.leave();
+        }
+    }
+
+    /// Does what comes after the timers of an interrupt: the softirq SCHED_SOFTIRQ, and the end of the
+    /// tick of a CPU that stays idle.
+    fn end_timer_irq(&mut self) {
+        let stepped = self.stepped.as_deref_mut().expect("begin_stepping() was called");
+        let (softirq, stops_tick) = (stepped.softirq.take(), std::mem::take(&mut stepped.stops_tick));
+        let cpu = self.this_cpu;
+        if let Some(idle) = softirq {
+            fair::balance_softirq(self, cpu, idle);
+        }
+        if stops_tick && self.rqs[cpu].nr_running == 0 {
+            fair::nohz_enter_idle(self, cpu);
         }
     }
 

@@ -7,6 +7,7 @@ use super::idle_scan::{available_idle_cpu, is_core_idle};
 use super::lb_env::{Env, IdleType, Migrate, Preference};
 use super::sched_cache;
 use crate::machine::Machine;
+use crate::sched::fair::state::entity::Push;
 use crate::simulation::id::CpuId;
 use crate::watch::state::stepped::Mover;
 
@@ -123,7 +124,11 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
                 widen_interval(m, env, state.all_pinned);
                 return;
             }
-            detach::kick_active_balance(m, env.src_cpu, env.cpu);
+            let push = Push {
+                to: env.cpu,
+                llc: env.kind == Migrate::LlcTask,
+            };
+            detach::kick_active_balance(m, env.src_cpu, push);
         }
     }
     let weight = u64::from(env.span(m).weight);
@@ -190,11 +195,13 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
 fn need_active_balance(m: &Machine, env: &Env) -> bool {
     let span = env.span(m);
     let failed = m.domains.levels[env.cpu.index()][env.level].nr_balance_failed;
+    if asym_active_balance(m, env) {
+        return true;
+    }
     if sched_cache::breaks_llc(m, env) {
         return false;
     }
-    if asym_active_balance(m, env)
-        || matches!(env.kind, Migrate::Misfit | Migrate::LlcTask)
+    if matches!(env.kind, Migrate::Misfit | Migrate::LlcTask)
         || (env.kind == Migrate::Task && failed > span.cache_nice_tries + 2)
     {
         return true;

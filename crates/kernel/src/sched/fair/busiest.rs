@@ -82,7 +82,7 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
     let (span, group) = (&m.domains.spans[span], &m.domains.spans[span].groups[index]);
     stats.asym_packing = !local && env.idle() && stats.nr_fair > 0 && group_asym(m, env, span, group, &stats);
     stats.smt_balance = !local && env.idle() && group.smt && stats.nr_fair > 1;
-    stats.llc_balance = !local && sched_cache::llc_balance(m, env, group, stats.nr_preferring);
+    stats.llc_balance = !local && sched_cache::llc_balance(m, env, group, &stats);
     stats.classify(span, imbalance);
     if stats.kind == GroupType::Overloaded {
         stats.set_avg_load();
@@ -400,7 +400,7 @@ pub(super) fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<Cp
                 load
             }
             Migrate::Util if nr <= 1 => continue,
-            Migrate::Util => m.cpu_util(cpu).max(m.cpu_runnable(cpu)),
+            Migrate::Util => m.cpu_util_boost(cpu),
             Migrate::Task => u64::from(nr),
             Migrate::Misfit => m.rqs[cpu].fair.misfit_task_load,
             Migrate::LlcTask => sched_cache::nr_preferring(m, cpu, env.dst_cpu).into(),

@@ -7,7 +7,7 @@ use super::{is_idle_policy, numa, queue, sched_cache};
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::fair::state::domains::Level;
-use crate::sched::fair::state::entity::MIGRATION_COST;
+use crate::sched::fair::state::entity::{MIGRATION_COST, Push};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
@@ -205,35 +205,36 @@ fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
     exec_start != 0 && m.now.saturating_sub(exec_start) < MIGRATION_COST
 }
 
-/// Starts the stopper on `src`, which moves a task to `dst`, unless the stopper is already active.
-pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) {
+/// Starts the stopper on `src`, which moves a task, unless the stopper is already active.
+pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, push: Push) {
     let rq = &mut m.rqs[src].fair;
-    if rq.push_cpu.is_none() {
-        rq.push_cpu = Some(dst);
+    if rq.push.is_none() {
+        rq.push = Some(push);
         m.interrupt_cpu(src, Event::NohzBalance { cpu: src });
     }
 }
 
-/// Does the work of the stopper on `cpu`: moves one fair task to `dst`. Among the tasks that may
-/// move there, this is the task that ran least recently. It may be the task that the stopper has
-/// interrupted, or a delayed sleeper.
-pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
+/// Does the work of the stopper on `cpu`: moves one fair task. Among the tasks that may move, this is
+/// the task that ran least recently. It may be the task that the stopper has interrupted, or a delayed
+/// sleeper.
+pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, push: Push) {
     // The cost is two context switches: to the stopper and back.
     let switches = 2 * u64::from(m.spec.costs.context_switch_ns);
     m.charge(cpu, switches);
-    if !m.online_cpus.contains(dst) || m.rqs[cpu].fair.cfs.h_nr_queued == 0 {
+    if !m.online_cpus.contains(push.to) || m.rqs[cpu].fair.cfs.h_nr_queued == 0 {
         return;
     }
     m.mover = Mover::ActiveBalance;
     match m.curr_class(cpu) {
-        Class::Fair | Class::Rt => m.run_stopper(cpu, |m| push_task(m, cpu, dst)),
-        Class::Ext | Class::Idle => push_task(m, cpu, dst),
+        Class::Fair | Class::Rt => m.run_stopper(cpu, |m| push_task(m, cpu, push)),
+        Class::Ext | Class::Idle => push_task(m, cpu, push),
     }
     m.mover = Mover::None;
 }
 
-/// Moves a fair task from `cpu` to `dst` (detach_one_task).
-fn push_task(m: &mut Machine, cpu: CpuId, dst: CpuId) {
+/// Moves a fair task from `cpu` (detach_one_task).
+fn push_task(m: &mut Machine, cpu: CpuId, push: Push) {
+    let dst = push.to;
     let spans = |level: &Level| m.domains.spans[level.span as usize].set.contains(cpu);
     let Some(level) = m.domains.levels[dst].iter().position(spans) else {
         return;
@@ -242,7 +243,10 @@ fn push_task(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     let all = m.domains.levels[dst][level].nr_balance_failed > 0 || m.rqs[dst].fair.cfs.h_nr_queued == 0;
     let mut task = m.rqs[cpu].fair.oldest;
     let movable = |m: &mut Machine, task: TaskId| {
-        !m.throttled_hierarchy(m.task_cfs_rq(dst, task)) && may_run_on(m, task, dst) && (all || m.eligible(cpu, task))
+        !m.throttled_hierarchy(m.task_cfs_rq(dst, task))
+            && may_run_on(m, task, dst)
+            && (all || m.eligible(cpu, task))
+            && (!push.llc || sched_cache::prefers_llc_of(m, task, dst))
     };
     while task != IDLE && !movable(m, task) {
         task = m.tasks[task].fair.newer;

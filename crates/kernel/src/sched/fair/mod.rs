@@ -52,7 +52,9 @@ pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer, th
 pub(crate) use detach::move_delayed;
 pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
-pub(crate) use nohz::{idle_tick, nohz_balance, nohz_enter_idle, nohz_run_idle_balance, trigger_load_balance};
+pub(crate) use nohz::{
+    balance_softirq, idle_tick, nohz_balance, nohz_enter_idle, nohz_run_idle_balance, trigger_load_balance,
+};
 pub(crate) use queue::{dequeue_task, enqueue_task, finish_delayed, restore_delayed, save_delayed};
 pub(crate) use shares::{set_idle, set_weight};
 pub(crate) use wake::select_task_rq;
@@ -573,7 +575,9 @@ pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
 
 /// Moves a task that is not queued to another cgroup (task_change_group_fair).
 pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
-    let (cpu, fair) = (m.tasks[task].cpu(), m.tasks[task].class == Class::Fair);
+    let t = &m.tasks[task];
+    // A forked task that has not been woken up is not attached to a queue.
+    let (cpu, fair) = (t.cpu(), t.class == Class::Fair && !t.is_new());
     if fair {
         m.detach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
     }

@@ -21,8 +21,11 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// afterwards.
 pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     m.update_misfit_status(cpu, IDLE);
+    if !m.rqs[cpu].wake_list.is_empty() {
+        return false;
+    }
     m.rqs[cpu].fair.idle_stamp = m.now.max(1);
-    if !m.rqs[cpu].wake_list.is_empty() || !m.online_cpus.contains(cpu) {
+    if !m.online_cpus.contains(cpu) {
         return false;
     }
     let jiffies = m.jiffies();

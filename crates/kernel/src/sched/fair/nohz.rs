@@ -50,17 +50,32 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
         return;
     }
     let jiffies = m.jiffies();
-    // The balancing runs in the softirq SCHED_SOFTIRQ, after the tick.
     let due = jiffies >= m.rqs[cpu].fair.next_balance;
     let flags = kick_flags(m, cpu, jiffies);
     if flags != 0 {
         kick(m, jiffies, flags);
     }
     if due {
-        m.charge_here(u64::from(m.spec.costs.softirq_ns));
-        m.update_blocked_averages(cpu);
-        balance_domains(m, cpu, IdleType::Busy);
+        raise_softirq(m, cpu, false);
     }
+}
+
+/// Requests balancing in the softirq SCHED_SOFTIRQ, which comes after the tick. On a stepped machine,
+/// the same interrupt may handle other timers before.
+fn raise_softirq(m: &mut Machine, cpu: CpuId, idle: bool) {
+    match m.stepped.as_deref_mut() {
+        Some(stepped) => stepped.softirq = Some(idle),
+        None => balance_softirq(m, cpu, idle),
+    }
+}
+
+/// Balances the domains of `cpu` that are due (sched_balance_softirq). `idle` is whether the CPU was idle
+/// at the tick.
+pub(crate) fn balance_softirq(m: &mut Machine, cpu: CpuId, idle: bool) {
+    m.charge_here(u64::from(m.spec.costs.softirq_ns));
+    m.update_blocked_averages(cpu);
+    let kind = if idle { IdleType::Idle } else { IdleType::Busy };
+    balance_domains(m, cpu, kind);
 }
 
 /// Balances those domains of `cpu` that are due (sched_balance_domains). The work is done and
@@ -188,8 +203,8 @@ fn kick(m: &mut Machine, jiffies: u64, flags: u8) {
 /// Handles an IPI that was sent for nohz idle balancing or to start the stopper.
 pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
     m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
-    if let Some(dst) = m.rqs[cpu].fair.push_cpu.take() {
-        detach::active_balance(m, cpu, dst);
+    if let Some(push) = m.rqs[cpu].fair.push.take() {
+        detach::active_balance(m, cpu, push);
     }
     let flags = std::mem::take(&mut m.rqs[cpu].fair.nohz_flags);
     if flags & KICKS == 0 || !available_idle_cpu(m, cpu) {
@@ -289,9 +304,7 @@ pub(crate) fn idle_tick(m: &mut Machine, cpu: CpuId) {
     if m.domains.levels[cpu].is_empty() || m.jiffies() < m.rqs[cpu].fair.next_balance {
         return;
     }
-    m.charge_here(u64::from(m.spec.costs.softirq_ns));
-    m.update_blocked_averages(cpu);
-    balance_domains(m, cpu, IdleType::Idle);
+    raise_softirq(m, cpu, true);
 }
 
 /// Handles an idle CPU whose tick stops (nohz_balance_enter_idle).

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! - Each CPU counts the runtime of each process, and halves it every 10 ms ([`account`]).
-//! - At a tick, the kernel searches for the LLC on which the process of the running task ran most
-//!   ([`tick`]). The process prefers this LLC. It prefers none if it has a single thread, if its
+//! - At a tick, the running task is asked to search for the LLC on which its process ran most, before it
+//!   returns to user space ([`tick`], [`work`]). The process prefers this LLC. It prefers none if it has a single thread, if its
 //!   running threads need more than 80 % of the cores of the LLC, or if its memory is larger than the
 //!   LLC.
 //! - Load balancing moves a task to the preferred LLC of its process, and does not move a task away
@@ -18,10 +18,10 @@
 //!
 //! Wake-ups, fork and exec do not use the preference.
 //!
-//! Differences from Linux: the search runs at the tick, and not when the CPU returns to user space.
-//! Its cost is the transfer of one cache line from each CPU. The accounting at each switch costs
-//! nothing. The runtime of a process is counted only from the time at which it has a second thread.
+//! The cost of a search is the transfer of one cache line from each CPU. The accounting at each switch
+//! costs nothing, which differs from Linux.
 
+use super::busiest::sched_asym;
 use super::lb_env::{Env, IdleType, Migrate};
 use crate::hardware::footprint::state::NOWHERE;
 use crate::hardware::memory::state::pages::PAGE_BYTES;
@@ -62,15 +62,29 @@ pub(crate) fn init_task(m: &mut Machine, task: TaskId) {
     if !m.sched_cache.active || !has_memory(m, task) {
         return;
     }
+    let new = new_process(m);
     let state = &mut m.sched_cache;
     let t = &mut m.tasks[task];
     t.cache_process = *state.index.entry(t.process).or_insert_with(|| {
-        state.free.pop().unwrap_or_else(|| {
+        let index = state.free.pop().unwrap_or_else(|| {
             state.processes.push(CacheProcess::default());
             state.processes.len() as u32 - 1
-        })
+        });
+        state.processes[index as usize] = new;
+        index
     });
     state.processes[t.cache_process as usize].nr_threads += 1;
+}
+
+/// Returns the state of a process whose address space is new. The first search comes when an epoch has
+/// begun. Linux takes the present epoch from the last CPU, which may be late (mm_init_sched).
+fn new_process(m: &Machine) -> CacheProcess {
+    let last = CpuId::new(m.nr_cpus() as usize - 1);
+    CacheProcess {
+        epoch: m.sched_cache.cpus[last].recent.epoch,
+        next_scan: m.jiffies(),
+        ..CacheProcess::default()
+    }
 }
 
 /// Removes a dead task from its process.
@@ -78,6 +92,7 @@ pub(crate) fn release_task(m: &mut Machine, task: TaskId) {
     if !m.sched_cache.active || !has_memory(m, task) {
         return;
     }
+    forget_work(m, task);
     let t = &m.tasks[task];
     let faults = t.numa.as_ref().map_or(0, |numa| numa.total);
     let process = &mut m.sched_cache.processes[t.cache_process as usize];
@@ -90,13 +105,21 @@ pub(crate) fn release_task(m: &mut Machine, task: TaskId) {
     }
 }
 
+/// Withdraws the request for a search.
+fn forget_work(m: &mut Machine, task: TaskId) {
+    if std::mem::take(&mut m.tasks[task].cache_work) {
+        m.sched_cache.nr_works -= 1;
+    }
+}
+
 /// Forgets the runtimes of a process that calls exec, because its address space is new.
 pub(crate) fn exec(m: &mut Machine, task: TaskId) {
     if m.sched_cache.active && has_memory(m, task) {
+        let new = new_process(m);
         let process = process_of(m, task);
         *process = CacheProcess {
             nr_threads: process.nr_threads,
-            ..CacheProcess::default()
+            ..new
         };
     }
 }
@@ -134,12 +157,8 @@ fn account_runtime(m: &mut Machine, cpu: CpuId, task: TaskId, ns: u64) {
     }
     let epoch = advance(m, cpu);
     m.sched_cache.cpus[cpu].recent.ns += ns;
-    let t = &m.tasks[task];
-    let number = t.cache_process;
+    let number = m.tasks[task].cache_process;
     let process = &mut m.sched_cache.processes[number as usize];
-    if process.nr_threads <= 1 && process.cpu.is_none() && t.preferred_llc.is_none() {
-        return;
-    }
     let recent = process.recent_on(cpu);
     recent.advance(epoch);
     recent.ns += ns;
@@ -262,25 +281,32 @@ pub(super) fn count_delayed(m: &mut Machine, cpu: CpuId, task: TaskId, delayed: 
     }
 }
 
-/// Searches at a tick for the LLC on which the process of the current task ran most, if the last
-/// search was in an earlier epoch (task_tick_cache, task_cache_work). The process prefers this LLC
-/// if its threads ran there more than twice as much as on the LLC that it preferred before.
+/// Requests a search at a tick, if the last one was in an earlier epoch (task_tick_cache).
 #[inline]
 pub(super) fn tick(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.sched_cache.active && has_memory(m, task) {
-        search(m, cpu, task);
+        let epoch = m.sched_cache.cpus[cpu].recent.epoch;
+        let process = process_of(m, task);
+        if process.epoch < epoch && !m.tasks[task].cache_work {
+            process_of(m, task).epoch = epoch;
+            m.tasks[task].cache_work = true;
+            m.sched_cache.nr_works += 1;
+        }
     }
 }
 
-fn search(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    let jiffies = m.jiffies();
-    let number = m.tasks[task].cache_process;
-    let (epoch, period) = (m.sched_cache.cpus[cpu].recent.epoch, m.sched_cache.period);
-    let process = process_of(m, task);
-    if process.epoch >= epoch {
+/// Searches for the LLC on which the process of the current task ran most, when the task returns to user
+/// space (task_cache_work). The process prefers this LLC if its threads ran there more than twice as
+/// much as on the LLC that it preferred before.
+pub(crate) fn work(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    forget_work(m, task);
+    if m.tasks[task].task_struct.flags & PF_EXITING != 0 {
         return;
     }
-    process.epoch = epoch;
+    let jiffies = m.jiffies();
+    let number = m.tasks[task].cache_process;
+    let period = m.sched_cache.period;
+    let process = process_of(m, task);
     if jiffies < process.next_scan {
         return;
     }
@@ -383,8 +409,12 @@ pub(super) fn nr_preferring(m: &Machine, cpu: CpuId, dst_cpu: CpuId) -> u32 {
 
 /// Returns whether tasks of a group should move to the LLC of the CPU that pulls tasks, because
 /// they prefer this LLC (llc_balance).
-pub(super) fn llc_balance(m: &Machine, env: &Env, group: &Group, nr_preferring: u32) -> bool {
-    nr_preferring > 0
+pub(super) fn llc_balance(m: &Machine, env: &Env, group: &Group, stats: &Stats) -> bool {
+    // Tasks that need a faster CPU, and packing on CPUs of higher priority, are more important.
+    let misfit = env.span(m).asym && stats.misfit_load > 0;
+    stats.nr_preferring > 0
+        && !misfit
+        && !stats.asym_packing
         && !env.span(m).share_llc
         && !ignores_preferences(m, env)
         && can_migrate_llc(m, group.cpus[0], env.dst_cpu, 0, true) == LlcMig::Llc
@@ -420,8 +450,18 @@ pub(super) fn can_migrate_llc(m: &Machine, src: CpuId, dst: CpuId, util: u64, to
     if forbidden { LlcMig::Forbid } else { LlcMig::Llc }
 }
 
+/// Returns whether a task that fits on the source CPU needs more capacity than the destination CPU has
+/// (task_misfits_asym_cpu).
+fn would_misfit(m: &Machine, env: &Env, task: TaskId) -> bool {
+    env.span(m).asym && !m.task_fits_cpu(task, env.dst_cpu) && m.task_fits_cpu(task, env.src_cpu)
+}
+
 /// Decides about the migration of a task between two CPUs (can_migrate_llc_task).
-fn can_migrate_task(m: &mut Machine, src: CpuId, dst: CpuId, task: TaskId) -> LlcMig {
+fn can_migrate_task(m: &mut Machine, env: &Env, task: TaskId) -> LlcMig {
+    if would_misfit(m, env, task) {
+        return LlcMig::Forbid;
+    }
+    let (src, dst) = (env.src_cpu, env.dst_cpu);
     if !has_memory(m, task) || m.domains.share_cache(src, dst) {
         return LlcMig::Unrestricted;
     }
@@ -429,6 +469,9 @@ fn can_migrate_task(m: &mut Machine, src: CpuId, dst: CpuId, task: TaskId) -> Ll
     let Some(cpu) = process_of(m, task).cpu else {
         return LlcMig::Unrestricted;
     };
+    if env.idle() && sched_asym(m, env.span(m), dst, src) {
+        return LlcMig::Unrestricted;
+    }
     if unsuitable(m, number, dst) {
         process_of(m, task).cpu = None;
         return LlcMig::Unrestricted;
@@ -446,8 +489,13 @@ pub(super) fn degrades_llc(m: &mut Machine, env: &Env, task: TaskId) -> bool {
     if !m.sched_cache.active || ignores_preferences(m, env) {
         return false;
     }
-    let other = env.kind == Migrate::LlcTask && m.tasks[task].preferred_llc != Some(m.domains.llc_index[env.dst_cpu]);
-    other || can_migrate_task(m, env.src_cpu, env.dst_cpu, task) == LlcMig::Forbid
+    let other = env.kind == Migrate::LlcTask && !prefers_llc_of(m, task, env.dst_cpu);
+    other || can_migrate_task(m, env, task) == LlcMig::Forbid
+}
+
+/// Returns whether a task prefers the LLC of `cpu` (migrate_llc_task_wrong_dst).
+pub(super) fn prefers_llc_of(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
+    m.tasks[task].preferred_llc == Some(m.domains.llc_index[cpu])
 }
 
 /// Returns whether all tasks of the source CPU prefer its LLC, so that the running one should stay
@@ -458,10 +506,14 @@ pub(super) fn breaks_llc(m: &Machine, env: &Env) -> bool {
     }
     let nr = m.sched_cache.cpus[env.src_cpu].nr_preferred;
     let rq = &m.rqs[env.src_cpu];
-    if nr == 0 || nr != rq.fair.cfs.h_nr_runnable {
+    if nr == 0 || nr != rq.fair.cfs.h_nr_runnable || env.kind == Migrate::Misfit {
         return false;
+    }
+    if rq.nr_running <= 1 {
+        return true;
     }
     let fair = rq.curr != IDLE && m.class_of(rq.curr) == Class::Fair;
     let util = if fair { m.tasks[rq.curr].fair.avg.util_avg } else { 0 };
-    rq.nr_running <= 1 || can_migrate_llc(m, env.src_cpu, env.dst_cpu, util, false) == LlcMig::Forbid
+    (rq.curr != IDLE && would_misfit(m, env, rq.curr))
+        || can_migrate_llc(m, env.src_cpu, env.dst_cpu, util, false) == LlcMig::Forbid
 }

@@ -102,6 +102,8 @@ pub struct Task {
     pub(crate) cache_process: u32,
     /// LLC that the task prefers because of cache-aware scheduling.
     pub(crate) preferred_llc: Option<u32>,
+    /// Whether the task searches for the preferred LLC of its process before it returns to user space.
+    pub(crate) cache_work: bool,
     /// CPU to which the task will move when it enables migration again, because its affinity has
     /// changed (migration_pending).
     pub(crate) migration_pending: Option<CpuId>,
@@ -255,6 +257,11 @@ impl Task {
             SchedPolicy::Normal { nice } | SchedPolicy::Batch { nice } | SchedPolicy::Ext { nice } => 120 + nice,
             SchedPolicy::Idle => self.task_struct.static_prio,
         }
+    }
+
+    /// Returns whether the task has been created, but not woken up (TASK_NEW).
+    pub(crate) fn is_new(&self) -> bool {
+        self.state() == State::Running && !self.on_rq() && !self.on_cpu() && !self.fair.throttled
     }
 
     /// Sets the fields of the task_struct that depend on the scheduling policy and the nice value

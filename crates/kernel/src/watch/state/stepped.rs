@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Data for the log of a script (`stepping`) that trace records do not contain.
 
-use crate::simulation::id::CpuId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::prandom::Prandom;
 
 /// Part of the scheduler that is moving tasks to other CPUs.
@@ -25,12 +25,33 @@ pub(crate) enum Mover {
     Hotplug,
 }
 
-/// Events of the current line of a script that are not trace records.
+/// System call that a script lets a task make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SystemCall {
+    /// Creates the task `index` of the workload.
+    Fork {
+        index: u32,
+        thread: bool,
+    },
+    Exec,
+    Exit,
+}
+
+/// State of a machine that executes a script.
 #[derive(Debug, Default)]
 pub(crate) struct Stepped {
-    /// Texts of events in the order in which they happened, each with the number of trace records
-    /// that precede the event.
+    /// System calls of tasks that lost their CPU on the way to user mode. Each task calls when it runs
+    /// again.
+    pub(crate) calls: Vec<(TaskId, SystemCall)>,
+    /// Texts of the current line's events that are not trace records, in the order in which they
+    /// happened. Each text has the number of trace records that precede the event.
     pub(crate) events: Vec<(usize, String)>,
+    /// Balancing that the tick has requested. The softirq SCHED_SOFTIRQ does it when all timers of the
+    /// interrupt have been handled. The value is whether the CPU was idle at the tick.
+    pub(crate) softirq: Option<bool>,
+    /// Whether this interrupt is the first tick since the CPU became idle. The CPU then stops its tick,
+    /// unless the interrupt has given it a task.
+    pub(crate) stops_tick: bool,
     /// Random generators of the CPUs for policies (bpf_user_rnd_state). Their first values are those
     /// that the stepped kernel gets.
     pub(crate) bpf_random: Vec<Prandom>,

@@ -242,6 +242,15 @@ impl Default for Eevdf {
     }
 }
 
+/// Work of the stopper for active balancing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Push {
+    /// CPU to which a task moves.
+    pub to: CpuId,
+    /// Whether only tasks that prefer the LLC of this CPU may move (LBF_ACTIVE_LB_LLC).
+    pub llc: bool,
+}
+
 /// State of the fair class on a CPU.
 pub struct FairRq {
     /// The load of the CPU.
@@ -272,9 +281,8 @@ pub struct FairRq {
     pub(crate) next_balance: u64,
     /// Load of the current task if the task needs a faster CPU, otherwise 0.
     pub(crate) misfit_task_load: u64,
-    /// CPU to which the stopper will move a task. `None` unless the stopper has been started
-    /// (active_balance, push_cpu).
-    pub(crate) push_cpu: Option<CpuId>,
+    /// What the stopper will do. `None` unless it has been started (active_balance, push_cpu).
+    pub(crate) push: Option<Push>,
     /// Capacity that the CPU has for fair tasks; 0 until it is calculated (cpu_capacity).
     pub(crate) cpu_capacity: u64,
     /// Work that other CPUs or the CPU itself have requested (nohz_flags): `nohz::STATS` and others.
@@ -323,7 +331,7 @@ impl Default for FairRq {
             max_idle_balance_cost: MIGRATION_COST,
             next_balance: 0,
             misfit_task_load: 0,
-            push_cpu: None,
+            push: None,
             cpu_capacity: 0,
             nohz_flags: 0,
             has_blocked_load: false,

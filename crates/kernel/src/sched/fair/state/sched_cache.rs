@@ -15,6 +15,8 @@ pub struct SchedCache {
     /// Number of hardware threads of a core (cpu_smt_num_threads).
     pub(crate) smt_threads: u64,
     pub(crate) cpus: Table<CpuId, CacheRq>,
+    /// Number of tasks that search before they return to user space.
+    pub(crate) nr_works: u32,
     /// Load of each LLC (struct sched_domain_shared).
     pub(crate) llcs: Vec<LlcLoad>,
     /// Processes with live threads, and free entries. [`Task::cache_process`] is the index.
@@ -71,8 +73,7 @@ pub(crate) struct LlcLoad {
 pub(crate) struct CacheProcess {
     /// Number of live threads (get_nr_threads).
     pub nr_threads: u32,
-    /// Recent runtime of the threads on the CPUs that they have used. It is counted while the
-    /// process has several threads.
+    /// Recent runtime of the threads on the CPUs that they have used.
     pub recent: Vec<(CpuId, RecentRuntime)>,
     /// Epoch of the last search for the preferred LLC.
     pub epoch: u64,
@@ -101,11 +102,11 @@ impl CacheProcess {
 }
 
 impl SchedCache {
-    /// Returns the state at the beginning of a run. Cache-aware scheduling is on if a node has
-    /// several LLCs (sched_cache_present).
-    pub(crate) fn new(spec: &MachineSpec) -> SchedCache {
+    /// Returns the state at the beginning of a run. Cache-aware scheduling is on if the machine has
+    /// several LLCs (sched_cache_present). The CPUs `isolated` are not balanced.
+    pub(crate) fn new(spec: &MachineSpec, isolated: &[u32]) -> SchedCache {
         let topology = &spec.topology;
-        let active = !spec.kernel.no_sched_cache && several_llcs(topology);
+        let active = !spec.kernel.no_sched_cache && several_llcs(spec, isolated);
         let counts = if active { topology.llcs.len() } else { 0 };
         let cpu = |_| CacheRq {
             counts: vec![0; counts],
@@ -116,6 +117,7 @@ impl SchedCache {
             period: u64::from(spec.hz / 100).max(1),
             smt_threads: topology.cores.iter().map(Vec::len).max().unwrap_or(1) as u64,
             cpus: topology.cpus.iter().map(cpu).collect(),
+            nr_works: 0,
             llcs: vec![LlcLoad::default(); counts],
             processes: Vec::new(),
             free: Vec::new(),
@@ -124,9 +126,21 @@ impl SchedCache {
     }
 }
 
-/// Returns whether a node has several LLCs.
-fn several_llcs(topology: &Topology) -> bool {
-    let llc = |cpu: u32| topology.cpus[cpu as usize].llc;
-    let several = |cpus: &Vec<u32>| cpus.windows(2).any(|two| llc(two[0]) != llc(two[1]));
-    topology.nodes.iter().any(several)
+/// Returns whether an LLC of several CPUs is part of a scheduling domain with other CPUs
+/// (sd_in_multi_llcs). Isolated CPUs are in no domain.
+///
+/// Linux also counts the domains above the nodes. Here they count only without NUMA balancing, whose
+/// decisions take precedence.
+fn several_llcs(spec: &MachineSpec, isolated: &[u32]) -> bool {
+    let topology = &spec.topology;
+    let node_of = |cpu: &u32| topology.cpus[*cpu as usize].node;
+    topology.llcs.iter().any(|llc| {
+        let balanced = |cpus: &[u32]| cpus.iter().filter(|cpu| !isolated.contains(cpu)).count();
+        let domain = match spec.kernel.no_numa_balancing {
+            true => topology.nr_cpus() as usize - isolated.len(),
+            false => balanced(&topology.nodes[node_of(&llc[0]) as usize]),
+        };
+        let weight = balanced(llc);
+        weight > 1 && weight < domain
+    })
 }

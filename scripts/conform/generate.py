@@ -175,7 +175,14 @@ class Generator:
         if not self.groups:
             return None
         group = rng.choice(self.groups)
-        return rng.choice([f"move {task} {group}", f"weight {group} {rng.choice([10, 50, 200, 1000])}", f"move {task} /"])
+        return rng.choice(
+            [
+                f"move {task} {group}",
+                f"move {task} /",
+                f"weight {group} {rng.choice([10, 50, 200, 1000])}",
+                f"cpu.idle {group} {rng.choice([0, 1])}",
+            ]
+        )
 
     def hotplug(self):
         if self.offline and self.rng.random() < 0.5:

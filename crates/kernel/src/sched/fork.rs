@@ -235,6 +235,7 @@ impl Machine {
         fair::sched_cache::init_task(self, id);
         ext::task_created(self, id);
         rt::init_task(self, id);
+        fair::init_entity_runnable_average(self, id);
         self.class_task_fork(id);
         if let Err(errno) = ext::post_fork(self, id) {
             self.cancel_fork(id, above.unwrap_or(IDLE), errno);
@@ -290,6 +291,9 @@ impl Machine {
         };
         self.set_task_cpu(task, cpu, MigrateReason::Fork);
         self.lock(LockId::Rq(cpu));
+        if self.class_of(task) != Class::Fair {
+            fair::begin_average_elsewhere(self, task);
+        }
         self.activate_task(cpu, task, flags::INITIAL | flags::NOCLOCK);
         let pid = self.tasks[task].pid();
         self.trace(

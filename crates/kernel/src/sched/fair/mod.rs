@@ -497,11 +497,21 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
+/// Does nothing: [`init_entity_runnable_average`] initializes the tasks of all classes.
+pub(crate) fn task_fork(_m: &mut Machine, _task: TaskId) {}
+
+/// Gives a new task the load of its weight. The class may be any one.
+pub(crate) fn init_entity_runnable_average(m: &mut Machine, task: TaskId) {
     let t = &mut m.tasks[task];
     t.fair.load = t.task_struct.se.load.weight;
-    // init_entity_runnable_average()
     t.fair.avg.load_avg = t.fair.weight();
+}
+
+/// Begins the averages of a new task of another class, which decay until the task enters the fair class
+/// (post_init_entity_util_avg).
+pub(crate) fn begin_average_elsewhere(m: &mut Machine, task: TaskId) {
+    let now = m.cfs_rq_clock_pelt(m.cfs_rq_of(m.tasks[task].cpu(), task));
+    m.tasks[task].fair.avg.begin(now);
 }
 
 /// Updates a task's load after a change of its weight (set_load_weight). The task is not queued, and

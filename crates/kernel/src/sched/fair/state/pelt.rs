@@ -202,6 +202,11 @@ impl Avg {
         true
     }
 
+    /// Begins the averages at the time `now`, without a change of their values.
+    pub(crate) fn begin(&mut self, now: u64) {
+        self.last_update = now;
+    }
+
     /// Sets the averages of a new or moved entity, and the sums that correspond to them
     /// (attach_entity_load_avg). `like` contains the averages of the entity's new queue. The
     /// entity's current period begins when the queue's current period begins.

@@ -3,7 +3,7 @@
 
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Table;
-use machine::{MachineSpec, Topology};
+use machine::MachineSpec;
 use std::collections::BTreeMap;
 
 /// State of cache-aware scheduling that belongs to the whole machine.

@@ -56,11 +56,19 @@ fn the_kernel_option_switches_it_off() {
 }
 
 #[test]
-fn it_needs_several_llcs_on_a_node() {
-    assert!(Bed::default().machine(spec(1, 2, 1, 1)).sched_cache.active);
-    assert!(Bed::default().machine(spec(2, 2, 2, 1)).sched_cache.active);
-    assert!(!Bed::default().machine(spec(2, 1, 2, 1)).sched_cache.active);
-    assert!(!Bed::default().machine(spec(1, 1, 4, 2)).sched_cache.active);
+fn it_needs_several_llcs() {
+    let active = |machine| Bed::default().machine(machine).sched_cache.active;
+    assert!(active(spec(1, 2, 2, 1)));
+    assert!(active(spec(2, 2, 2, 1)));
+    assert!(!active(spec(1, 1, 4, 2)));
+    assert!(
+        !active(spec(1, 2, 1, 1)),
+        "an LLC of one CPU has no room for several threads"
+    );
+    let mut nodes = spec(2, 1, 2, 1);
+    assert!(!active(nodes.clone()), "NUMA balancing decides");
+    nodes.kernel.no_numa_balancing = true;
+    assert!(active(nodes));
 }
 
 #[test]

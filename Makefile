@@ -73,7 +73,7 @@ compat: build
 compat-long: build
 	@scripts/compat.sh long
 
-## Explore public schedulers before and after commits that mended a race (SCX=DIR: a clone of sched-ext/scx)
+## Explore public schedulers before and after commits that mended a race or stall (SCX=DIR: a clone of sched-ext/scx)
 museum: build
 	@. scripts/build.sh && scripts/museum/museum.py "$(SCX)" "$$build/windtunnel" $(COMMITS)
 

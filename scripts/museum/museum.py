@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""museum.py SCX WINDTUNNEL [COMMIT...]: explores public schedulers before and after commits that mended a race.
+"""museum.py SCX WINDTUNNEL [COMMIT...]: explores public schedulers before and after commits that mended a race or a stall.
 
 SCX is a clone of https://github.com/sched-ext/scx, bare or not. The commits are in exhibits.toml. For each of them, the
 script extracts the scheduler's sources before and after the commit, compiles both versions, explores both with
@@ -50,6 +50,9 @@ def main():
     for exhibit in exhibits:
         if chosen and exhibit["commit"] not in chosen:
             continue
+        if "not_shown" in exhibit:
+            print_row(exhibit, f"not shown: {exhibit['not_shown']}", "", "", "")
+            continue
         try:
             before, after, seconds = explore(exhibit, scx, windtunnel)
         except Failure as failure:
@@ -57,10 +60,14 @@ def main():
             failed = True
             continue
         failed |= bool(after)
-        cells = [exhibit["commit"], f"`{exhibit['scheduler']}`", exhibit["mended"], "<br>".join(before) or "nothing",
-                 "<br>".join(after) or "nothing", str(exhibit["runs"]), f"{seconds:.0f}"]
-        print(f"| {' | '.join(cells)} |", flush=True)
+        cells = ["<br>".join(found) or "nothing" for found in (before, after)]
+        print_row(exhibit, *cells, str(exhibit["runs"]), f"{seconds:.0f}")
     sys.exit(failed)
+
+
+def print_row(exhibit, *cells):
+    first = [exhibit["commit"], f"`{exhibit['scheduler']}`", exhibit["mended"]]
+    print(f"| {' | '.join([*first, *cells])} |", flush=True)
 
 
 def command(*words, **options):

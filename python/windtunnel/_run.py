@@ -23,6 +23,7 @@ def run(
     workload: str | os.PathLike[str] = "mixed.json",
     seed: int = 1,
     set: Mapping[str, Setting] | None = None,
+    sub: Mapping[str, str | os.PathLike[str]] | None = None,
     for_: Time | None = None,
     profile: str | os.PathLike[str] | None = None,
     profile_fit: str = "strict",
@@ -44,6 +45,7 @@ def run(
     machine, workload: a name or a file; a workload may also be a generator such as "closed:n=7".
         By default, the machine is "numa32", or has as many CPUs as the recording that is replayed.
     set: values of the policy's parameters by name.
+    sub: sub-schedulers: objects by the cgroups whose tasks they schedule.
     for_: simulated time, for example "500ms" or a datetime.timedelta. By default the workload's own
         length.
     profile_fit: with "loose", parts of the profile that do not fit the policy are left out.
@@ -73,6 +75,7 @@ def run(
         "workload": os.fspath(workload),
         "seed": seed,
         "set": [f"{name}={_text(value)}" for name, value in (set or {}).items()],
+        "sub": [f"{cgroup}={os.fspath(child)}" for cgroup, child in (sub or {}).items()],
         "for": duration("for_", for_),
         "profile": [] if profile is None else [os.fspath(profile)],
         "profile_fit": profile_fit,

@@ -24,6 +24,7 @@ errno! {
     EFAULT = 14
     EBUSY = 16
     EEXIST = 17
+    ENODEV = 19
     EINVAL = 22
     ENOSPC = 28
     ERANGE = 34

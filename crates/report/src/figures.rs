@@ -31,7 +31,7 @@ use crate::jain;
 use crate::kicks::KicksResult;
 use crate::result::{
     self, ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,
-    LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Status, TaskResult, Throughput,
+    LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Status, SubResult, TaskResult, Throughput,
 };
 use crate::score::Better;
 use crate::summary::Ended;
@@ -108,6 +108,9 @@ figures! {
         /// Instructions of the policy that have accessed pages of its arena that were not allocated.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub arena_faults: Vec<ArenaFault>,
+        /// Sub-schedulers of the policy (`--sub`).
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub sub_schedulers: Vec<SubResult>,
         pub status: Status,
         /// Number of tasks of the workload that could not be created because ops.init_task()
         /// refused them.

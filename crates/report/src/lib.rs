@@ -55,7 +55,8 @@ pub use latency::Latency;
 pub use layout::Surface;
 pub use result::{
     ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,
-    LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Run, Status, TaskResult, Throughput, Waiting,
+    LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Run, Status, SubResult, TaskResult, Throughput,
+    Waiting,
 };
 pub use schedstat::Schedstat;
 pub use score::Better;

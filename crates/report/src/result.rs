@@ -217,6 +217,36 @@ impl ExitRecord {
     }
 }
 
+/// The result of a sub-scheduler: a policy that scheduled the tasks of a cgroup on behalf of the run's
+/// policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SubResult {
+    /// Path of the cgroup.
+    pub cgroup: String,
+    pub policy: String,
+    pub status: Status,
+    /// Why the sub-scheduler was refused or ended before the run's policy did.
+    pub exit: Option<ExitRecord>,
+}
+
+impl SubResult {
+    /// Describes why the sub-scheduler was refused or ended. Returns `None` if it did not end before
+    /// the run's policy.
+    pub fn failure(&self) -> Option<String> {
+        let exit = self.exit.as_ref()?;
+        let fate = match self.status {
+            Status::Refused => "was refused".to_owned(),
+            _ => format!("ended at {}", units::time(exit.at_ns).trim()),
+        };
+        let cause = match self.status {
+            Status::Refused => exit.message.clone(),
+            _ => exit.sentence(),
+        };
+        let (policy, cgroup) = (&self.policy, &self.cgroup);
+        Some(format!("sub-scheduler {policy} of cgroup {cgroup} {fate}: {cause}"))
+    }
+}
+
 /// Number of checks that the sanitizer made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedResult {

@@ -6,8 +6,9 @@ use crate::policy::Policy;
 use crate::profiles::{self, Located};
 use crate::scenario::Scenario;
 use crate::search;
-use crate::spec::{RunSpec, split_setting};
+use crate::spec::RunSpec;
 use crate::store::Key;
+use crate::subs;
 use input::duration;
 use input::error::Error;
 use machine::{Costs, Definition, MachineSpec};
@@ -84,10 +85,7 @@ impl Inputs {
             .notes
             .iter()
             .map(|note| (spec.machine.clone().unwrap_or_default(), note.clone()));
-        let settings = spec.set.iter().map(|setting| {
-            let (name, value) = split_setting(setting)?;
-            Ok((name.to_owned(), value.to_owned()))
-        });
+        let (subs, settings) = subs::resolve(&spec, &policy.value.0, &workload.value)?;
         let machine = changed(&spec, &definition.value.spec);
         let mut workload = workload.value.clone();
         let dropped = fit_recording(&mut workload, &machine);
@@ -96,7 +94,8 @@ impl Inputs {
             notes: notes.map(|note| (spec.workload.clone(), note)).chain(named).collect(),
             policy: policy.value.0.clone(),
             profile: policy.value.1.clone(),
-            settings: settings.collect::<Result<_, Error>>()?,
+            settings,
+            subs,
             hotplug: spec
                 .hotplug
                 .iter()
@@ -156,6 +155,7 @@ impl Inputs {
             phase: Some(spec.phase.unwrap_or_default()),
             profile: Vec::new(),
             engine: crate::spec::EngineChoice::default(),
+            sub: Vec::new(),
             ..spec.clone()
         };
         Key::of(&(
@@ -164,6 +164,7 @@ impl Inputs {
             policy.key(|(policy, profile)| policy_key(policy, profile.as_ref()))?,
             machine.key(|definition| Key::of(&definition.spec))?,
             workload.key(Key::of)?,
+            subs::keys(spec)?,
         ))
     }
 

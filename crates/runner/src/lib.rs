@@ -36,4 +36,5 @@ pub mod scripts;
 pub mod search;
 pub mod spec;
 pub mod store;
+pub mod subs;
 pub mod traced;

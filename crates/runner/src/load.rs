@@ -47,6 +47,24 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
     }
 }
 
+/// Loads an object and enables its policy as a sub-scheduler of the cgroup with the index `cgroup`.
+///
+/// # Errors
+/// User errors: the object is not a scheduler, or its profile does not match it.
+pub fn enable_sub(
+    machine: &mut Machine,
+    object: &Object,
+    profile: &Profile,
+    engine: Engine,
+    cgroup: u32,
+) -> Result<Loaded, Error> {
+    match kernel::load::load_sub(machine, object, profile, engine, cgroup) {
+        Ok(image) => Ok(Loaded::Enabled(Box::new(image))),
+        Err(LoadError::Refused(exit)) => Ok(Loaded::Refused(exit)),
+        Err(LoadError::Input(error)) => Err(Error::new(error.to_string())),
+    }
+}
+
 /// Returns a warning if the object has no profile, and a constant whose name stands for the number
 /// of CPUs (NAMES) has another value than the machine's number of CPUs. On a real machine, the
 /// policy's user-space part would set this constant.

@@ -10,6 +10,7 @@ use crate::policy::{Policy, command_with};
 use crate::profiles::Located;
 use crate::results;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
+use crate::subs;
 use bpf::link::Image;
 use input::error::Error;
 use kernel::ext::{EnableState, Exit};
@@ -17,7 +18,7 @@ use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
 use kernel::{Ended, Machine};
 use profile::{Profile, Properties};
-use report::{ArenaFault, Blocked, CheckedResult, Run, RunResult, Status};
+use report::{ArenaFault, Blocked, CheckedResult, Run, RunResult, Status, SubResult};
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -42,6 +43,8 @@ pub struct Running<'a> {
     warnings: Vec<String>,
     /// The argument of `--profile` that selects the policy's profile. Empty if it has none.
     profile: String,
+    /// Sub-schedulers that were refused.
+    refused_subs: Vec<SubResult>,
     /// The counters of the policy, if they are read during the run.
     pub counters: Option<Counters>,
     sinks: Sinks,
@@ -128,12 +131,21 @@ impl Scenario {
                 program = Some(report);
             }
         }
+        let (mut sub_warnings, mut refused_subs) = (Vec::new(), Vec::new());
+        if refused.is_none() {
+            (sub_warnings, refused_subs) = self.attach_subs(&mut machine)?;
+        }
         machine.details = self.trace.is_some() || self.spec.hotspots;
         Ok(Running {
             scenario: self,
             profile: self.profile_word().unwrap_or_default().to_owned(),
             counters: None,
-            warnings: image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default(),
+            warnings: image
+                .iter()
+                .flat_map(|image| image.warnings.clone())
+                .chain(std::mem::take(&mut sub_warnings))
+                .collect(),
+            refused_subs,
             sinks,
             machine,
             image,
@@ -147,6 +159,19 @@ impl Scenario {
             interrupted: false,
             program,
         })
+    }
+
+    /// Attaches the sub-schedulers. Returns warnings of the loader, and the results of those that were
+    /// refused. The run continues without them.
+    fn attach_subs(&self, machine: &mut Machine) -> Result<(Vec<String>, Vec<SubResult>), Error> {
+        let (mut warnings, mut refused) = (Vec::new(), Vec::new());
+        for sub in &self.subs {
+            match sub.attach(machine, &self.machine, &self.spec)? {
+                Ok(found) => warnings.extend(found),
+                Err(result) => refused.push(result),
+            }
+        }
+        Ok((warnings, refused))
     }
 
     /// Opens the policy's object and applies the profile and the settings.
@@ -267,6 +292,8 @@ impl Running<'_> {
                             counters.reloaded(&self.machine, &image);
                         }
                         self.image = Some(*image);
+                        let (_, refused) = self.scenario.attach_subs(&mut self.machine)?;
+                        self.refused_subs.extend(refused);
                     }
                     // The results up to this time are valid. The run ends with the exit record of
                     // the failed reload.
@@ -432,6 +459,15 @@ impl Running<'_> {
                 self.reloads
             ));
         }
+        let mut sub_schedulers = subs::results(&scenario.subs, machine);
+        for refused in std::mem::take(&mut self.refused_subs) {
+            let same = |known: &&mut SubResult| known.cgroup == refused.cgroup && known.policy == refused.policy;
+            if let Some(known) = sub_schedulers.iter_mut().find(same) {
+                *known = refused;
+            }
+        }
+        self.warnings
+            .extend(sub_schedulers.iter().filter_map(SubResult::failure));
         let checked = machine.ext().last_vm().and_then(|vm| vm.check_counts());
         let arena_faults = results::arena_faults(machine);
         self.warnings.extend(arena_faults.iter().map(ArenaFault::sentence));
@@ -445,6 +481,7 @@ impl Running<'_> {
         });
         outcome.result.arena_faults = arena_faults;
         outcome.result.hotspots = hotspots;
+        outcome.result.sub_schedulers = sub_schedulers;
         outcome.result.interrupted = self.interrupted;
         Ok(outcome)
     }

@@ -7,6 +7,7 @@ use crate::policy::Policy;
 use crate::profiles::Located;
 use crate::search;
 use crate::spec::RunSpec;
+use crate::subs::Sub;
 use crate::traced;
 use bpf::link::Image;
 use input::error::Error;
@@ -37,6 +38,8 @@ pub struct Scenario {
     pub profile: Option<Located>,
     /// Names and values of the settings, in their order.
     pub settings: Vec<(String, String)>,
+    /// Sub-schedulers, in the order in which they are attached.
+    pub subs: Vec<Sub>,
     /// CPU hotplug events: time in ns, CPU, and whether the CPU goes online.
     pub hotplug: Vec<(u64, u32, bool)>,
     pub machine: MachineSpec,

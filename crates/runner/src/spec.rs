@@ -10,6 +10,7 @@ use crate::load;
 use crate::policy::{EEVDF, Policy};
 use crate::quote::quote;
 use crate::scenario::Scenario;
+use crate::subs;
 use bpf::engine::Engine;
 use bpf::memory::DEFAULT_LIMIT;
 use clap::{Args, ValueEnum};
@@ -79,6 +80,10 @@ pub struct RunSpec {
     /// What happens with the parts of a profile that do not fit the object
     #[arg(long, value_enum, value_name = "FIT", default_value_t)]
     pub profile_fit: load::Fit,
+    /// Attach a sub-scheduler, an object that schedules the tasks of a cgroup of the workload on behalf
+    /// of the policy: CGROUP=POLICY, for example /app=child.bpf.o
+    #[arg(long, value_name = "CGROUP=POLICY")]
+    pub sub: Vec<String>,
     /// Take a CPU offline or bring it back online: CPU:off@TIME or CPU:on@TIME
     #[arg(long, value_name = "CPU:off@TIME")]
     pub hotplug: Vec<String>,
@@ -234,6 +239,7 @@ impl Default for RunSpec {
             set: Vec::new(),
             profile: Vec::new(),
             profile_fit: load::Fit::Strict,
+            sub: Vec::new(),
             hotplug: Vec::new(),
             kernel: Release::default(),
             noise: None,
@@ -359,6 +365,14 @@ impl RunSpec {
             };
             let mut applies = false;
             for (index, spec) in specs.iter_mut().enumerate() {
+                if let Some(owner) = owner
+                    && !is_owner(index, owner)
+                    && subs::owns(&spec.sub, owner)?
+                {
+                    spec.set.push(setting.clone());
+                    applies = true;
+                    continue;
+                }
                 let chosen = match owner {
                     Some(owner) => is_owner(index, owner),
                     // If there is only one policy, an unknown parameter is reported later, by an
@@ -468,6 +482,7 @@ impl RunSpec {
         if self.profile_fit == load::Fit::Loose {
             words.push("--profile-fit loose".to_owned());
         }
+        words.extend(self.sub.iter().map(|word| format!("--sub {}", quote(word))));
         words.extend(self.hotplug.iter().map(|spec| format!("--hotplug {}", quote(spec))));
         if self.memory != DEFAULT_LIMIT {
             words.push(format!("--memory {}", size::format(self.memory)));
@@ -523,7 +538,7 @@ mod tests {
     fn full() -> RunSpec {
         parse(
             "windtunnel run eevdf --machine smp4 --workload closed:n=3 --for 20ms --seed 7 --phase random \
-             --set eevdf:a=1 --profile eevdf:none --profile-fit loose --hotplug 3:off@1ms --memory 1G --kernel 6.12 --noise off --after-failure",
+             --set eevdf:a=1 --profile eevdf:none --profile-fit loose --sub /a=b --hotplug 3:off@1ms --memory 1G --kernel 6.12 --noise off --after-failure",
         )
     }
 
@@ -533,7 +548,7 @@ mod tests {
         assert_eq!(
             spec.command("run"),
             "windtunnel run eevdf --machine smp4 --workload closed:n=3 --for 20ms --seed 7 --phase random \
-             --set a=1 --profile none --profile-fit loose --hotplug 3:off@1ms --memory 1G --kernel 6.12 --noise off --after-failure"
+             --set a=1 --profile none --profile-fit loose --sub /a=b --hotplug 3:off@1ms --memory 1G --kernel 6.12 --noise off --after-failure"
         );
         assert_eq!(parse(&spec.command("run")), spec);
         let minimal = parse("windtunnel run eevdf");

@@ -9,7 +9,7 @@ use crate::policy::kfuncs;
 use crate::sched::ext::ops;
 use crate::sched::ext::state::loaded::Timer;
 use crate::sched::ext::state::ops_table::Frame;
-use crate::sched::ext::{self, dump, exit};
+use crate::sched::ext::{self, dump, exit, sub};
 use crate::sched::overlap::{self, Subject};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE};
@@ -258,6 +258,13 @@ impl World for Machine {
 /// record reports this as load balancing by the policy.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.region.memory().uncharge_records(Use::Timers, 1);
+    if let Some(owner) = m.bpf_timer_owner(timer, generation) {
+        sub::in_sched(m, owner, |m| run_timer(m, timer, generation));
+    }
+}
+
+/// Runs the callback of a timer of the current policy.
+fn run_timer(m: &mut Machine, timer: u32, generation: u32) {
     let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
     let Some(slot) = timers.and_then(|slots| slots.get_mut(timer as usize)) else {
         return;

@@ -14,6 +14,7 @@ use crate::policy::{allowed, kfuncs, nullable, user_space};
 use crate::sched::ext;
 use crate::sched::ext::state::exit_info::Exit;
 use crate::sched::ext::state::ops_table::{OpsTable, PreparedPolicy};
+use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::tracepoint;
 use crate::sched::tracepoint::state as hook;
 use bpf::cache::{Competitors, LINE};
@@ -153,6 +154,44 @@ pub fn attach(m: &mut Machine, image: &Image, policy: PreparedPolicy, profile: &
         ext::enable::abandon(m);
     }
     loaded
+}
+
+/// Loads the policy in an object like [`load`], but as a sub-scheduler for the tasks of `cgroup` (an
+/// index of the workload's cgroups) and of the cgroups below it. The policy that schedules these tasks
+/// becomes its parent.
+///
+/// # Errors
+/// If the object cannot be loaded, if the parent rejects the policy, or if the policy fails while it
+/// is being enabled.
+pub fn load_sub(
+    m: &mut Machine,
+    object: &Object,
+    profile: &Profile,
+    engine: Engine,
+    cgroup: u32,
+) -> Result<Image, LoadError> {
+    let (image, policy) = open(m, object, profile, engine)?;
+    let hooks = hook::resolve(&image.programs, profile).0;
+    let cid = policy.cid;
+    let id = ext::sub::install(m, policy, hooks, cgroup).map_err(LoadError::Refused)?;
+    let loaded = run_profile_and_enable_sub(m, &image, profile, cid, id);
+    if loaded.is_err() {
+        ext::sub::abandon(m, id);
+    }
+    loaded.map(|()| image)
+}
+
+/// Performs [`run_profile_and_enable`] for a sub-scheduler.
+fn run_profile_and_enable_sub(
+    m: &mut Machine,
+    image: &Image,
+    profile: &Profile,
+    cid: bool,
+    id: SchedId,
+) -> Result<(), LoadError> {
+    ext::sub::in_sched(m, id, |m| user_space::before(m, image, profile, cid))?;
+    ext::sub::enable(m, id).map_err(LoadError::Refused)?;
+    Ok(ext::sub::in_sched(m, id, |m| user_space::after(m, image, profile))?)
 }
 
 /// Links and compiles an object, and installs its policy without enabling it. Afterwards its maps

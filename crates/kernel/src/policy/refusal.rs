@@ -48,7 +48,9 @@ pub(crate) enum Refusal {
     CpuNumbers(String),
     #[error("calling kernel function {0} is not allowed: the object has no struct sched_ext_ops")]
     NoScheduler(String),
-    #[error("ops.sub_cgroup_id {0}: sub-schedulers are not modelled")]
+    #[error(
+        "ops.sub_cgroup_id {0}: not supported in an object or a program; --sub CGROUP=POLICY attaches a sub-scheduler"
+    )]
     SubScheduler(u64),
     #[error("ops.flags has bits 0x{bits:x} that Linux {release} does not know ({})", -EINVAL)]
     Flags { bits: u64, release: Release },

@@ -46,7 +46,8 @@ impl Machine {
     /// Returns whether a task may be put on a wake list (scx_allow_ttwu_queue). A sched_ext
     /// scheduler allows this for its tasks by setting the flag SCX_OPS_ALLOW_QUEUED_WAKEUP.
     fn allows_queued_wakeup(&self, task: TaskId) -> bool {
-        self.tasks[task].class != Class::Ext || self.ext.ops().flags & SCX_OPS_ALLOW_QUEUED_WAKEUP != 0
+        self.tasks[task].class != Class::Ext
+            || self.ext.ops_of(self.tasks[task].ext.sched).flags & SCX_OPS_ALLOW_QUEUED_WAKEUP != 0
     }
 
     /// Adds a task to the wake list of `cpu` (__ttwu_queue_wakelist). The waker sends an IPI if the

@@ -32,6 +32,7 @@ mod queued_wakeups;
 mod references;
 mod release;
 mod rules;
+mod sub;
 mod support;
 mod surface;
 mod user_space;

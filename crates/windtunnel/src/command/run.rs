@@ -155,7 +155,8 @@ impl Options {
         done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
         let failed = done.outcomes.iter().any(|outcome| {
             let result = &outcome.result;
-            result.failed() || result.lost_tasks.is_some()
+            let subs = result.sub_schedulers.iter();
+            result.failed() || result.lost_tasks.is_some() || subs.into_iter().any(|sub| sub.failure().is_some())
         });
         Ok(ExitStatus::from(match done.errors.is_empty() {
             true => u8::from(failed),

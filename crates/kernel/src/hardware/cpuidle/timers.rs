@@ -6,6 +6,7 @@
 
 use crate::hardware::cpuidle::state::Timer;
 use crate::machine::Machine;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::simulation::event::Event;
 use crate::simulation::id::CpuId;
 
@@ -46,8 +47,20 @@ impl Machine {
 
     /// Returns the CPU of a BPF timer, or `None` if the timer was cancelled or started again.
     pub(crate) fn bpf_timer_cpu(&self, timer: u32, generation: u32) -> Option<CpuId> {
-        let timers = &self.ext.policy.as_ref()?.timers;
-        let timer = timers.slots.get(timer as usize)?;
-        (timer.pending == Some(generation)).then_some(timer.cpu)
+        let owner = self.bpf_timer_owner(timer, generation)?;
+        let timers = &self.ext.policy_of(owner)?.timers;
+        Some(timers.slots.get(timer as usize)?.cpu)
+    }
+
+    /// Returns the policy that started a BPF timer, or `None` if the timer was cancelled or started
+    /// again.
+    pub(crate) fn bpf_timer_owner(&self, timer: u32, generation: u32) -> Option<SchedId> {
+        let is_pending = |&id: &SchedId| {
+            let policy = self.ext.policy_of(id);
+            let slot = policy.and_then(|policy| policy.timers.slots.get(timer as usize));
+            slot.is_some_and(|slot| slot.pending == Some(generation))
+        };
+        let subs = self.ext.live_subs();
+        std::iter::once(SchedId::ROOT).chain(subs).find(is_pending)
     }
 }

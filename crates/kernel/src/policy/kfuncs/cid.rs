@@ -8,6 +8,7 @@ use crate::layout::callbacks::kf;
 use crate::layout::enums::SCX_CPUPERF_ONE;
 use crate::machine::Machine;
 use crate::sched::ext::cid::valid;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::ext::{exit, kick};
 use crate::simulation::id::CpuId;
 use bpf::errno::EINVAL;
@@ -114,6 +115,10 @@ fn scx_bpf_cidperf_set(m: &mut Machine, cid: i32, perf: u32) {
 }
 
 fn scx_bpf_cid_override(m: &mut Machine, cpu_to_cid: u64, size: u32) -> Result<(), Fault> {
+    if m.ext.current_sched() != SchedId::ROOT {
+        exit::error(m, "scx_bpf_cid_override() only allowed from root sched");
+        return Ok(());
+    }
     let nr_cpus = m.nr_cpus();
     if u64::from(size) != u64::from(nr_cpus) * 4 {
         let message = format!("scx_bpf_cid_override: expected {} bytes, got {size}", nr_cpus * 4);

@@ -8,6 +8,7 @@ use crate::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::layout::scx_bpf_dsq_insert_vtime_args;
 use crate::machine::Machine;
 use crate::sched::ext::insert as dsq;
+use crate::sched::ext::sub;
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::fault::Fault;
 use bpf::rows::*;
@@ -53,7 +54,7 @@ pub(super) fn table() -> Vec<Kfunc> {
         { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
           run: scx_bpf_dsq_move_vtime }
         "bool scx_bpf_sub_dispatch(u64 cgroup_id)"
-        { releases: V7_1.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: scx_bpf_sub_dispatch }
+        { releases: V7_1.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: sub::dispatch }
         "u32 scx_bpf_reenqueue_local(void)"
         { releases: V6_12.., contexts: kf::CPU_RELEASE, rules: PLAIN, native: CALL, run: dsq::reenqueue_local }
         "void scx_bpf_reenqueue_local___v2(void)"
@@ -162,11 +163,6 @@ fn scx_bpf_dsq_move(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u6
 
 fn scx_bpf_dsq_move_vtime(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
     scx_bpf_dsq_move(m, it, p, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ)
-}
-
-/// Returns false, because sub-schedulers are not modelled.
-fn scx_bpf_sub_dispatch(_m: &mut Machine, _cgroup_id: u64) -> bool {
-    false
 }
 
 fn scx_bpf_reenqueue_local_v2(m: &mut Machine) {

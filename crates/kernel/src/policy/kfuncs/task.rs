@@ -53,7 +53,10 @@ pub(super) fn table() -> Vec<Kfunc> {
 /// Returns whether the policy manages the task (scx_task_on_sched()). The result is always false
 /// for idle tasks.
 fn on_sched(m: &mut Machine, p: TaskId) -> bool {
-    p != IDLE && m.scx_state(p) >= TaskState::Init && m.scx_state(p) != TaskState::Dead
+    p != IDLE
+        && m.scx_state(p) >= TaskState::Init
+        && m.scx_state(p) != TaskState::Dead
+        && m.tasks[p].ext.sched == m.ext.current_sched()
 }
 
 fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, Fault> {

@@ -2,7 +2,7 @@
 //! Calls the cgroup callbacks of a policy, such as ops.cgroup_init() and ops.cgroup_move().
 
 use super::ops::{self};
-use super::{exit, lifecycle};
+use super::{exit, lifecycle, sub};
 use crate::layout::callbacks::Callback;
 use crate::layout::scx_cgroup_init_args;
 use crate::machine::Machine;
@@ -77,8 +77,11 @@ pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
     Ok(())
 }
 
-/// Calls ops.cgroup_exit() for a removed cgroup (scx_tg_offline).
+/// Calls ops.cgroup_exit() for a removed cgroup (scx_tg_offline), and ends its sub-scheduler.
 pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
+    if m.ext.has_subs() {
+        sub::cgroup_offline(m, cgroup);
+    }
     let addr = m.layout.cgroup_addr(cgroup);
     let known = m.ext.initialized_cgroups.iter().position(|&known| known == cgroup);
     if let Some(known) = known {

@@ -10,10 +10,11 @@ use super::enqueue::{
     clear_direct_dispatch, dispatch_dequeue, do_enqueue_task, find_dsq_for_dispatch, rq_is_open, unlink_from_dsq,
 };
 use super::insert::lock_dsq;
-use super::{exit, kick, ops};
+use super::{exit, kick, ops, sub};
 use crate::layout::enums::*;
 use crate::machine::Machine;
 use crate::sched::ext::state::dsq::DsqRef;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
@@ -55,17 +56,24 @@ pub(super) fn run_deferred(m: &mut Machine, cpu: CpuId) {
     m.rqs[cpu].ext.deferred = false;
     while !m.rqs[cpu].ext.ddsp_deferred.is_empty() {
         let task = m.rqs[cpu].ext.ddsp_deferred.remove(0);
-        let scx = m.scx_entity(task);
-        let (dsq_id, enq_flags) = (scx.ddsp_dsq_id, scx.ddsp_enq_flags);
-        clear_direct_dispatch(m, task);
-        let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
-        dispatch_to_local_dsq(m, cpu, dsq, task, enq_flags);
+        sub::in_sched_of(m, task, |m| {
+            let scx = m.scx_entity(task);
+            let (dsq_id, enq_flags) = (scx.ddsp_dsq_id, scx.ddsp_enq_flags);
+            clear_direct_dispatch(m, task);
+            let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
+            dispatch_to_local_dsq(m, cpu, dsq, task, enq_flags);
+        });
     }
     if m.rqs[cpu].ext.reenq_local != 0 {
-        reenq_locals(m, cpu);
+        sub::in_sched(m, SchedId::ROOT, |m| reenq_locals(m, cpu));
     }
-    while let Some((dsq, flags)) = m.rqs[cpu].ext.reenq_users.pop() {
-        reenq_user(m, cpu, dsq, flags);
+    while let Some((dsq, flags, owner)) = m.rqs[cpu].ext.reenq_users.pop() {
+        sub::in_sched(m, owner, |m| match m.ext.dsqs.local_cpu(dsq) {
+            Some(local) if local == cpu => {
+                reenq_local(m, cpu, flags);
+            }
+            _ => reenq_user(m, cpu, dsq, flags),
+        });
     }
 }
 
@@ -94,19 +102,20 @@ pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locke
         return;
     }
     let id = m.ext.dsqs.id(dsq);
+    let owner = m.ext.current_sched();
     let cpu = match m.ext.dsqs.local_cpu(dsq) {
+        // A sub-scheduler re-enqueues only its own tasks and those of the policies below it.
+        Some(cpu) if flags & SCX_REENQ_ANY != 0 && owner != SchedId::ROOT => {
+            schedule_on(m, cpu, dsq, flags);
+            cpu
+        }
         Some(cpu) => {
             m.rqs[cpu].ext.reenq_local |= flags | DUE;
             cpu
         }
         None if id & SCX_DSQ_FLAG_BUILTIN == 0 => {
             let cpu = m.this_cpu;
-            m.ext.charge_program(m.rqs[cpu].ext.reenq_users.len() as u64);
-            let users = &mut m.rqs[cpu].ext.reenq_users;
-            match users.iter_mut().find(|(user, _)| *user == dsq) {
-                Some((_, pending)) => *pending |= flags,
-                None => users.insert(0, (dsq, flags)),
-            }
+            schedule_on(m, cpu, dsq, flags);
             cpu
         }
         None => {
@@ -118,6 +127,17 @@ pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locke
         schedule_locked(m, cpu);
     } else {
         schedule(m, cpu);
+    }
+}
+
+/// Adds a DSQ to those that `cpu` re-enqueues for the current policy.
+fn schedule_on(m: &mut Machine, cpu: CpuId, dsq: DsqRef, flags: u64) {
+    let owner = m.ext.current_sched();
+    m.ext.charge_program(m.rqs[cpu].ext.reenq_users.len() as u64);
+    let users = &mut m.rqs[cpu].ext.reenq_users;
+    match users.iter_mut().find(|(user, _, by)| (*user, *by) == (dsq, owner)) {
+        Some((_, pending, _)) => *pending |= flags,
+        None => users.insert(0, (dsq, flags, owner)),
     }
 }
 
@@ -152,6 +172,9 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     while let Some(task) = at {
         at = m.ext.dsqs.next(task);
         m.ext.charge_program(TASK);
+        if m.ext.has_subs() && !m.ext.is_descendant(m.tasks[task].ext.sched, m.ext.current_sched()) {
+            continue;
+        }
         let immed = m.scx_flag(task, SCX_TASK_IMMED) && (!first || !open);
         first = false;
         let reason = if immed {
@@ -174,7 +197,7 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
 /// Calls ops.enqueue() again for a task. The task's flags contain `reason` during the call.
 fn reenqueue(m: &mut Machine, cpu: CpuId, task: TaskId, reason: u64) {
     m.scx_set_flag(task, reason);
-    do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
+    sub::in_sched_of(m, task, |m| do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ));
     m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
 }
 

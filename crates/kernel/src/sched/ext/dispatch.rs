@@ -9,7 +9,7 @@ use super::enqueue::{
 };
 use super::insert::lock_dsq;
 use super::ops::{self};
-use super::{cid, deferred, exit, idle, kick};
+use super::{bypass, cid, deferred, exit, idle, kick};
 use crate::layout::SCHED_DEADLINE;
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
@@ -92,7 +92,9 @@ fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     if !m.ext.dsqs.is_empty(local) {
         return Verdict::Local;
     }
-    let verdict = dispatch(m, cpu, prev, prev_on_ext);
+    m.ext.sub_dispatch_prev = prev;
+    let verdict = dispatch(m, cpu, prev);
+    m.ext.sub_dispatch_prev = IDLE;
     if verdict != Verdict::None {
         return verdict;
     }
@@ -103,8 +105,15 @@ fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     Verdict::None
 }
 
+/// Fills the local DSQ on behalf of a sub-scheduler, which is the current policy. Returns whether the
+/// CPU then has a task to run.
+pub(super) fn dispatch_nested(m: &mut Machine, cpu: CpuId) -> bool {
+    dispatch(m, cpu, m.ext.sub_dispatch_prev) != Verdict::None
+}
+
 /// Fills the local DSQ from the global DSQ or by calling ops.dispatch() (scx_dispatch_sched).
-fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Verdict {
+fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
+    let prev_on_ext = prev != IDLE && m.tasks[prev].class == Class::Ext;
     let global = global_dsq(m, cpu);
     if consume_dispatch_q(m, cpu, global, 0) {
         return Verdict::Local;
@@ -117,11 +126,16 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
             Verdict::None
         };
     }
+    if m.ext.nr_hosted > 0 && bypass::takes_turn(m, cpu) && bypass::consume_hosted(m, cpu) {
+        m.ext.stats.sub_bypass_dispatch += 1;
+        return Verdict::Local;
+    }
     if !m.ext.has_op(Callback::Dispatch) || !m.rqs[cpu].ext.online {
         return Verdict::None;
     }
     let local = m.ext.dsqs.local(cpu);
-    let prev_addr = if prev_on_ext { m.tasks[prev].addr() } else { 0 };
+    let prev_on_sched = prev_on_ext && m.tasks[prev].ext.sched == m.ext.current_sched();
+    let prev_addr = if prev_on_sched { m.tasks[prev].addr() } else { 0 };
     m.ext.dsp.cpu = cpu;
     let cpu_arg = m.ext.cids.arg(cpu);
     for round in 1..=SCX_DSP_MAX_LOOPS {
@@ -143,6 +157,10 @@ fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Ver
         if m.ext.dsp.nr_tasks == 0 {
             break;
         }
+    }
+    // The CPU must not become idle while bypassed children have tasks.
+    if m.ext.nr_hosted > 0 && bypass::consume_hosted(m, cpu) {
+        return Verdict::Local;
     }
     Verdict::None
 }
@@ -175,6 +193,10 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
         enq_flags,
     } = pending;
     m.await_queued(task);
+    if m.tasks[task].ext.sched != m.ext.current_sched() {
+        m.ext.stats.insert_not_owned += 1;
+        return;
+    }
     let entity = &mut m.tasks[task].ext;
     if !queued || entity.ops_state != OpsState::Queued || entity.qseq != qseq {
         return;

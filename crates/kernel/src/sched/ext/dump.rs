@@ -14,6 +14,7 @@ use crate::sched::ext::state::entity::OpsState;
 use crate::sched::ext::state::exit_info;
 use crate::sched::ext::state::exit_info::Exit;
 use crate::sched::ext::state::ops_table::Frame;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use std::fmt::Write;
@@ -95,8 +96,14 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
 fn header(m: &mut Machine, exit: &Exit) {
     let curr = m.rqs[m.this_cpu].curr;
     let curr_name = name(m, curr, m.this_cpu);
+    let current = m.ext.current_sched();
+    let mut place = place_of(m, current);
+    if current != SchedId::ROOT {
+        let cgroup = m.workload.cgroups.get(m.ext.sched(current).cgroup as usize);
+        place += &cgroup.map_or(String::new(), |cgroup| format!(" {}", cgroup.path));
+    }
     let out = &mut m.ext.dump.text;
-    let _ = writeln!(out, "{}: root", exit.policy);
+    let _ = writeln!(out, "{}: {place}", exit.policy);
     let kind = exit.kind as u32;
     let _ = match exit.cpu {
         ..0 => writeln!(out, "{curr_name} triggered exit kind {kind}:"),
@@ -163,8 +170,26 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     }
 }
 
-/// Writes the state of a task (scx_dump_task).
+/// Returns the place of a policy in the hierarchy, as the kernel shows it in a dump.
+fn place_of(m: &Machine, id: SchedId) -> String {
+    match id {
+        SchedId::ROOT => "root".to_owned(),
+        _ => format!(
+            "sub{}-{}",
+            m.ext.level_of(id),
+            m.layout.cgroup_id(m.ext.sched(id).cgroup)
+        ),
+    }
+}
+
+/// Writes the state of a task (scx_dump_task). The dump of a sub-scheduler contains only its own
+/// tasks.
 fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
+    let (sched, current) = (m.tasks[task].ext.sched, m.ext.current_sched());
+    if current != SchedId::ROOT && sched != current {
+        return;
+    }
+    let place = format!("{}{}", if sched == current { "*" } else { "" }, place_of(m, sched));
     let dsq = m.ext.dsqs.current(task);
     let dsq_id = if dsq == crate::sched::ext::state::dsq::NO_DSQ {
         "(n/a)".to_string()
@@ -192,7 +217,7 @@ fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let state_mask = SCX_TASK_STATE_MASK as u32;
     let cpus = m.cpus_ptr(task);
     let text = format!(
-        "\n {marker}{state} {}[{}] *root {:+}ms\n\
+        "\n {marker}{state} {}[{}] {place} {:+}ms\n\
          \x20     scx_state/flags={}/0x{:x} dsq_flags=0x{on_priq:x} ops_state/qseq={ops_state}/{qseq}\n\
          \x20     sticky/holding_cpu={}/{} dsq_id={dsq_id}\n\
          \x20     dsq_vtime={} slice={} weight={}\n\

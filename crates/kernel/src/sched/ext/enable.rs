@@ -10,7 +10,7 @@
 
 use super::exit::{self};
 use super::ops::{self};
-use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, watchdog};
+use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, sub, watchdog};
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
 use crate::layout::scx_exit_info;
@@ -21,6 +21,7 @@ use crate::sched::ext::state::core::{DirectDispatch, EnableState, Ending};
 use crate::sched::ext::state::entity::TaskState;
 use crate::sched::ext::state::exit_info::{Exit, ExitKind};
 use crate::sched::ext::state::ops_table::{Frame, PreparedPolicy};
+use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::ext::state::{cids, ops_table};
 use crate::sched::tracepoint::state::Tracing;
 use crate::simulation::event::Event;
@@ -141,15 +142,7 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     deadline::attach(m, Server::Ext);
     let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Callback::UpdateIdle));
     idle::enable(m, flags, has_update_idle);
-    if m.ext.ops().defines(Callback::Init) {
-        let result = ops::call_framed(m, Callback::Init, Frame::NONE, &[]).map_or(-EFAULT, |result| result as i32);
-        if result != 0 {
-            let errno = exit::sanitize(m, "init", result);
-            exit::error(m, format!("ops.init() failed ({errno})"));
-            return Err(errno);
-        }
-        m.ext.exit_flags |= SCX_EFLAG_INITIALIZED;
-    }
+    call_init(m)?;
     cid::alloc_masks(m)?;
     m.ext.activate_ops(ops_table::hotplug_ops());
     check_hotplug_seq(m)?;
@@ -194,8 +187,25 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     Ok(())
 }
 
+/// Calls ops.init().
+///
+/// # Errors
+/// A negative errno, if the callback failed.
+pub(super) fn call_init(m: &mut Machine) -> Result<(), i32> {
+    if m.ext.ops().defines(Callback::Init) {
+        let result = ops::call_framed(m, Callback::Init, Frame::NONE, &[]).map_or(-EFAULT, |result| result as i32);
+        if result != 0 {
+            let errno = exit::sanitize(m, "init", result);
+            exit::error(m, format!("ops.init() failed ({errno})"));
+            return Err(errno);
+        }
+        m.ext.exit_flags |= SCX_EFLAG_INITIALIZED;
+    }
+    Ok(())
+}
+
 /// Returns all live tasks, oldest first.
-fn all_tasks(m: &Machine) -> Vec<TaskId> {
+pub(super) fn all_tasks(m: &Machine) -> Vec<TaskId> {
     m.pids.iter().copied().filter(|&task| task != IDLE).collect()
 }
 
@@ -227,7 +237,7 @@ fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
 }
 
 /// Checks that the flags and callbacks of the policy are compatible (validate_ops).
-fn validate(m: &mut Machine) -> Result<(), i32> {
+pub(super) fn validate(m: &mut Machine) -> Result<(), i32> {
     let ops = &m.ext.ops();
     let keeps_idle = ops.flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0 || !ops.defines(Callback::UpdateIdle);
     let message = if ops.flags & SCX_OPS_ENQ_LAST != 0 && !ops.defines(Callback::Enqueue) {
@@ -245,6 +255,9 @@ fn validate(m: &mut Machine) -> Result<(), i32> {
 
 /// Performs the next step of ending the policy, if it is due.
 pub(super) fn advance_ending(m: &mut Machine) {
+    if m.ext.has_subs() {
+        sub::advance_endings(m);
+    }
     match m.ext.ending {
         Ending::Bypass { at } if m.now >= at => {
             begin_bypass(m);
@@ -268,7 +281,7 @@ fn finish(m: &mut Machine) {
 
 /// Number of bytes by which the memory limit is raised for the dump and for the arguments of
 /// ops.exit(). A policy that has used up its memory can therefore still exit properly.
-const EXIT_RESERVE: u64 = 256 << 20;
+pub(super) const EXIT_RESERVE: u64 = 256 << 20;
 
 /// Writes the dump of an ending policy and enters bypass mode.
 fn begin_bypass(m: &mut Machine) {
@@ -288,6 +301,10 @@ fn begin_bypass(m: &mut Machine) {
 
 /// Disables the policy and removes it (scx_root_disable). Bypass mode is on.
 fn disable(m: &mut Machine) {
+    if m.ext.has_subs() {
+        sub::finish_children(m, SchedId::ROOT);
+        m.ext.forget_scheds();
+    }
     m.ext.ending = Ending::No;
     m.ext.switching_all = false;
     cgroup::exit(m);
@@ -323,13 +340,16 @@ fn disable(m: &mut Machine) {
 /// If a policy is ending, ends it immediately, without waiting for grace periods. Called at the end
 /// of a run.
 pub(crate) fn end_now(m: &mut Machine) {
+    if m.ext.has_subs() {
+        sub::finish_failed(m);
+    }
     if m.ext.ending != Ending::No {
         run_as_user(m, finish);
     }
 }
 
 /// Calls ops.exit() with the exit record as a struct scx_exit_info that the policy can read.
-fn call_exit(m: &mut Machine) {
+pub(super) fn call_exit(m: &mut Machine) {
     let exit = m.ext.exit.as_ref().expect("a disabled policy has an exit record");
     let region = &m.region;
     let text = |text: &str| -> Option<u64> {

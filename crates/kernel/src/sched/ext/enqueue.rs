@@ -67,7 +67,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     }
     if m.ext.bypassing() {
         m.ext.stats.bypass_dispatch += 1;
-        let bypass = m.ext.dsqs.bypass(cpu);
+        let bypass = m.ext.bypass_target(cpu);
         enqueue_with_default_slice(m, cpu, bypass, task, enq_flags);
         return;
     }
@@ -119,7 +119,7 @@ fn enqueue_with_default_slice(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: Ta
 
 /// Sets a task's slice to the default (refill_task_slice_dfl).
 pub(super) fn refill_slice(m: &mut Machine, task: TaskId) {
-    m.scx_entity_mut(task).slice = m.ext.slice_dfl;
+    m.scx_entity_mut(task).slice = m.ext.slice_dfl_of(m.tasks[task].ext.sched);
     m.ext.stats.refill_slice_dfl += 1;
 }
 

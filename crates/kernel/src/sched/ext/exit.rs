@@ -7,6 +7,8 @@ use crate::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT
 use crate::machine::Machine;
 use crate::sched::ext::state::core::{EnableState, Ending};
 use crate::sched::ext::state::exit_info::*;
+use crate::sched::ext::state::scheds::SchedId;
+use crate::sched::ext::sub;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use bpf::errno::EPROTO;
@@ -41,10 +43,17 @@ pub(crate) fn exit_on(m: &mut Machine, kind: ExitKind, code: i64, cpu: i32, mess
         at_ns: m.now,
     });
     let restarts = kind == ExitKind::UnregKern && code & SCX_ECODE_ACT_RESTART as i64 != 0;
-    if m.ext.state == EnableState::Enabled && !restarts {
+    let current = m.ext.current_sched();
+    // The run continues without a sub-scheduler that has failed.
+    if current == SchedId::ROOT && m.ext.state == EnableState::Enabled && !restarts {
         m.policy_ended();
     }
     schedule_disable(m);
+    if m.ext.has_subs() && kind != ExitKind::Parent {
+        for child in m.ext.descendants(current) {
+            sub::in_sched(m, child, |m| exit_on(m, ExitKind::Parent, 0, -1, ""));
+        }
+    }
     true
 }
 

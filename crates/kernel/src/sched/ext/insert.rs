@@ -124,7 +124,7 @@ fn preamble(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, enq_flags: u64) 
         invalid(m, enq_flags);
         return None;
     }
-    if task == IDLE || !m.ext.owns(m.scx_state(task)) {
+    if task == IDLE || !m.ext.owns(m.scx_state(task)) || m.tasks[task].ext.sched != m.ext.current_sched() {
         m.ext.stats.insert_not_owned += 1;
         return None;
     }
@@ -270,7 +270,7 @@ pub(crate) fn destroy(m: &mut Machine, dsq_id: u64) {
     }
     m.ext.charge_program(m.nr_cpus().into());
     for rq in &mut m.rqs {
-        rq.ext.reenq_users.retain(|&(user, _)| user != dsq);
+        rq.ext.reenq_users.retain(|&(user, ..)| user != dsq);
     }
     m.ext.dsqs.destroy(dsq);
     m.region.memory().uncharge_records(Use::Queues, 1);

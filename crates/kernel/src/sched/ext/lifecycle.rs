@@ -8,7 +8,7 @@
 
 use super::enqueue::clear_direct_dispatch;
 use super::ops::{self};
-use super::{cid, exit};
+use super::{cid, exit, sub};
 use crate::layout::callbacks::Callback;
 use crate::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL, scx_exit_task_args, scx_init_task_args};
 use crate::machine::Machine;
@@ -16,6 +16,7 @@ use crate::sched::class::state::Class;
 use crate::sched::ext::state::core::EnableState;
 use crate::sched::ext::state::entity::TaskState;
 use crate::sched::ext::state::ops_table::Frame;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::state::task::{PRIO_TO_WEIGHT, Task, WEIGHT_IDLEPRIO};
 use crate::simulation::id::TaskId;
 use bpf::engine::Vm;
@@ -49,7 +50,9 @@ pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
 /// `disallow`.
 fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
     let t = &mut m.tasks[task];
-    let wrong = if fork {
+    let wrong = if m.ext.current_sched() != SchedId::ROOT {
+        "in a sub-scheduler"
+    } else if fork {
         "during fork"
     } else if m.ext.state != EnableState::Enabling {
         "outside the enable path"
@@ -109,21 +112,33 @@ fn disable_task(m: &mut Machine, task: TaskId) {
 /// Calls ops.disable() if the task is in the class, then ops.exit_task()
 /// (scx_disable_and_exit_task). These are the last callbacks that are called for the task.
 pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
+    disable_and_call_exit_task(m, task);
+    m.scx_set_state(task, TaskState::None);
+}
+
+/// Calls the callbacks of [`disable_and_exit_task`]. Afterwards the task's state is that of a task
+/// which has been initialized and is not in the class (__scx_disable_and_exit_task).
+pub(super) fn disable_and_call_exit_task(m: &mut Machine, task: TaskId) {
     let state = m.scx_state(task);
     if matches!(state, TaskState::Init | TaskState::Ready | TaskState::Enabled) {
         if state == TaskState::Enabled {
             disable_task(m, task);
         }
-        if m.ext.has_op(Callback::ExitTask) {
-            let mut args = [0; size_of::<scx_exit_task_args>()];
-            args[offset_of!(scx_exit_task_args, cancelled)] = u8::from(state == TaskState::Init);
-            let t = &m.tasks[task];
-            let frame = Frame::about(task, Some(t.cpu()));
-            let addr = t.addr();
-            ops::call_with_struct(m, Callback::ExitTask, frame, addr, &args);
-        }
+        call_exit_task(m, task, state == TaskState::Init);
     }
-    m.scx_set_state(task, TaskState::None);
+}
+
+/// Calls ops.exit_task(). `cancelled` says that the policy has initialized the task, but will not
+/// schedule it.
+pub(super) fn call_exit_task(m: &mut Machine, task: TaskId, cancelled: bool) {
+    if m.ext.has_op(Callback::ExitTask) {
+        let mut args = [0; size_of::<scx_exit_task_args>()];
+        args[offset_of!(scx_exit_task_args, cancelled)] = u8::from(cancelled);
+        let t = &m.tasks[task];
+        let frame = Frame::about(task, Some(t.cpu()));
+        let addr = t.addr();
+        ops::call_with_struct(m, Callback::ExitTask, frame, addr, &args);
+    }
 }
 
 /// Calls ops.init_task() for a new task before it runs (scx_fork, scx_post_fork).
@@ -134,6 +149,13 @@ pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     if !m.ext.init_task_enabled {
         return Ok(());
     }
+    let id = sub::sched_of_cgroup(m, m.tasks[task].cgroup());
+    m.tasks[task].ext.sched = id;
+    sub::in_sched(m, id, |m| init_forked(m, task))
+}
+
+/// Initializes a new task for the current policy, which schedules the task's cgroup.
+fn init_forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     m.scx_set_state(task, TaskState::InitBegin);
     let result = init_task(m, task, true);
     if result != 0 {
@@ -184,8 +206,22 @@ pub(super) fn free_local_storage(m: &mut Machine, owners: impl IntoIterator<Item
     }
     while let Some(owner) = m.ext.storage_owners.pop_front() {
         Vm::free_owner(m, owner);
+        if m.ext.has_subs() {
+            free_in_others(m, owner);
+        }
     }
     m.ext.is_freeing = false;
+}
+
+/// Frees the storage that policies other than the current one have for a task or cgroup.
+#[cold]
+fn free_in_others(m: &mut Machine, owner: u64) {
+    let current = m.ext.current_sched();
+    for id in m.ext.loaded_scheds() {
+        if id != current && m.ext.policy_of(id).is_some() {
+            sub::in_sched(m, id, |m| Vm::free_owner(m, owner));
+        }
+    }
 }
 
 /// Handles a task that has just changed to the ext class (switching_to_scx). The task is not

@@ -9,12 +9,13 @@
 //! | `dsq` | dispatch queues |
 //! | `insert`, `kick`, `cid`, `idle` | operations that a policy requests through kfuncs |
 //! | `enable`, `lifecycle`, `bypass` | start and end of a policy and of the tasks it schedules |
+//! | `sub`, `scheds` | sub-schedulers: policies for the tasks of a cgroup |
 //! | `watchdog`, `exit`, `dump` | failures of a policy |
 //!
 //! This file contains the functions of the class (struct sched_class) and the functions that the
 //! rest of the simulated kernel calls.
 //!
-//! Sub-schedulers and core scheduling are not modelled, so ops.core_sched_before() is never called.
+//! Core scheduling is not modelled, so ops.core_sched_before() is never called.
 
 mod bypass;
 pub(crate) mod cgroup;
@@ -32,14 +33,12 @@ mod lifecycle;
 pub mod ops;
 pub mod state;
 mod step_log;
+pub(crate) mod sub;
 pub mod task_state;
 pub mod watchdog;
 
-pub(crate) use dispatch::{
-    pick_task, put_prev_for_stopper, put_prev_task, select_task_rq, set_next_task, task_tick, update_curr, yield_task,
-};
+pub(crate) use dispatch::{pick_task, update_curr};
 pub use enable::unload;
-pub(crate) use enqueue::{dequeue_task, enqueue_task};
 
 use crate::layout;
 use crate::layout::callbacks::Callback;
@@ -74,6 +73,38 @@ pub(crate) fn class_for_policy(m: &Machine, policy: u32) -> Class {
 pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: SchedPolicy) -> bool {
     let wants = matches!(policy, SchedPolicy::Ext { .. });
     !(m.ext.enabled && wants && m.tasks[task].policy() != layout::SCHED_EXT && m.scx_entity(task).disallow.is_set())
+}
+
+pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
+    sub::in_sched_of(m, task, |m| enqueue::enqueue_task(m, cpu, task, flags));
+}
+
+pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
+    sub::in_sched_of(m, task, |m| enqueue::dequeue_task(m, cpu, task, flags));
+}
+
+pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    sub::in_sched_of(m, task, |m| dispatch::set_next_task(m, cpu, task));
+}
+
+pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
+    sub::in_sched_of(m, task, |m| dispatch::put_prev_task(m, cpu, task, next));
+}
+
+pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    sub::in_sched_of(m, task, |m| dispatch::put_prev_for_stopper(m, cpu, task));
+}
+
+pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
+    sub::in_sched_of(m, task, |m| dispatch::select_task_rq(m, task, prev_cpu, wake_flags))
+}
+
+pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
+    sub::in_sched_of(m, m.rqs[cpu].curr, |m| dispatch::yield_task(m, cpu));
+}
+
+pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
+    sub::in_sched_of(m, m.rqs[cpu].curr, |m| dispatch::task_tick(m, cpu));
 }
 
 /// Updates the idle masks and calls ops.update_idle() when a CPU becomes idle or busy.
@@ -155,7 +186,7 @@ pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
 
 /// Calls ops.disable() and ops.exit_task() for a dead task (sched_ext_dead).
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
-    lifecycle::dead(m, task);
+    sub::in_sched_of(m, task, |m| lifecycle::dead(m, task));
     m.reparent_children(task);
 }
 
@@ -174,13 +205,13 @@ pub(crate) fn task_cpu_changed(m: &mut Machine, task: TaskId) {
 pub(crate) fn switching_class(m: &mut Machine, task: TaskId, from: Class) {
     debug_assert_ne!(m.tasks[task].class, from);
     if m.tasks[task].class == Class::Ext {
-        lifecycle::switching_to(m, task);
+        sub::in_sched_of(m, task, |m| lifecycle::switching_to(m, task));
     }
 }
 
 /// Calls ops.set_weight() after a change of nice value, policy or weight.
 pub(crate) fn params_changed(m: &mut Machine, task: TaskId) {
-    lifecycle::reweight(m, task);
+    sub::in_sched_of(m, task, |m| lifecycle::reweight(m, task));
 }
 
 /// Handles a CPU that has come online. From now on, tasks can be queued on it.
@@ -243,7 +274,7 @@ pub(crate) fn preempted_by_class(m: &mut Machine, cpu: CpuId) {
 pub(crate) fn task_fork(_m: &mut Machine, _task: TaskId) {}
 
 pub(crate) fn switched_from(m: &mut Machine, _cpu: CpuId, task: TaskId) {
-    lifecycle::switched_from(m, task);
+    sub::in_sched_of(m, task, |m| lifecycle::switched_from(m, task));
 }
 
 /// Does nothing: `switching_class` has handled the task.
@@ -252,7 +283,7 @@ pub(crate) fn switched_to(_m: &mut Machine, _cpu: CpuId, _task: TaskId) {}
 pub(crate) fn prio_changed(_m: &mut Machine, _cpu: CpuId, _task: TaskId, _old_prio: i32) {}
 
 pub(crate) fn set_cpus_allowed(m: &mut Machine, task: TaskId) {
-    lifecycle::set_cpumask(m, task);
+    sub::in_sched_of(m, task, |m| lifecycle::set_cpumask(m, task));
 }
 
 pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: CpuId) {}

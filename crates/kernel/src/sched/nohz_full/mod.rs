@@ -16,6 +16,7 @@ pub mod state;
 use crate::layout::SCHED_RR;
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
@@ -54,7 +55,11 @@ impl Machine {
         if !self.ext.enabled {
             return true;
         }
-        !self.ext.bypassing() && (self.class_of(rq.curr) != Class::Ext || rq.ext.can_stop_tick)
+        let sched = match self.class_of(rq.curr) {
+            Class::Ext => self.tasks[rq.curr].ext.sched,
+            _ => SchedId::ROOT,
+        };
+        self.ext.bypass_depth_of(sched) == 0 && (self.class_of(rq.curr) != Class::Ext || rq.ext.can_stop_tick)
     }
 
     /// Starts the tick of a nohz_full CPU again, if a task was queued there and the CPU now needs a

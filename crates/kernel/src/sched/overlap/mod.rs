@@ -68,8 +68,11 @@ impl Machine {
     /// Makes the callbacks of the loaded policy overlap from now on.
     ///
     /// # Errors
-    /// No policy is loaded, or the sanitizer checks it.
+    /// No policy is loaded, the sanitizer checks it, or it has sub-schedulers.
     pub fn overlap_callbacks(&mut self, plan: Plan) -> Result<(), String> {
+        if self.ext.has_subs() {
+            return Err("not supported: callbacks of sub-schedulers that overlap".into());
+        }
         let policy = self.ext.policy.as_ref();
         policy
             .ok_or("only the callbacks of a policy can overlap")?

@@ -9,9 +9,10 @@ use crate::sched::ext::state::dsq::{DsqRef, Dsqs};
 use crate::sched::ext::state::dump_text::Dump;
 use crate::sched::ext::state::exit_info::Exit;
 use crate::sched::ext::state::ops_table::{Called, Frame};
+use crate::sched::ext::state::scheds::{SchedId, Scheds};
 use crate::sched::ext::state::{entity, events, loaded};
 use crate::simulation::cpuset::CpuSet;
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use entity::TaskState;
 use layout::enums::*;
@@ -52,9 +53,9 @@ pub struct ScxRq {
     /// Tasks that a callback dispatched directly to the local DSQ of another CPU. They are moved
     /// there later.
     pub(crate) ddsp_deferred: Vec<TaskId>,
-    /// DSQs created by the policy whose tasks are to be enqueued again, each with its SCX_REENQ_*
-    /// flags.
-    pub(crate) reenq_users: Vec<(DsqRef, u64)>,
+    /// DSQs created by policies whose tasks are to be enqueued again, each with its SCX_REENQ_*
+    /// flags and the policy that created it.
+    pub(crate) reenq_users: Vec<(DsqRef, u64, SchedId)>,
 }
 
 impl Default for ScxRq {
@@ -99,6 +100,14 @@ pub struct Core {
     pub(crate) cgroup_enabled: bool,
     /// Cgroups for which ops.cgroup_init() has succeeded, in the order of the calls.
     pub(crate) initialized_cgroups: Vec<u32>,
+    /// The hierarchy of policies. Those fields of this struct that belong to a policy are the ones of
+    /// the current policy ([`Scheds::current`]).
+    pub(crate) scheds: Scheds,
+    /// Cgroups and exit records of the sub-schedulers that have ended.
+    pub sub_exits: Vec<(u32, Exit)>,
+    /// The task that ran before the running ops.dispatch() was called, for nested calls
+    /// (sub_dispatch_prev).
+    pub(crate) sub_dispatch_prev: TaskId,
     /// The policy, from the time when it is installed until it has been disabled.
     pub(crate) policy: Option<LoadedPolicy>,
     /// Bits about the policy that are tested in frequently executed code. All are zero if there is
@@ -146,6 +155,12 @@ pub struct Core {
     pub(crate) dsp_max_batch: u32,
     pub(crate) bypass_depth: u32,
     pub(crate) bypass_since: u64,
+    /// Number of direct children that are in bypass mode. The policy runs the tasks on its bypass
+    /// DSQs for them.
+    pub(crate) nr_hosted: u32,
+    /// Number of times that each CPU has considered the tasks of bypassed children
+    /// (bypass_host_seq). It is empty until there is such a child.
+    pub(crate) bypass_turns: Vec<u32>,
     pub(crate) slice_dfl: u64,
     pub(crate) dump: Dump,
     /// CPUs that have kicks to send or other deferred work to do at the end of the current event
@@ -180,6 +195,9 @@ impl Core {
             init_task_enabled: false,
             cgroup_enabled: false,
             initialized_cgroups: Vec::new(),
+            scheds: Scheds::default(),
+            sub_exits: Vec::new(),
+            sub_dispatch_prev: IDLE,
             policy: None,
             active: Active::default(),
             timer_starts: 0,
@@ -205,6 +223,8 @@ impl Core {
             dsp_max_batch: SCX_DSP_DFL_MAX_BATCH as u32,
             bypass_depth: 0,
             bypass_since: 0,
+            nr_hosted: 0,
+            bypass_turns: Vec::new(),
             slice_dfl: SCX_SLICE_DFL,
             dump: crate::sched::ext::state::dump_text::Dump::default(),
             irq_work: Vec::new(),
@@ -223,12 +243,18 @@ impl Core {
     /// Resets the state when a policy has been installed and is about to be enabled.
     pub(crate) fn begin(&mut self) {
         self.state = EnableState::Enabling;
-        self.exit = None;
-        self.exit_flags = 0;
-        self.stats = events::Stats::default();
         self.nr_accepted = 0;
         self.nr_enabled = 0;
         self.nr_rejected = 0;
+        self.sub_exits.clear();
+        self.begin_sched();
+    }
+
+    /// Resets those fields that every policy has, the root policy or a sub-scheduler.
+    pub(crate) fn begin_sched(&mut self) {
+        self.exit = None;
+        self.exit_flags = 0;
+        self.stats = events::Stats::default();
         self.dsp_max_batch = match self.ops().dispatch_max_batch {
             0 => SCX_DSP_DFL_MAX_BATCH as u32,
             batch => batch,
@@ -275,7 +301,7 @@ impl Core {
     /// Returns whether tasks may belong to the class at the moment.
     pub(crate) fn takes_tasks(&self) -> bool {
         // While a policy ends, its tasks stay in the class until all of them leave together.
-        self.enabled && (self.state != EnableState::Disabling || self.ending != Ending::No)
+        self.enabled && (self.state != EnableState::Disabling || self.ending_of(SchedId::ROOT) != Ending::No)
     }
 }
 

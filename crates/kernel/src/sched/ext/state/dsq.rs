@@ -11,6 +11,7 @@
 //! skipped, as in the kernel. They are recognized by their sequence numbers.
 
 mod cursor;
+mod namespace;
 mod treap;
 
 #[cfg(test)]
@@ -18,10 +19,10 @@ mod tests;
 
 use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
 use crate::sched::ext::state::dsq::cursor::Cursor;
+pub(crate) use crate::sched::ext::state::dsq::namespace::Namespace;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::{Id, Table, id};
 use crate::simulation::timeline::LockIndex;
-use std::collections::BTreeMap;
 
 /// Value of a link of the list or the treap that refers to no task.
 const NIL: TaskId = IDLE;
@@ -86,6 +87,8 @@ struct Dsq {
     lock: Option<LockIndex>,
     /// Whether the DSQ exists. It is false after the DSQ has been destroyed.
     alive: bool,
+    /// Number of the policy to which the DSQ belongs (`SchedId`). It is 0 for local DSQs.
+    owner: u8,
 }
 
 impl Dsq {
@@ -100,6 +103,7 @@ impl Dsq {
             nr_cursors: 0,
             lock: None,
             alive: true,
+            owner: 0,
         }
     }
 }
@@ -118,13 +122,12 @@ pub struct Dsqs {
     nr_cpus: u32,
     nr_nodes: u32,
     /// All DSQs in this order: the local DSQs (one for each CPU), the bypass DSQs (one for each
-    /// CPU), the global DSQs (one for each node), and the DSQs that the policy created.
+    /// CPU), the global DSQs (one for each node), and the DSQs that policies created. Among the last
+    /// are the bypass and global DSQs of sub-schedulers.
     dsqs: Table<DsqRef, Dsq>,
     nodes: Table<TaskId, Node>,
-    /// DSQs of the policy with ids below `SMALL_IDS`, indexed by id.
-    small: Vec<DsqRef>,
-    /// All other DSQs of the policy, by id.
-    large: BTreeMap<u64, DsqRef>,
+    /// The DSQs of the current policy.
+    names: Namespace,
     /// Unused entries of `dsqs`.
     free: Vec<DsqRef>,
     cursors: Vec<Cursor>,
@@ -149,8 +152,10 @@ impl Dsqs {
             nr_nodes,
             dsqs,
             nodes: Table::default(),
-            small: Vec::new(),
-            large: BTreeMap::new(),
+            names: Namespace {
+                first: nr_cpus,
+                ..Namespace::default()
+            },
             free: Vec::new(),
             cursors: Vec::new(),
             weights: 0x9e37_79b9,
@@ -163,11 +168,11 @@ impl Dsqs {
     }
 
     pub(crate) fn bypass(&self, cpu: CpuId) -> DsqRef {
-        DsqRef(self.nr_cpus + cpu.nr())
+        self.names.bypass(cpu)
     }
 
     pub(crate) fn global(&self, node: u32) -> DsqRef {
-        DsqRef(2 * self.nr_cpus + node)
+        DsqRef(self.names.first + self.nr_cpus + node)
     }
 
     /// Returns the CPU to which a local DSQ belongs, or `None` for any other DSQ.
@@ -180,9 +185,9 @@ impl Dsqs {
     #[inline]
     pub(crate) fn find(&self, id: u64) -> Option<DsqRef> {
         if id < SMALL_IDS as u64 {
-            self.small.get(id as usize).copied().filter(|&dsq| dsq != NO_DSQ)
+            self.names.small.get(id as usize).copied().filter(|&dsq| dsq != NO_DSQ)
         } else {
-            self.large.get(&id).copied()
+            self.names.large.get(&id).copied()
         }
     }
 
@@ -192,19 +197,23 @@ impl Dsqs {
         if self.find(id).is_some() {
             return None;
         }
+        let new = Dsq {
+            owner: self.names.owner,
+            ..Dsq::new(id)
+        };
         let dsq = match self.free.pop() {
             Some(dsq) => {
-                self.dsqs[dsq] = Dsq::new(id);
+                self.dsqs[dsq] = new;
                 dsq
             }
-            None => self.dsqs.push(Dsq::new(id)),
+            None => self.dsqs.push(new),
         };
         if id < SMALL_IDS as u64 {
             let index = id as usize;
-            self.small.resize(self.small.len().max(index + 1), NO_DSQ);
-            self.small[index] = dsq;
+            self.names.small.resize(self.names.small.len().max(index + 1), NO_DSQ);
+            self.names.small[index] = dsq;
         } else {
-            self.large.insert(id, dsq);
+            self.names.large.insert(id, dsq);
         }
         Some(dsq)
     }
@@ -216,9 +225,9 @@ impl Dsqs {
         it.alive = false;
         let (id, cursors) = (it.id, it.nr_cursors);
         if id < SMALL_IDS as u64 {
-            self.small[id as usize] = NO_DSQ;
+            self.names.small[id as usize] = NO_DSQ;
         } else {
-            self.large.remove(&id);
+            self.names.large.remove(&id);
         }
         if cursors == 0 {
             self.free.push(dsq);
@@ -228,7 +237,9 @@ impl Dsqs {
     /// Returns the number of DSQs that the policy has created and not destroyed.
     pub fn nr_user_dsqs(&self) -> usize {
         let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
-        self.dsqs.iter().skip(first).filter(|dsq| dsq.alive).count()
+        let dsqs = self.dsqs.iter().skip(first);
+        dsqs.filter(|dsq| dsq.alive && dsq.id & SCX_DSQ_FLAG_BUILTIN == 0)
+            .count()
     }
 
     /// Destroys all DSQs that the policy has created. They must be empty.
@@ -236,8 +247,8 @@ impl Dsqs {
         let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
         debug_assert!(self.dsqs.iter().skip(first).all(|dsq| dsq.nr == 0));
         self.dsqs.truncate(first);
-        self.small.clear();
-        self.large.clear();
+        self.names.small.clear();
+        self.names.large.clear();
         self.free.clear();
         self.cursors.clear();
         for dsq in &mut self.dsqs {
@@ -328,6 +339,9 @@ impl Dsqs {
 
     /// Returns the id that represents the DSQ in trace records.
     pub(crate) fn trace_id(&self, dsq: DsqRef) -> u64 {
+        if self.dsqs[dsq].owner != 0 {
+            return self.trace_id_of_sub(dsq);
+        }
         match self.id(dsq) {
             SCX_DSQ_LOCAL => trace::built_in_dsq(SCX_DSQ_LOCAL, dsq.0),
             SCX_DSQ_BYPASS => trace::built_in_dsq(SCX_DSQ_BYPASS, dsq.0 - self.nr_cpus),

@@ -4,6 +4,7 @@
 
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::simulation::id::CpuId;
 
 /// Owner of a runnable task (sched_ext_entity.ops_state). The kernel also has transitional states.
@@ -35,6 +36,8 @@ pub enum TaskState {
 /// Fields of a task that policies do not see.
 #[derive(Debug, Default)]
 pub struct Entity {
+    /// Policy that schedules the task (sched_ext_entity.sched).
+    pub(crate) sched: SchedId,
     pub ops_state: OpsState,
     /// Callback that last inserted the task into a DSQ, and the index of the BPF instruction that
     /// requested this.

@@ -45,6 +45,6 @@ stats! {
     bypass_activate "SCX_EV_BYPASS_ACTIVATE",
     /// Number of attempts to insert a task that the policy does not own.
     insert_not_owned "SCX_EV_INSERT_NOT_OWNED",
-    /// Always 0, because sub-schedulers are not modelled.
+    /// Number of tasks of bypassed children that the policy has run.
     sub_bypass_dispatch "SCX_EV_SUB_BYPASS_DISPATCH",
 }

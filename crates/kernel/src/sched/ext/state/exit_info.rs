@@ -18,6 +18,8 @@ pub enum ExitKind {
     UnregKern = 66,
     /// The user ended the policy with SysRq-S.
     Sysrq = 67,
+    /// The policy above the sub-scheduler has ended.
+    Parent = 68,
     /// A runtime error.
     Error = 1024,
     /// The policy reported an error (scx_bpf_error).
@@ -38,6 +40,7 @@ impl ExitKind {
             ExitKind::UnregBpf => "unregistered from BPF",
             ExitKind::UnregKern => "unregistered from the main kernel",
             ExitKind::Sysrq => "disabled by sysrq-S",
+            ExitKind::Parent => "parent exiting",
             ExitKind::Error => "runtime error",
             ExitKind::ErrorBpf => "scx_bpf_error",
             ExitKind::ErrorStall => "runnable task stall",
@@ -53,11 +56,17 @@ impl ExitKind {
             ExitKind::UnregBpf => "SCX_EXIT_UNREG_BPF",
             ExitKind::UnregKern => "SCX_EXIT_UNREG_KERN",
             ExitKind::Sysrq => "SCX_EXIT_SYSRQ",
+            ExitKind::Parent => "SCX_EXIT_PARENT",
             ExitKind::Error => "SCX_EXIT_ERROR",
             ExitKind::ErrorBpf => "SCX_EXIT_ERROR_BPF",
             ExitKind::ErrorStall => "SCX_EXIT_ERROR_STALL",
             ExitKind::ErrorCheck => "SCX_EXIT_ERROR_CHECK",
         }
+    }
+
+    /// Returns whether a user unloaded the policy, or the policy above it has ended.
+    pub fn is_orderly(self) -> bool {
+        matches!(self, ExitKind::None | ExitKind::Unreg | ExitKind::Parent)
     }
 
     /// Returns whether the policy ended because of an error.

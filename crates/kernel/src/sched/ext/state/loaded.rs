@@ -88,6 +88,13 @@ impl Core {
         self.shows_dsqs = false;
     }
 
+    /// Removes the programs, maps and timers of the current policy, which is a sub-scheduler.
+    pub(crate) fn remove_policy_of_sub(&mut self) {
+        self.active = Active::default();
+        self.policy = None;
+        self.shows_dsqs = false;
+    }
+
     /// Returns whether a policy is installed. The policy may be enabled, or be about to be enabled
     /// or disabled.
     #[inline]

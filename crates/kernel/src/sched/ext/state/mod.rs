@@ -11,3 +11,4 @@ pub mod exit_info;
 pub mod idle_masks;
 pub mod loaded;
 pub mod ops_table;
+pub mod scheds;

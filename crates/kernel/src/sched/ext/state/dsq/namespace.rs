@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The DSQs of one policy in a hierarchy of policies. Different policies may use the same ids.
+
+use super::{Dsq, DsqRef, Dsqs, NO_DSQ};
+use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL};
+use crate::simulation::id::CpuId;
+use std::collections::BTreeMap;
+
+/// The DSQs of one policy.
+#[derive(Debug, Default)]
+pub(crate) struct Namespace {
+    /// Number of the policy (`SchedId`).
+    pub(super) owner: u8,
+    /// The first of the policy's bypass DSQs, of which each CPU has one. Its global DSQs follow, of
+    /// which each node has one.
+    pub(super) first: u32,
+    /// DSQs of the policy with ids below `SMALL_IDS`, indexed by id.
+    pub(super) small: Vec<DsqRef>,
+    /// All other DSQs of the policy, by id.
+    pub(super) large: BTreeMap<u64, DsqRef>,
+}
+
+impl Namespace {
+    pub(crate) fn bypass(&self, cpu: CpuId) -> DsqRef {
+        DsqRef(self.first + cpu.nr())
+    }
+}
+
+impl Dsqs {
+    /// Creates the bypass and global DSQs of a sub-scheduler. `owner` is its number (`SchedId`).
+    pub(crate) fn add_namespace(&mut self, owner: u8) -> Namespace {
+        let first = self.dsqs.len() as u32;
+        let ids = [(self.nr_cpus, SCX_DSQ_BYPASS), (self.nr_nodes, SCX_DSQ_GLOBAL)];
+        for id in ids.iter().flat_map(|&(n, id)| (0..n).map(move |_| id)) {
+            self.dsqs.push(Dsq { owner, ..Dsq::new(id) });
+        }
+        Namespace {
+            owner,
+            first,
+            ..Namespace::default()
+        }
+    }
+
+    /// Exchanges the DSQs of the current policy for those of a different policy.
+    pub(crate) fn swap_namespace(&mut self, other: &mut Namespace) {
+        std::mem::swap(&mut self.names, other);
+    }
+
+    /// Destroys all DSQs of the current policy, which must be a sub-scheduler. They must be empty.
+    /// Returns the number of those that the policy has created.
+    pub(crate) fn destroy_namespace(&mut self) -> usize {
+        debug_assert_ne!(self.names.owner, 0);
+        let small = std::mem::take(&mut self.names.small).into_iter();
+        let created: Vec<DsqRef> = small
+            .filter(|&dsq| dsq != NO_DSQ)
+            .chain(std::mem::take(&mut self.names.large).into_values())
+            .collect();
+        let built_in = (self.names.first..self.names.first + self.nr_cpus + self.nr_nodes).map(DsqRef);
+        for dsq in created.iter().copied().chain(built_in) {
+            debug_assert_eq!(self.dsqs[dsq].nr, 0);
+            self.dsqs[dsq].alive = false;
+            if self.dsqs[dsq].nr_cursors == 0 {
+                self.free.push(dsq);
+            }
+        }
+        created.len()
+    }
+
+    /// Returns the id that represents a DSQ of a sub-scheduler in trace records. The four bits from
+    /// bit 56 are the number of the sub-scheduler. The built-in DSQs have ids from 2^48, because their
+    /// own ids are the same in all policies.
+    pub(super) fn trace_id_of_sub(&self, dsq: DsqRef) -> u64 {
+        let it = &self.dsqs[dsq];
+        let id = if it.id & SCX_DSQ_FLAG_BUILTIN == 0 {
+            it.id
+        } else {
+            1 << 48 | u64::from(dsq.0)
+        };
+        id ^ u64::from(it.owner) << 56
+    }
+}

@@ -379,6 +379,8 @@ impl Lines {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn fetch_special(&self, special: &Special, cache: &Cache, addr: u64, holders: u64) -> u64 {
         let ns = match (self.enter(special, cache, addr), holders) {
             (None, 0) => return 0,
@@ -392,6 +394,8 @@ impl Lines {
         self.count(ns)
     }
 
+    #[cold]
+    #[inline(never)]
     fn claim_special(&self, special: &Special, cache: &Cache, addr: u64, holders: u64) -> u64 {
         let ns = match (self.enter(special, cache, addr), holders) {
             (None, 0) => return 0,

@@ -322,7 +322,7 @@ impl Machine {
 
     /// Removes the running task from its queue, because it sleeps or is dead (try_to_block_task). In
     /// Linux, this is a part of schedule().
-    #[inline]
+    #[inline(always)]
     pub(crate) fn block(&mut self, cpu: CpuId, curr: TaskId, state: State) {
         self.await_rq(cpu);
         if self.tasks[curr].migration_disabled() > 0 {

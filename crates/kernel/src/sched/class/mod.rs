@@ -119,6 +119,7 @@ impl Machine {
     }
 
     /// Handles a task that was woken and queued on `cpu`, whose runqueue is locked (task_woken).
+    #[inline(always)]
     pub(crate) fn class_task_woken(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.now;
         self.tasks[task].sched_info_enqueue(now);

@@ -476,6 +476,7 @@ pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId) {
 }
 
 /// Performs put_prev_task_scx() without switch_class(). `idles` is set if the CPU becomes idle.
+#[inline(always)]
 fn put_prev(m: &mut Machine, cpu: CpuId, task: TaskId, idles: bool) {
     kick::kick_sync(m, cpu);
     if m.scx_flag(task, SCX_TASK_QUEUED) {

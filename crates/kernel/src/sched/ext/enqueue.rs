@@ -132,7 +132,7 @@ pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
 }
 
 /// Performs the direct dispatch that ops.select_cpu() or ops.enqueue() requested for a task.
-#[inline]
+#[inline(always)]
 fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let dsq_id = m.scx_entity(task).ddsp_dsq_id;
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));

@@ -122,8 +122,10 @@ impl Machine {
         // A task that has left its queue was charged with its CPU time before it left. A real-time task
         // is charged when it is put back into its queue. The costs of the kernel's work are charged
         // before that.
+        let skips = std::mem::take(&mut self.rqs[cpu].skip_clock);
         let later = self.stepped.is_some() && self.class_of(prev) == Class::Rt;
-        if prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu() == cpu && !later {
+        let here = prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu() == cpu && !later;
+        if here && !skips {
             self.update_rq_clock(cpu);
         } else {
             self.account(cpu);
@@ -132,10 +134,12 @@ impl Machine {
         self.lock(LockId::Rq(cpu));
         self.charge(cpu, u64::from(self.spec.costs.schedule(prev == IDLE)));
         let rq = &mut self.rqs[cpu];
+        rq.rescheduling = rq.need_resched;
         rq.need_resched = false;
         rq.need_resched_lazy = false;
         self.note_decision_handler(Handler::Schedule, prev);
         let next = self.pick_next_task(cpu, prev);
+        self.rqs[cpu].rescheduling = false;
         self.rqs[cpu].next_class = self.class_of(next);
         if next == prev {
             self.unlock(LockId::Rq(cpu));
@@ -329,7 +333,9 @@ impl Machine {
             self.migrate_disable_switch(curr);
         }
         self.tasks[curr].set_state(state);
-        self.update_rq_clock(cpu);
+        if !self.rqs[cpu].skip_clock {
+            self.update_rq_clock(cpu);
+        }
         self.deactivate_task(cpu, curr, flags::SLEEP | flags::NOCLOCK);
         self.rqs[cpu].need_resched = true;
     }

@@ -8,7 +8,7 @@ use crate::sched::state::task::{SoftTimer, State};
 use crate::sched::{ext, tracepoint};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::event::Event;
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::watch::state::observed::{DecisionKind, Handler, Transition};
 use trace::MigrateReason;
@@ -201,7 +201,10 @@ impl Machine {
     /// Removes a task from its queue on `cpu`. The task may be running.
     pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         self.await_rq(cpu);
-        self.charge_before_dequeueing(cpu, task);
+        // The clock that a sleeping task sees may not have been updated.
+        if flags & flags::SLEEP == 0 || !self.rqs[cpu].skip_clock {
+            self.charge_before_dequeueing(cpu, task);
+        }
         debug_assert!(self.tasks[task].on_rq());
         let sleeps = flags & flags::SLEEP != 0;
         if !sleeps {
@@ -229,6 +232,21 @@ impl Machine {
             }
             self.resched_curr(cpu);
             self.rqs[cpu].next_class = new;
+        }
+        self.skip_next_update(cpu);
+    }
+
+    /// Lets the next schedule() not update the clock, if schedule() itself moves a task to `cpu`. Linux
+    /// wants to save the second of two updates, but schedule() has already updated the clock. The task
+    /// that runs next is therefore charged too little when it sleeps (rq_clock_skip_update).
+    pub(crate) fn skip_next_update(&mut self, cpu: CpuId) {
+        if self.stepped.is_none() {
+            return;
+        }
+        let rq = &self.rqs[cpu];
+        let queued = rq.curr == IDLE || self.tasks[rq.curr].on_rq();
+        if rq.rescheduling && queued && !rq.stopping {
+            self.rqs[cpu].skip_clock = true;
         }
     }
 

@@ -299,8 +299,10 @@ fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64)
     }
     if m.rqs[cpu].ext.in_balance {
         // The CPU is choosing its next task and needs no reschedule.
-        let rq = &mut m.rqs[cpu];
-        rq.next_class = rq.next_class.min(Class::Ext);
+        if m.rqs[cpu].next_class > Class::Ext {
+            m.rqs[cpu].next_class = Class::Ext;
+            m.skip_next_update(cpu);
+        }
         return;
     }
     if m.rqs[cpu].next_class > Class::Ext {

@@ -66,6 +66,10 @@ pub struct Rq {
     /// Whether the stopper thread has interrupted `curr`, which has already been put back into its
     /// queue.
     pub(crate) stopping: bool,
+    /// Whether schedule() runs because a reschedule was requested.
+    pub(crate) rescheduling: bool,
+    /// Whether the next schedule() does not update the clock (RQCF_REQ_SKIP). Only on a stepped machine.
+    pub(crate) skip_clock: bool,
     /// Whether `curr` has left its queue since the stopper has interrupted it, and has been queued on
     /// this CPU again.
     pub(crate) returned: bool,
@@ -161,6 +165,8 @@ impl Rq {
             resched_event_at: NEVER,
             spinning: false,
             stopping: false,
+            rescheduling: false,
+            skip_clock: false,
             returned: false,
             nr_running: 0,
             servers: Default::default(),

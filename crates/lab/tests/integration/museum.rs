@@ -26,11 +26,11 @@ fn target(name: &str) -> Target {
     Target::new(spec)
 }
 
-fn space() -> Space {
-    Space::default()
+fn run(target: &Target, runs: u64) -> Explored {
+    run_in(target, &Space::default(), runs)
 }
 
-fn run(target: &Target, runs: u64) -> Explored {
+fn run_in(target: &Target, space: &Space, runs: u64) -> Explored {
     let limits = Limits {
         runs: Some(runs),
         time: Duration::from_secs(600),
@@ -38,7 +38,7 @@ fn run(target: &Target, runs: u64) -> Explored {
         guided: false,
         threads: None,
     };
-    explore(target, &space(), 1, limits, &|_, _| {}).unwrap_or_else(|error| panic!("{error}"))
+    explore(target, space, 1, limits, &|_, _| {}).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Checks that the defect is found, as the kind of finding that `is_expected` accepts, and that the
@@ -147,4 +147,15 @@ fn a_ring_without_a_lock() {
 #[test]
 fn a_count_that_is_cleared_after_it_was_read() {
     check("batch", is_race);
+}
+
+#[test]
+fn the_mended_ring_wakes_a_cpu_that_is_about_to_idle() {
+    let space = Space {
+        machine: Some("smp2".to_owned()),
+        ..Space::default()
+    };
+    let explored = run_in(&target("ring_mended"), &space, 64);
+    let found: Vec<&Finding> = explored.found.iter().map(|found| &found.finding).collect();
+    assert!(found.is_empty(), "{found:?}");
 }

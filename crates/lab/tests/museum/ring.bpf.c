@@ -68,14 +68,15 @@ void SCX_OP(ring_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (cpu >= 0)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	/* A CPU that has found the ring empty may be about to idle, and not be marked as idle yet. */
+	scx_bpf_kick_cpu(cpu >= 0 ? cpu : bpf_cpumask_any_distribute(p->cpus_ptr), 0);
 }
 
 void SCX_OP(ring_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 key = 0;
 	struct ring *ring = bpf_map_lookup_elem(&rings, &key);
+	s32 kick = -1;
 	u32 i;
 
 	/* A task that has left the queue and exited leaves its pid behind. */
@@ -87,12 +88,20 @@ void SCX_OP(ring_dispatch, s32 cpu, struct task_struct *prev)
 			break;
 		p = bpf_task_from_pid(pid);
 		if (p) {
-			enqueue_shared(p, 0);
+			scx_bpf_dsq_insert(p, QUEUE, SLICE, 0);
+			if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				kick = bpf_cpumask_any_distribute(p->cpus_ptr);
 			bpf_task_release(p);
 			break;
 		}
 	}
 	scx_bpf_dsq_move_to_local(QUEUE);
+	/*
+	 * A task that may not run here was inserted just now. Its CPU may have found the queue empty, and
+	 * be about to idle, so a search for idle CPUs would miss it.
+	 */
+	if (kick >= 0)
+		scx_bpf_kick_cpu(kick, 0);
 }
 
 s32 SCX_OP_SLEEPABLE(ring_init)

@@ -51,6 +51,7 @@ mod score;
 mod scripts;
 mod speech;
 mod stall;
+mod sub_schedulers;
 mod suite;
 mod support;
 mod sweep;

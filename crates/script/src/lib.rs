@@ -10,6 +10,7 @@ mod log;
 mod machine;
 mod parse;
 mod run;
+mod words;
 
 pub use input::Error;
 pub use parse::{Command, Line, Policy, Script};

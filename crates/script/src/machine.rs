@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine of a script: CPU 0, on which no task of the script runs, and the CPUs from 1.
 
-use crate::parse::Words;
+use crate::words::Words;
 use input::{Error, index};
 use machine::topology::{Cpu, Topology};
 use machine::{KernelConfig, MachineSpec};
@@ -24,11 +24,11 @@ pub(crate) struct MachineLine {
 
 /// Parses sets of CPUs such as `1-2/3-4`. Returns the number of each CPU's set. CPUs that are in no
 /// set have a set of their own.
-fn sets(words: &Words, word: crate::parse::Word, nr_cpus: u32) -> Result<Vec<u32>, Error> {
+fn sets(words: &Words, word: crate::words::Word, nr_cpus: u32) -> Result<Vec<u32>, Error> {
     let mut set_of: Vec<Option<u32>> = vec![None; nr_cpus as usize];
     let mut nr = 0;
     for part in word.text.split('/') {
-        let part = crate::parse::Word {
+        let part = crate::words::Word {
             text: part,
             column: word.column,
         };

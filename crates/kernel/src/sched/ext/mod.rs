@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `ops`, `ops_table` | the table of the policy's callbacks, and the calls of them |
 //! | `enqueue`, `dispatch`, `deferred` | moving tasks between the core, the policy and DSQs |
+//! | `turn` | the beginning and end of a task's turn on a CPU |
 //! | `dsq` | dispatch queues |
 //! | `insert`, `kick`, `cid`, `idle` | operations that a policy requests through kfuncs |
 //! | `enable`, `lifecycle`, `bypass` | start and end of a policy and of the tasks it schedules |
@@ -35,10 +36,12 @@ pub mod state;
 mod step_log;
 pub(crate) mod sub;
 pub mod task_state;
+mod turn;
 pub mod watchdog;
 
-pub(crate) use dispatch::{pick_task, update_curr};
+pub(crate) use dispatch::pick_task;
 pub use enable::unload;
+pub(crate) use turn::update_curr;
 
 use crate::layout;
 use crate::layout::callbacks::Callback;
@@ -84,15 +87,15 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32
 }
 
 pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    sub::in_sched_of(m, task, |m| dispatch::set_next_task(m, cpu, task));
+    sub::in_sched_of(m, task, |m| turn::set_next_task(m, cpu, task));
 }
 
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
-    sub::in_sched_of(m, task, |m| dispatch::put_prev_task(m, cpu, task, next));
+    sub::in_sched_of(m, task, |m| turn::put_prev_task(m, cpu, task, next));
 }
 
 pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    sub::in_sched_of(m, task, |m| dispatch::put_prev_for_stopper(m, cpu, task));
+    sub::in_sched_of(m, task, |m| turn::put_prev_for_stopper(m, cpu, task));
 }
 
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
@@ -100,11 +103,11 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
 }
 
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
-    sub::in_sched_of(m, m.rqs[cpu].curr, |m| dispatch::yield_task(m, cpu));
+    sub::in_sched_of(m, m.rqs[cpu].curr, |m| turn::yield_task(m, cpu));
 }
 
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
-    sub::in_sched_of(m, m.rqs[cpu].curr, |m| dispatch::task_tick(m, cpu));
+    sub::in_sched_of(m, m.rqs[cpu].curr, |m| turn::task_tick(m, cpu));
 }
 
 /// Updates the idle masks and calls ops.update_idle() when a CPU becomes idle or busy.

@@ -77,8 +77,8 @@ pub enum ProfileError {
     #[error("{text} = {value} is not a valid number of elements")]
     NumberOfElements { text: String, value: i64 },
     /// The object refuses a number of elements or the value of a global.
-    #[error(transparent)]
-    Object(#[from] bpf::object::error::Error),
+    #[error("{0}")]
+    Object(Box<bpf::object::error::Error>),
     #[error("the object has no map {0}")]
     UnknownMap(String),
     #[error("a profile can only set {}", OPS.join(", "))]
@@ -87,6 +87,12 @@ pub enum ProfileError {
     UnknownProgram { name: String, known: Vec<String> },
     #[error("{}", misfits(.0))]
     Misfits(Vec<Misfit>),
+}
+
+impl From<bpf::object::error::Error> for ProfileError {
+    fn from(error: bpf::object::error::Error) -> ProfileError {
+        ProfileError::Object(Box::new(error))
+    }
 }
 
 /// A part of a profile that does not fit the object.

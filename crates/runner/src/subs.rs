@@ -98,7 +98,7 @@ pub(crate) fn resolve(spec: &RunSpec, policy: &Policy, workload: &Workload) -> R
         let settings = given.iter().filter(|(owner, ..)| *owner == name);
         subs.push(Sub {
             cgroup: cgroup.to_owned(),
-            index: index as u32,
+            index: input::index(index),
             profile: profiles::locate(None, &name, &path)?,
             settings: settings.map(|(_, name, value)| (name.clone(), value.clone())).collect(),
             name,

@@ -29,8 +29,8 @@ pub enum InputError {
     Profile(#[from] ProfileError),
     #[error("the profile does not fit: {0}")]
     UserSpace(#[from] UserSpaceError),
-    #[error(transparent)]
-    Object(#[from] bpf::object::error::Error),
+    #[error("{0}")]
+    Object(Box<bpf::object::error::Error>),
     /// The global variables of an object cannot be written.
     #[error("{0}")]
     Memory(Fault),
@@ -62,6 +62,12 @@ pub enum InputError {
          align the element type to {LINE} bytes"
     )]
     Unaligned { array: String, tag: &'static str },
+}
+
+impl From<bpf::object::error::Error> for InputError {
+    fn from(error: bpf::object::error::Error) -> InputError {
+        InputError::Object(Box::new(error))
+    }
 }
 
 fn table_name(name: &str) -> String {

@@ -53,6 +53,12 @@ pub enum EntryError {
     NoCpuIndex,
     #[error("'{0}' is not a CPU number")]
     CpuNotNumber(String),
-    #[error(transparent)]
-    Object(#[from] bpf::object::error::Error),
+    #[error("{0}")]
+    Object(Box<bpf::object::error::Error>),
+}
+
+impl From<bpf::object::error::Error> for EntryError {
+    fn from(error: bpf::object::error::Error) -> EntryError {
+        EntryError::Object(Box::new(error))
+    }
 }

@@ -441,7 +441,7 @@ fn update_writes_measured_csv_and_the_agreement_in_the_readme() {
     assert_eq!(lines.len(), 5);
     let text = std::fs::read_to_string(folder.join("README.md")).expect("README.md exists");
     assert!(
-        text.contains("speedup_percent: 1 cells, right sign 1 of 1") && !text.contains("old"),
+        text.contains("speedup_percent: 1 cell, right sign 1 of 1") && !text.contains("old"),
         "{text}"
     );
     assert!(text.ends_with("<!-- end -->\nrest\n"));

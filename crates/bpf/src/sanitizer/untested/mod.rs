@@ -270,7 +270,7 @@ impl Search<'_> {
                 .retain(|&at, value| at != lowest && (at < lowest || has_pointer(value)));
             state.slots.insert(lowest, Value::Any);
         }
-        // The same call returns another pointer, which a search of its own follows.
+        // The same call returns another pointer. Another search follows it.
         if state.pc == call {
             return Next::End;
         }

@@ -281,7 +281,7 @@ pub struct FairRq {
     pub(crate) next_balance: u64,
     /// Load of the current task if the task needs a faster CPU, otherwise 0.
     pub(crate) misfit_task_load: u64,
-    /// What the stopper will do. `None` unless it has been started (active_balance, push_cpu).
+    /// Work that the stopper will do. `None` unless it has been started (active_balance, push_cpu).
     pub(crate) push: Option<Push>,
     /// Capacity that the CPU has for fair tasks; 0 until it is calculated (cpu_capacity).
     pub(crate) cpu_capacity: u64,

@@ -38,12 +38,12 @@ const GRACE_TICKS: u64 = 2;
 /// Calls `f` while `id` is the current policy.
 #[inline]
 pub(crate) fn in_sched<R>(m: &mut Machine, id: SchedId, f: impl FnOnce(&mut Machine) -> R) -> R {
-    if m.ext.current_sched() == id {
-        return f(m);
-    }
-    let (outer, frame) = enter(m, id);
+    // `f` is called in one place only, so that the compiler can inline it.
+    let outer = (m.ext.current_sched() != id).then(|| enter(m, id));
     let result = f(m);
-    leave(m, outer, frame);
+    if let Some((outer, frame)) = outer {
+        leave(m, outer, frame);
+    }
     result
 }
 

@@ -184,13 +184,13 @@ impl Drop for SharedWord {
 /// Returns the CPU time in ns that a new process has used when it begins to execute its own code. Its
 /// first store to its stack is included, which copies a page.
 fn fork_start() -> Result<f64, Error> {
-    let word = SharedWord::new()?;
-    let mut least = u64::MAX;
-    for _ in 0..BATCHES {
-        child(|| word.set(cpu_time()))?;
-        least = least.min(word.get());
-    }
-    Ok(least as f64)
+    let least = SharedWord::new()?;
+    least.set(u64::MAX);
+    child(|| {
+        let time = cpu_time();
+        least.set(least.get().min(time));
+    })?;
+    Ok(least.get() as f64)
 }
 
 /// Forks a child that runs `body` and exits. Returns the time until fork returns and the time until

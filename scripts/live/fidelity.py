@@ -46,6 +46,8 @@ FEWEST_WAKEUPS = {"wake-up latency p50, us": 20, "wake-up latency p99, us": 100}
 # difference of one event would be an error of many percent.
 FEWEST_EVENTS = 20
 COUNTS = ("context switches", "preemptions", "migrations")
+# Longest turn of a CPU in the guests with several CPUs: TURN in scripts/live-test.sh.
+TURN_US = 12
 # Live scores that differ by less than this percentage count as equal.
 TIE_PERCENT = 2.0
 
@@ -56,17 +58,15 @@ def workloads():
 
 
 def machine(directory, cpus):
-    """Reads the machine file of the guest. With several CPUs, adds the speed of a CPU for each number of
-    busy CPUs, because they take turns in one thread of QEMU."""
+    """Reads the machine file of the guest. With several CPUs, adds that they run in turn in one thread of
+    QEMU (TURN of boot.sh)."""
     path = directory / "guest.toml"
     if cpus > 1:
         text = path.read_text()
-        if "shared_speed" not in text:
-            speeds = ", ".join(f"{1 / busy:.4f}" for busy in range(1, cpus + 1))
-            source = "the CPUs of the guest take turns in one thread of QEMU"
+        if "turns =" not in text:
+            turns = f'turns = {{ us = {TURN_US}, source = "one thread of QEMU executes the CPUs of the guest" }}'
             text = re.sub(r"^smt_throughput = .*\n", "", text, flags=re.M)
-            text = re.sub(r"^(?=\[|shared_speed)", f'shared_speed = {{ speed = [{speeds}], source = "{source}" }}\n\n',
-                          text, count=1, flags=re.M)
+            text = re.sub(r"^(?=\[)", turns + "\n\n", text, count=1, flags=re.M)
         path = directory / "simulated.toml"
         path.write_text(text)
     return path

@@ -7,6 +7,7 @@ use crate::hardware::cpuidle::state::CpuIdle;
 use crate::hardware::footprint::state::{Caches, line_caches, line_sets};
 use crate::hardware::memory::state::Memory;
 use crate::hardware::smt::state::Smt;
+use crate::hardware::turns::state::Turns;
 use crate::layout::release::Release;
 use crate::layout::{Layout, MAX_TASKS, rq};
 use crate::programs::state::native::Native;
@@ -103,6 +104,8 @@ pub struct Machine {
     pub(crate) numa: Numa,
     pub(crate) sched_cache: SchedCache,
     pub(crate) smt: Smt,
+    /// State of the turns of the CPUs, or `None` if they run at the same time.
+    pub(crate) turns: Option<Box<Turns>>,
     pub(crate) cpufreq: Cpufreq,
     /// State of the frequency governor schedutil, if the machine uses it.
     pub(crate) schedutil: Option<Box<Schedutil>>,
@@ -258,6 +261,7 @@ impl Machine {
             numa: Numa::new(&spec, &workload),
             sched_cache: SchedCache::new(&spec, &options.isolated),
             smt: Smt::new(&spec),
+            turns: Turns::new(spec.turn_ns, CpuSet::all(nr_cpus).iter()),
             cpufreq: Cpufreq::new(&spec),
             schedutil: Schedutil::new(&spec),
             cpuidle: CpuIdle::new(&spec),
@@ -312,6 +316,10 @@ impl Machine {
             native_posted: false,
             nr_events: 0,
         };
+        if machine.turns.is_some() {
+            // A CPU does nothing before its first turn.
+            machine.rqs.iter_mut().for_each(|rq| rq.speed = 0);
+        }
         for (index, task) in machine.workload.tasks.iter().enumerate() {
             if task.spawn {
                 machine.sync.pending_spawns += 1;

@@ -25,7 +25,7 @@ impl Machine {
     #[inline(always)]
     fn next_event(&mut self, until: u64) -> Option<(u64, Event)> {
         match &mut self.overlap {
-            None => self.events.pop(until),
+            None => self.next_of_turn().or_else(|| self.events.pop(until)),
             Some(overlap) => overlap.next.take().or_else(|| self.events.pop(until)),
         }
     }
@@ -71,6 +71,9 @@ impl Machine {
             if self.overlap.is_some() && !self.admit(event) {
                 continue;
             }
+            if self.turns.is_some() && !self.take_turn(event) {
+                continue;
+            }
             if let Event::Step { cpu } = event {
                 let due = self.step_due(cpu);
                 if due > time {
@@ -95,6 +98,9 @@ impl Machine {
             } else {
                 self.handle_overlapped(event);
             }
+            if self.turns.is_some() {
+                self.after_event_in_turn();
+            }
             if cfg!(debug_assertions) {
                 self.nr_events += 1;
                 if self.nr_events.is_multiple_of(VERIFY_EVERY) && !self.is_any_suspended() {
@@ -116,6 +122,7 @@ impl Machine {
             if self.events.wakers() == u64::from(self.noise.nr_tasks)
                 && self.all_asleep()
                 && !self.is_any_suspended()
+                && !self.any_waits_for_turn()
                 && self.native.is_none()
             {
                 return Some(self.end_without_events());
@@ -240,7 +247,7 @@ impl Machine {
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
             Event::Native { cpu } => return native::event(self, cpu),
-            Event::Resume { .. } => return false,
+            Event::Resume { .. } | Event::Turn { .. } => return false,
         }
         true
     }

@@ -224,7 +224,7 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
             name: name.to_owned(),
             description,
             smt_throughput: smt::default_throughput(&found.topology),
-            shared_speed: Vec::new(),
+            turn_ns: 0,
             topology: found.topology,
             hz,
             cpuperf_min: 1024,

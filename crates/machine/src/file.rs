@@ -76,9 +76,9 @@
 use crate::costs::{ByDistance, TASK_LINE};
 use crate::definition::Definition;
 use crate::file_costs::{Ns, WrittenCosts};
-use crate::smt::{self, SHARED_SPEED, SMT_THROUGHPUT};
+use crate::smt::{self, SMT_THROUGHPUT};
 use crate::topology::{TaskSets, Topology};
-use crate::{KernelConfig, MachineSpec, Noise};
+use crate::{KernelConfig, MachineSpec, Noise, TURNS};
 use input::{Error, Source, cpu_list, size};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ struct Written {
     hz: Spanned<u32>,
     cpuperf_min: Option<Spanned<u32>>,
     smt_throughput: Option<Spanned<SmtThroughput>>,
-    shared_speed: Option<Spanned<SmtThroughput>>,
+    turns: Option<Turns>,
     turbo: Option<Spanned<SmtThroughput>>,
     frequency: Option<Spanned<frequency::Written>>,
     topology: Option<Spanned<WrittenTopology>>,
@@ -165,7 +165,16 @@ struct TaskStruct {
     line: Ns<ByDistance>,
 }
 
-/// Speeds of the threads of a core, or of all CPUs, and the source of these numbers.
+/// How long a CPU of an emulated machine runs before the next CPU runs, and the source of this
+/// number.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "expected { us = 12, source = \"...\" }")]
+struct Turns {
+    us: Spanned<u32>,
+    source: Spanned<String>,
+}
+
+/// Speeds of the threads of a core, or of the cores of a package, and the source of these numbers.
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -254,18 +263,12 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         }
         None => smt::default_throughput(&found.topology),
     };
-    let shared_speed = match &written.shared_speed {
-        Some(shared) => {
-            if written.smt_throughput.is_some() {
-                let message = "a machine has either smt_throughput or shared_speed";
-                return Err(file.source.error(shared.span().start, message.to_owned()));
-            }
-            let source = file.source_text(&shared.get_ref().source)?;
-            cost_sources.insert(SHARED_SPEED.to_owned(), source);
-            let cpus = found.topology.cpus.len();
-            file.speeds(SHARED_SPEED, &shared.get_ref().speed, cpus, "the machine has", "CPUs")?
+    let turn_ns = match &written.turns {
+        Some(turns) => {
+            cost_sources.insert(TURNS.to_owned(), file.source_text(&turns.source)?);
+            1000 * u64::from(file.number("us", &turns.us, 1..=100_000)?)
         }
-        None => Vec::new(),
+        None => 0,
     };
     let mut speeds = Vec::new();
     if written.asym_capacity == Some(false) {
@@ -287,7 +290,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
             nohz_full,
             speeds,
             smt_throughput,
-            shared_speed,
+            turn_ns,
             kernel: KernelConfig {
                 preempt_full: matches!(written.preempt, Some(Preempt::Full)),
                 skew_tick: written.skew_tick,
@@ -382,7 +385,7 @@ impl File<'_> {
         Ok(found)
     }
 
-    /// Reads the speeds of the key `smt_throughput` or `shared_speed`: a list with the speed while
+    /// Reads the speeds of the key `smt_throughput`: a list with the speed while
     /// 1, 2, ..., `cpus` CPUs are busy.
     fn speeds(
         &self,

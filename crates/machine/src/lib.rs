@@ -114,17 +114,19 @@ pub struct MachineSpec {
     /// thread is the only busy one of its core, the second while two threads are busy, and so on.
     /// There are as many entries as the largest core has threads.
     pub smt_throughput: Vec<u32>,
-    /// Speeds of a CPU in 1/1024 of its full speed. The first entry applies while the CPU is the
-    /// only busy one of the machine, the second while two CPUs are busy, and so on. Only emulated
-    /// machines have such speeds, because their CPUs share a smaller number of host threads. If the
-    /// list is empty, CPUs of different cores do not slow each other.
-    pub shared_speed: Vec<u32>,
+    /// Longest time in ns for which a CPU of an emulated machine runs before the next CPU runs, if
+    /// one thread of the host executes all CPUs in turn. 0 if all CPUs run at the same time.
+    pub turn_ns: u64,
     pub kernel: KernelConfig,
     /// Background work of the kernel, or `None` if there is none.
     pub noise: Option<Noise>,
     pub cpuidle: CpuIdle,
     pub costs: Costs,
 }
+
+/// Name of the key for machines whose CPUs run in turn, and of its source in
+/// [`Definition::cost_sources`].
+pub const TURNS: &str = "turns";
 
 impl MachineSpec {
     /// Returns the speed of a CPU at its full frequency. The fastest CPU has 1024.

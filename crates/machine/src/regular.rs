@@ -33,7 +33,7 @@ impl MachineSpec {
             name: format!("regular-{nodes}x{llcs}x{cores}x{threads}"),
             description: String::new(),
             smt_throughput: smt::default_throughput(&topology),
-            shared_speed: Vec::new(),
+            turn_ns: 0,
             topology,
             hz: 1000,
             cpuperf_min: 1024,

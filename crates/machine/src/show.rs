@@ -2,6 +2,7 @@
 //! Text output of a machine: its parts as a tree, and its cost table with sources.
 
 use crate::KernelConfig;
+use crate::TURNS;
 use crate::catalog::Listed;
 use crate::costs::{ByDistance, CONSTANTS, SPECIAL_COSTS, Slot, TASK_LINE};
 use crate::definition::Definition;
@@ -9,7 +10,7 @@ use crate::frequency::{FREQUENCY, FrequencyDomain, FrequencyGovernor, TURBO, nam
 use crate::idle::{self, Governor, IdleState};
 use crate::message::{CHANNELS, MessageCosts, source_name};
 use crate::noise;
-use crate::smt::{self, SHARED_SPEED, SMT_THROUGHPUT};
+use crate::smt::{self, SMT_THROUGHPUT};
 use crate::topology::Topology;
 use input::cpu_list;
 use std::collections::BTreeMap;
@@ -257,17 +258,12 @@ pub fn costs_page(definitions: &[Definition]) -> String {
     out
 }
 
-/// Writes how busy CPUs slow each other: all CPUs of an emulated machine, or the threads of a core.
-/// Writes nothing if each core has one thread.
+/// Writes how CPUs slow each other: the turns of an emulated machine, and the speeds of the threads
+/// of a core. Writes no speeds if each core has one thread.
 fn siblings(out: &mut String, definition: &Definition) {
-    let shared = &definition.spec.shared_speed;
-    if let Some(source) = definition.cost_sources.get(SHARED_SPEED) {
-        out.push_str("\nspeed of a CPU by busy CPUs of the machine\n ");
-        for (index, &speed) in shared.iter().enumerate() {
-            let _ = write!(out, " {}: {}", index + 1, smt::decimal(speed));
-        }
-        let _ = writeln!(out, "\n    {source}");
-        return;
+    if let Some(source) = definition.cost_sources.get(TURNS) {
+        let us = definition.spec.turn_ns / 1000;
+        let _ = writeln!(out, "\nthe CPUs run in turn, for at most {us} us each\n    {source}");
     }
     let speeds = &definition.spec.smt_throughput;
     if speeds.len() > 1 {

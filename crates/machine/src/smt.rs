@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Speeds of hardware threads that share a core: the key `smt_throughput`. Speeds of emulated CPUs
-//! that share threads of the host: the key `shared_speed`.
+//! Speeds of hardware threads that share a core: the key `smt_throughput`.
 //!
 //! For example, `[1.0, 0.62]` belongs to a core with two threads. Each thread runs at full speed
 //! while the other thread is idle, and at 0.62 of full speed while both are busy. Two busy threads
@@ -14,9 +13,6 @@ pub const FULL_SPEED: u32 = 1024;
 
 /// Name of the key, and of its source in [`Definition::cost_sources`](crate::Definition).
 pub const SMT_THROUGHPUT: &str = "smt_throughput";
-
-/// Name of the key for emulated machines, and of its source.
-pub const SHARED_SPEED: &str = "shared_speed";
 
 /// Source of the speeds that [`default_throughput`] returns.
 pub(crate) const DEFAULT_SOURCE: &str = "estimate: each doubling of the busy threads adds 24 % to the work of a \

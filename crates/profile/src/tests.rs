@@ -32,7 +32,7 @@ fn spec(cpus: Vec<Cpu>) -> MachineSpec {
         nohz_full: Vec::new(),
         speeds: Vec::new(),
         smt_throughput: vec![1024; 2],
-        shared_speed: Vec::new(),
+        turn_ns: 0,
         kernel: machine::KernelConfig::default(),
         noise: None,
         cpuidle: machine::CpuIdle::default(),

@@ -145,6 +145,10 @@ impl Machine {
             self.count_slowdown(cpu, curr, ns);
         }
         let speed = self.rqs[cpu].speed;
+        if speed == 0 {
+            // The CPU waits for its turn.
+            return;
+        }
         self.tasks[curr].program.consume(ns, speed);
     }
 
@@ -203,7 +207,6 @@ impl Machine {
     /// Adds `ns` of scheduler overhead to the debt of `cpu`.
     #[inline(always)]
     pub(crate) fn charge(&mut self, cpu: CpuId, ns: u64) {
-        let ns = self.stretched(cpu, ns);
         self.rqs[cpu].free_at += ns;
     }
 
@@ -220,12 +223,7 @@ impl Machine {
         let ps = rq.carry_ps + insns * u64::from(self.spec.costs.bpf_insn_ps);
         rq.carry_ps = ps % 1000;
         let insns_ns = ps / 1000;
-        if self.smt.stretches_costs {
-            let stretched = self.stretched(cpu, ns) + self.stretched(cpu, insns_ns);
-            self.rqs[cpu].free_at += stretched;
-        } else {
-            rq.free_at += ns + insns_ns;
-        }
+        rq.free_at += ns + insns_ns;
     }
 
     /// Returns the time at which `cpu` will have reduced its debt to 0. In an event handler, this

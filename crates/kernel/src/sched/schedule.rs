@@ -276,6 +276,10 @@ impl Machine {
     /// Schedules a step event for the time at which the current task of `cpu` will have finished
     /// the current operation of its program.
     pub(crate) fn arm_step(&mut self, cpu: CpuId) {
+        if self.rqs[cpu].speed == 0 {
+            // The CPU waits for its turn.
+            return;
+        }
         let at = self.step_due(cpu).max(self.now);
         self.events.arm_step(cpu, at);
     }
@@ -302,7 +306,6 @@ impl Machine {
             return;
         }
         let next = execute::advance(self, cpu, curr);
-        self.stretch_task_time(cpu, curr);
         if self.rqs[cpu].curr != curr {
             // The task has moved to another CPU. schedule() has already scheduled a step event for
             // the task that now runs on `cpu`.

@@ -69,6 +69,8 @@ pub enum Event {
     /// Work for the program outside of the simulator is due on the CPU, for example to wake a
     /// thread that waits for a ring buffer.
     Native { cpu: CpuId },
+    /// The turn of a CPU ends (`hardware::turns`).
+    Turn { generation: u32 },
     /// A suspended handler continues, unless it has already done so (`sched::overlap`).
     Resume { slot: u32, generation: u32 },
 }

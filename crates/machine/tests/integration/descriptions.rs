@@ -511,6 +511,26 @@ fn threads_of_a_core_slow_each_other_as_the_file_says() {
 }
 
 #[test]
+fn turns_of_emulated_cpus_are_read_and_checked() {
+    let file = |turns: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:2 pu:1\"\nturns = {turns}\n");
+        file("turns", &text)
+    };
+    let definition = file("{ us = 12, source = \"a book\" }").unwrap();
+    assert_eq!(definition.spec.turn_ns, 12_000);
+    assert!(machine::show(&definition).contains("the CPUs run in turn, for at most 12 us each\n    a book\n"));
+    for (turns, message) in [
+        ("{ us = 0, source = \"a\" }", "us is 0, expected 1 to 100000"),
+        ("{ us = 12 }", "source"),
+        ("12", "expected { us = 12, source = \"...\" }"),
+    ] {
+        let error = file(turns).unwrap_err();
+        assert!(error.starts_with("m.toml:4:"), "{turns}: {error}");
+        assert!(error.contains(message), "{turns}: {error}");
+    }
+}
+
+#[test]
 fn a_machine_whose_source_has_no_speeds_gets_the_default() {
     for (machine, expected) in [
         ("core:8 pu:2", &[1024, 635][..]),

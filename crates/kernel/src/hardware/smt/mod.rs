@@ -16,70 +16,36 @@
 //! policies and PELT see does not depend on them, either (arch_scale_cpu_capacity(),
 //! update_rq_clock_pelt()). Kernel and policy work costs the same whether the siblings are busy or
 //! not.
-//!
-//! CPUs of an emulated machine can share the threads of the computer that emulates it
-//! (`shared_speed`). Each busy CPU then slows all others. The kernel and the policy run on the same
-//! threads, so their costs grow as well, with the number of CPUs that are busy when the cost is
-//! charged.
 
 pub mod state;
 
 use crate::hardware::memory;
 use crate::machine::Machine;
-use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE};
 use machine::smt::FULL_SPEED;
 
 impl Machine {
     /// Records that `cpu` has switched from the idle task (`busy`) or to it, and changes the speeds
-    /// of all CPUs in its part of the machine.
+    /// of all CPUs of its core.
     #[inline]
     pub(crate) fn set_busy(&mut self, cpu: CpuId, busy: bool) {
         if self.cpufreq.tracks_busy {
             self.track_busy(cpu, busy);
         }
         if !self.smt.speeds.is_empty() {
-            self.set_busy_in_part(cpu, busy);
+            self.set_busy_in_core(cpu, busy);
         }
     }
 
-    fn set_busy_in_part(&mut self, cpu: CpuId, busy: bool) {
-        let part = self.smt.part_of[cpu.index()];
-        let nr = &mut self.smt.busy[part];
+    fn set_busy_in_core(&mut self, cpu: CpuId, busy: bool) {
+        let core = self.smt.core_of[cpu.index()];
+        let nr = &mut self.smt.busy[core];
         *nr = if busy { *nr + 1 } else { *nr - 1 };
-        for index in 0..self.smt.parts[part].len() {
-            let sibling = self.smt.parts[part][index];
+        for index in 0..self.smt.cores[core].len() {
+            let sibling = self.smt.cores[core][index];
             if self.rqs[sibling].curr != IDLE {
                 self.update_speed(sibling);
             }
-        }
-    }
-
-    /// Returns the time that kernel or policy work of `ns` on a CPU takes while other CPUs are
-    /// busy.
-    #[inline]
-    pub(crate) fn stretched(&self, cpu: CpuId, ns: u64) -> u64 {
-        match self.smt.stretches_costs {
-            false => ns,
-            true => self.stretched_by_others(cpu, ns),
-        }
-    }
-
-    #[cold]
-    fn stretched_by_others(&self, cpu: CpuId, ns: u64) -> u64 {
-        // While `cpu` leaves idle, it is not counted in `busy` yet.
-        let others = self.smt.busy[0].saturating_sub(usize::from(self.rqs[cpu].curr != IDLE));
-        let speed = self.smt.speeds.get(others).or(self.smt.speeds.last());
-        speed.map_or(ns, |speed| ns * u64::from(FULL_SPEED) / speed)
-    }
-
-    /// Stretches the time that the kernel needs for a task's next step, for example for a system
-    /// call or a message.
-    #[inline]
-    pub(crate) fn stretch_task_time(&mut self, cpu: CpuId, task: TaskId) {
-        if self.smt.stretches_costs {
-            let ns = self.tasks[task].program.time();
-            let longer = self.stretched(cpu, ns) - ns;
-            self.tasks[task].program.add_time(longer);
         }
     }
 
@@ -96,7 +62,7 @@ impl Machine {
     /// now counts at the old speed.
     pub(super) fn apply_speed(&mut self, cpu: CpuId) {
         let speed = self.current_speed(cpu);
-        if speed == self.rqs[cpu].speed {
+        if speed == self.rqs[cpu].speed || self.is_suspended(cpu) {
             return;
         }
         self.progress(cpu);
@@ -116,7 +82,7 @@ impl Machine {
 
     /// Returns the work that a task of `cpu` does per ns; 1024 on the fastest CPU if nothing slows
     /// the task.
-    fn current_speed(&self, cpu: CpuId) -> u64 {
+    pub(super) fn current_speed(&self, cpu: CpuId) -> u64 {
         let base = self.base_speed(cpu);
         match self.extra_ps(cpu) {
             0 => base,
@@ -127,25 +93,26 @@ impl Machine {
     /// Returns the work that a task of `cpu` does per ns if caches and memory do not slow it.
     pub(crate) fn base_speed(&self, cpu: CpuId) -> u64 {
         let capacity = self.rqs[cpu].capacity;
-        let part = self.smt.part_of[cpu.index()];
-        match self.smt.speeds.get(self.smt.busy[part].saturating_sub(1)) {
+        let core = self.smt.core_of[cpu.index()];
+        match self.smt.speeds.get(self.smt.busy[core].saturating_sub(1)) {
             Some(&speed) => (capacity * speed).div_ceil(u64::from(FULL_SPEED)),
             None => capacity,
         }
     }
 
-    /// Verifies the number of busy CPUs of each part, and the speeds of CPUs that run tasks.
+    /// Verifies the number of busy CPUs of each core, and the speeds of CPUs that run tasks.
     ///
     /// # Panics
     /// If one of them is wrong.
     pub(crate) fn verify_speeds(&self) {
         let mut busy = vec![0; self.smt.busy.len()];
         for rq in self.rqs.iter().filter(|rq| rq.curr != IDLE) {
-            busy[self.smt.part_of[rq.cpu.index()]] += 1;
+            busy[self.smt.core_of[rq.cpu.index()]] += 1;
             self.verify_frequency(rq.cpu);
+            let suspended = self.is_suspended(rq.cpu);
             assert_eq!(
                 rq.speed,
-                self.current_speed(rq.cpu),
+                if suspended { 0 } else { self.current_speed(rq.cpu) },
                 "the speed of CPU {} is wrong",
                 rq.cpu
             );

@@ -39,38 +39,6 @@ fn exits(records: &[Record], nr: u32) -> Vec<u64> {
 }
 
 #[test]
-fn emulated_cpus_share_one_thread_of_the_host() {
-    let mut spec = free(spec(1, 1, 4, 1));
-    spec.shared_speed = vec![1024, 512, 341, 256];
-    spec.costs.context_switch_ns = 1000;
-    let mut bed = Bed::default();
-    for cpu in 0..4 {
-        bed.pinned(cpu, vec![work(MS)]);
-    }
-    let (_, records) = bed.run(spec, SECOND);
-    // The four emulated CPUs together do the work of one. The cost of a context switch is stretched
-    // as well: when the second CPU switches to its task, one CPU is already busy, and so on.
-    let last = exits(&records, 4).into_iter().max().expect("four tasks exited");
-    assert!(
-        (4 * MS..4 * MS + 20_000).contains(&last),
-        "the last task exited at {last} ns"
-    );
-    let switched: Vec<u64> = (0..4)
-        .map(|cpu| {
-            let first = records
-                .iter()
-                .find(|r| r.cpu == cpu && matches!(r.event, Event::Switch { .. }));
-            let first = first.expect("each CPU switches to its task");
-            first.local_time() - first.time
-        })
-        .collect();
-    assert!(
-        switched.iter().any(|&ns| ns > 1000),
-        "no context switch was stretched: {switched:?}"
-    );
-}
-
-#[test]
 fn two_hogs_on_one_core_take_longer_than_on_two() {
     for (cpus, end) in [([0, 2], 10 * MS), ([0, 1], 16_125_985)] {
         let mut bed = Bed::default();

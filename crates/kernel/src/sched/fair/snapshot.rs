@@ -159,7 +159,7 @@ pub(super) fn charge_lines(m: &mut Machine, counts: [u64; 5]) {
     let ns: u64 = lines
         .iter()
         .zip(counts)
-        .map(|(&line, count)| count * m.stretched(cpu, line.into()))
+        .map(|(&line, count)| count * u64::from(line))
         .sum();
     m.rqs[cpu].free_at += ns;
 }

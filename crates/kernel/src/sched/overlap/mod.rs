@@ -55,7 +55,7 @@ const LOCKUP_NS: u64 = 4_000_000;
 pub(crate) const MAX_HOLD_NS: u64 = 500_000;
 
 /// What must be free before the handler of an event begins.
-enum Needs {
+pub(crate) enum Needs {
     /// The CPU that executes the handler.
     Cpu(CpuId),
     /// All CPUs.
@@ -73,6 +73,11 @@ impl Machine {
         if self.ext.has_subs() {
             return Err("not supported: callbacks of sub-schedulers that overlap".into());
         }
+        if self.turns.is_some() {
+            return Err(
+                "not supported: callbacks that overlap on a machine whose CPUs run in turn (its key turns)".into(),
+            );
+        }
         let policy = self.ext.policy.as_ref();
         policy
             .ok_or("only the callbacks of a policy can overlap")?
@@ -88,7 +93,8 @@ impl Machine {
         self.overlap.as_deref()
     }
 
-    fn needs(&self, event: &Event) -> Needs {
+    /// Returns what must be free before the handler of an event begins.
+    pub(crate) fn needs(&self, event: &Event) -> Needs {
         match *event {
             Event::ExtDeferred { .. } if self.ext.ending != Ending::No => Needs::All,
             Event::Step { cpu }
@@ -113,7 +119,7 @@ impl Machine {
             Event::Disturb { index } if self.moves_tasks(index) => {
                 Needs::Cpu(self.online_cpus.first().unwrap_or(CpuId::BOOT))
             }
-            Event::Wake { .. } | Event::Frequency { .. } | Event::Resume { .. } => Needs::Nothing,
+            Event::Wake { .. } | Event::Frequency { .. } | Event::Resume { .. } | Event::Turn { .. } => Needs::Nothing,
             _ => Needs::All,
         }
     }

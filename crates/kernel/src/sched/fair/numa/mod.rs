@@ -157,7 +157,7 @@ fn task_numa_work(m: &mut Machine, cpu: CpuId, task: TaskId) {
     numa.counted = runtime;
     numa.touched = 0;
     let ns = examined * u64::from(m.spec.costs.numa_scan_ns);
-    spend(m, cpu, task, ns);
+    spend(m, task, ns);
 }
 
 /// Creates the pages of a task's footprint, which are on the node where the task first ran. A task
@@ -225,7 +225,7 @@ fn hinting_faults(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.numa.faults += handled;
     m.numa.local_faults += local;
     m.numa.migrated += migrated;
-    spend(m, cpu, task, ns);
+    spend(m, task, ns);
     if migrated > 0 {
         m.update_memory(cpu);
     }
@@ -254,8 +254,7 @@ fn count_touched(m: &mut Machine, cpu: CpuId, task: TaskId) -> u64 {
 }
 
 /// Adds the time of a scan or of faults to the time of the running task.
-fn spend(m: &mut Machine, cpu: CpuId, task: TaskId, ns: u64) {
-    let ns = m.stretched(cpu, ns);
+fn spend(m: &mut Machine, task: TaskId, ns: u64) {
     let t = &mut m.tasks[task];
     t.program.add_time(ns);
     if let Some(numa) = &mut t.numa {

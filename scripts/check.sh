@@ -24,5 +24,6 @@ tests=$(printf '%s::\n' policy_properties policy_records "${files[@]%.rs}" | sor
 echo "== tests: $tests"
 # shellcheck disable=SC2086 # names are separated by spaces
 POLICY=$policy cargo test --quiet -p windtunnel --test integration -- $tests
+cargo test --quiet -p runner --lib -- policy::suggestion
 echo "== format"
 cargo fmt --all --check

@@ -25,12 +25,12 @@ pub(super) fn schedule_locked(m: &mut Machine, cpu: CpuId) {
     // During a wake-up nothing has to be scheduled, because task_woken() performs deferred work at
     // the end of the wake-up.
     if !m.rqs[cpu].ext.in_wakeup {
-        schedule(m, cpu);
+        schedule_deferred(m, cpu);
     }
 }
 
 /// Schedules run_deferred() on `cpu` (schedule_deferred).
-fn schedule(m: &mut Machine, cpu: CpuId) {
+fn schedule_deferred(m: &mut Machine, cpu: CpuId) {
     if std::mem::replace(&mut m.rqs[cpu].ext.deferred, true) {
         return;
     }
@@ -126,7 +126,7 @@ pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locke
     if Some(cpu) == locked_cpu {
         schedule_locked(m, cpu);
     } else {
-        schedule(m, cpu);
+        schedule_deferred(m, cpu);
     }
 }
 

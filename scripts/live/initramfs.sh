@@ -30,7 +30,7 @@ for binary in "$build"/windtunnel "$build"/windtunnel-live "$(PATH=$PATH:/usr/sb
 done
 cp target/policies/*.bpf.o "$root/policies/"
 cp -r profiles workloads "$root/"
-cp scripts/live/guest/cyclictest.json "$root/workloads/"
+cp scripts/live/guest/{cyclictest,start}.json "$root/workloads/"
 # The experiment that the guest executes.
 mkdir -p "$root/experiments/smp"
 cp -r experiments/smp/heavy "$root/experiments/smp/"

@@ -17,6 +17,11 @@
 # wakes up. Here the CPUs take turns, so a pass also contains a schedule() and the switch to the idle
 # task, which are subtracted.
 #
+# `fork_start` and `thread_start`: tasks of `live run`, which the machine file is made for, need more CPU
+# time until their first step than the bare processes and threads of `machine calibrate`. A process copies
+# about 50 pages that it shares with its parent, for example. Measured with tasks that do next to nothing;
+# the CPU time of a process contains its exit.
+#
 # Times include a part of bpf_ktime_get_ns(), which is measured with no call in between and subtracted.
 # Calls that are not measured cost as much as scx_bpf_task_cpu() (`kfunc`), because most of them also
 # just return a value.
@@ -110,3 +115,26 @@ tr ' ' '\n' </tmp/costs_idle.counted | awk -F= -v cpus="$(nproc)" -v with="$with
       if (cpus > 1) put("ipi_latency", sprintf("{ same = 0, core = %d, llc = %d, node = %d, remote = %d }", wait, wait, wait, wait), source)
     }
   }' - "$machine" >/tmp/machine.new && mv /tmp/machine.new "$machine" || { echo "FAILED costs of switches"; cat /tmp/err; exit 1; }
+
+# Prints the least CPU time in ns of the tasks with a name in a workload that is executed on one CPU.
+cpu_time() {
+  taskset 1 windtunnel live run "$1" --json /tmp/tasks.json >/dev/null 2>/tmp/err
+  awk -v name="\"$2\"," '$1 == "\"comm\":" { found = $2 == name } $1 == "\"cpu_ns\":" && found { print $2 + 0; found = 0 }' \
+    /tmp/tasks.json | sort -n | head -1
+}
+thread=$(cpu_time start.json child)
+process=$(cpu_time hackbench:groups=1,fds=1,loops=1 sender)
+awk -v thread="$thread" -v process="$process" '
+  /^exit = / { exits = $0; sub(/.*ns = /, "", exits) }
+  { lines[++n] = $0 }
+  END {
+    if (!thread || !process) exit 1
+    start["thread_start"] = thread; of["thread_start"] = "thread"
+    start["fork_start"] = process - exits; of["fork_start"] = "process, minus exit"
+    for (i = 1; i <= n; i++) {
+      name = lines[i]; sub(/ = .*/, "", name)
+      if (name in start && start[name] > 0)
+        printf "%s = { ns = %d, source = \"measured: CPU time of a task of live run that does nothing, in a %s\" }\n", name, start[name], of[name]
+      else print lines[i]
+    }
+  }' "$machine" >/tmp/machine.new && mv /tmp/machine.new "$machine" || { echo "FAILED costs of starts"; cat /tmp/err; exit 1; }

@@ -62,8 +62,8 @@ pub struct Set {
 
 #[derive(Args)]
 pub struct Run {
-    /// An rt-app JSON file or a generator (`windtunnel workload list`), for example
-    /// hackbench:groups=2
+    /// An rt-app JSON file, a generator (`windtunnel workload list`), for example
+    /// hackbench:groups=2, or the file of a recording
     #[arg(add = complete::workloads())]
     pub workload: String,
     /// Run time [default: the workload's own, else until its tasks have exited, 10 s at most]
@@ -133,7 +133,7 @@ pub struct Compare {
     /// or `exec: COMMAND` for a scheduler's program
     #[arg(add = complete::policies())]
     pub policy: String,
-    /// An rt-app JSON file or a generator (`windtunnel workload list`)
+    /// An rt-app JSON file, a generator (`windtunnel workload list`), or the file of a recording
     #[arg(add = complete::workloads())]
     pub workload: String,
     /// Run time of each side [default: the workload's own, else until its tasks have exited, 5 s at

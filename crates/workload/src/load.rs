@@ -151,6 +151,7 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
     let mut workload = replay::from_records(&recording.records, None, &name)?;
     let mut lacks = Vec::new();
     lacks.extend((!recording.interrupts).then_some(NO_INTERRUPTS));
+    lacks.extend((!recording.wakers).then_some(NO_WAKERS));
     lacks.extend((!recording.waking).then_some(NO_WAKING));
     lacks.extend((!recording.forks).then_some(NO_FORKS));
     lacks.push(NO_SNAPSHOT);
@@ -179,6 +180,11 @@ const NO_INTERRUPTS: Lack = Lack {
     what: "interrupts and timers",
     effect: "a wake-up by a timer or a device looks like one by the interrupted task, and waits for it",
     how: "perf record -e 'irq:*,timer:hrtimer_expire_*'",
+};
+const NO_WAKERS: Lack = Lack {
+    what: "the tasks that woke others (systing does not write them)",
+    effect: "each wake-up looks like one by an interrupt, and happens at the recorded time",
+    how: "perf sched record",
 };
 const NO_WAKING: Lack = Lack {
     what: "sched_waking",

@@ -40,6 +40,7 @@ mod names;
 mod open;
 mod perf_data;
 mod perfetto;
+mod placement;
 mod ring;
 mod schedviz;
 mod trace_dat;
@@ -74,6 +75,8 @@ pub struct Recording {
     pub missing: u32,
     /// Whether the recording shows which events occurred in interrupts.
     pub interrupts: bool,
+    /// Whether it shows who woke a task. If it does not, wake-ups look like those by interrupts.
+    pub wakers: bool,
     /// Whether it contains sched_waking, and not only sched_wakeup.
     pub waking: bool,
     /// Whether it contains sched_process_fork.
@@ -243,6 +246,7 @@ impl Builder {
             lost,
             nr_cpus,
             known,
+            no_wakers,
         } = read;
         (self.missing, self.nr_cpus, self.names) = (gaps, nr_cpus, known);
         // The tools merge the recordings of the CPUs, but not always in the order of time.
@@ -265,6 +269,7 @@ impl Builder {
         let waking = contains(|line| matches!(line.event, LineEvent::Wakeup { waking: true, .. }));
         let forks = contains(|line| matches!(line.event, LineEvent::Fork { .. }));
         let mut begins = self.initial_tasks(&lines, &names).into_iter().peekable();
+        let mut placed = placement::placements(&lines).into_iter().peekable();
         for (index, line) in lines.iter().enumerate() {
             while let Some((_, since, cpu, pid)) = begins.next_if(|begin| begin.0 <= index) {
                 self.running.insert(cpu, pid);
@@ -272,7 +277,14 @@ impl Builder {
                     self.switch(since, cpu, 0, TaskState::Running, pid);
                 }
             }
-            self.add_line(&names.resolve(line));
+            let line = names.resolve(line);
+            self.add_line(&line);
+            if let Some((_, target)) = placed.next_if(|placed| placed.0 == index)
+                && let Some(task) = line.event.task()
+                && self.waking.remove(&task.pid)
+            {
+                self.queued(line.time, line.cpu, task.pid, Some(target), false);
+            }
         }
         if self.missing > self.switches / SWITCHES_PER_MISSING {
             return Err(RecordingError {
@@ -292,6 +304,7 @@ impl Builder {
             switches: self.switches,
             missing: self.missing,
             interrupts,
+            wakers: !no_wakers,
             waking,
             forks,
             lost,

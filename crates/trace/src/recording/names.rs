@@ -53,6 +53,8 @@ pub struct Lines {
     pub nr_cpus: u32,
     /// Names of tasks that the file contains in addition to its events.
     pub known: BTreeMap<u32, String>,
+    /// Whether the file does not say which task woke another one, or on which CPU.
+    pub no_wakers: bool,
 }
 
 impl Lines {

@@ -6,13 +6,17 @@ use super::damage::Damage;
 use super::input::{Input, Span, Watched};
 use super::kind::{self, Format};
 use super::names::Lines;
-use super::{Builder, Recording, RecordingError, ctf, perf_data, perfetto, read_text, schedviz, trace_dat};
+use super::{
+    Builder, EVENTS_HINT, Recording, RecordingError, ctf, perf_data, perfetto, read_text, schedviz, trace_dat,
+};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 /// Number of bytes at the beginning of a file by which its format is recognized.
 const EXAMINED: u64 = 4096;
+const FTRACE_HINT: &str = "Perfetto traces need the ftrace events of the scheduler: record with the data source linux.ftrace, or with \
+     'wprof -e sched' ('wprof -R -e sched -T FILE' converts an existing wprof.data)";
 const DAMAGED_HINT: &str = "if the tool that wrote the file can read it, please report a bug";
 
 /// Reads the recording in a file, or a CTF trace in a directory. The file can be compressed by gzip
@@ -90,11 +94,22 @@ fn beginning(input: &dyn Input) -> Result<Vec<u8>, RecordingError> {
     })
 }
 
+/// Adds how to record scheduler events to the error for a Perfetto trace without any.
+fn hint_at_ftrace(error: RecordingError) -> RecordingError {
+    match error.hint == EVENTS_HINT {
+        true => RecordingError {
+            hint: FTRACE_HINT.into(),
+            ..error
+        },
+        false => error,
+    }
+}
+
 fn read_format(input: &dyn Input, begin: &[u8], path: &Path) -> Result<Recording, RecordingError> {
     match kind::format(begin, path)? {
         Format::PerfData => build("perf.data", perf_data::read(input)),
         Format::TraceDat => build("trace.dat", trace_dat::read(input)),
-        Format::Perfetto => build("Perfetto", perfetto::read(input)),
+        Format::Perfetto => build("Perfetto", perfetto::read(input)).map_err(hint_at_ftrace),
         Format::Schedviz => build("schedviz", schedviz::read(input)),
         Format::Text => read_text(BufReader::new(Span::whole(input))),
     }

@@ -4,12 +4,15 @@
 //! A file is a sequence of packets. A packet contains the events of one CPU for some time. Switches
 //! and wakings may be stored by column, without the task that the CPU leaves: this is the task to
 //! which it switched before.
+//!
+//! systing, which converts its own tables, writes all wakings into the events of CPU 0, with equal
+//! flags. Its traces therefore do not say who woke a task.
 
 use super::compressed::{self, Method};
 use super::damage::Damage;
 use super::input::{Cursor, Input, MAX_PART, Order, Span};
 use super::line::{Line, LineEvent, MAX_CPUS, Task, state_bits};
-use super::names::Lines;
+use super::names::{Lines, Name};
 use crate::export::perfetto::proto::{CompactSched, Data, Ftrace, FtraceEvent, FtraceEventBundle, TracePacket};
 use prost::Message;
 use std::collections::BTreeMap;
@@ -19,6 +22,8 @@ use std::io::{BufReader, Read};
 const PACKET: u64 = 0x0a;
 /// Flags of an event that occurred in a hard or soft interrupt.
 const IN_INTERRUPT: u32 = 0x08 | 0x10;
+/// Flags of each waking that systing writes.
+const SYSTING_FLAGS: u32 = 1;
 
 /// The task that a CPU is assumed to leave in its first switch.
 const IDLE: Task<&str> = Task {
@@ -37,7 +42,7 @@ pub fn read(input: &dyn Input) -> Result<Lines, Damage> {
         &mut Cursor::new(BufReader::new(Span::whole(input)), Order::Little),
         false,
     )?;
-    Ok(state.lines)
+    Ok(state.finish())
 }
 
 #[derive(Default)]
@@ -45,9 +50,24 @@ struct State {
     lines: Lines,
     /// Last task to which each CPU switched: its pid and priority.
     running: BTreeMap<u32, (u32, Option<i32>)>,
+    /// Whether a waking has a different CPU or different flags than all of systing's.
+    has_wakers: bool,
 }
 
 impl State {
+    /// Returns the lines. If they are systing's, no waking names its waker.
+    fn finish(mut self) -> Lines {
+        let is_waking = |event: &LineEvent<Name>| matches!(event, LineEvent::Wakeup { .. });
+        if self.running.len() > 1 && !self.has_wakers {
+            for line in self.lines.lines.iter_mut().filter(|line| is_waking(&line.event)) {
+                self.lines.no_wakers = true;
+                line.in_interrupt = true;
+                line.task = None;
+            }
+        }
+        self.lines
+    }
+
     /// Reads packets. Packets that were compressed contain no compressed packets.
     fn packets<R: Read>(&mut self, cursor: &mut Cursor<R>, compressed: bool) -> Result<(), Damage> {
         loop {
@@ -114,7 +134,13 @@ impl State {
         for event in &bundle.event {
             events.extend(line(cpu, event));
         }
+        self.has_wakers |= events
+            .iter()
+            .any(|event| matches!(event.event, LineEvent::Wakeup { .. }));
         if let Some(compact) = &bundle.compact_sched {
+            let flags = &compact.waking_common_flags;
+            let differ = flags.is_empty() || flags.iter().any(|flags| *flags != SYSTING_FLAGS);
+            self.has_wakers |= !compact.waking_timestamp.is_empty() && (cpu != 0 || differ);
             Self::compact(cpu, compact, &mut events)?;
         }
         events.sort_by_key(|event| event.time);
@@ -233,10 +259,12 @@ fn line(cpu: u32, event: &FtraceEvent) -> Option<Line<&str>> {
         Ftrace::SchedProcessExit(_) => LineEvent::Exit,
         _ => return None,
     };
+    // In systing's traces, the task of this event is the new task, which does not run yet.
+    let is_new = |kind: &LineEvent<&str>| matches!(kind, LineEvent::WakeupNew { task, .. } if task.pid == current.pid);
     Some(Line {
         time: event.timestamp?,
         cpu,
-        task: Some(current),
+        task: (!is_new(&kind)).then_some(current.clone()),
         in_interrupt: event.common_flags.unwrap_or(0) & IN_INTERRUPT != 0,
         shows_interrupts: event.common_flags.is_some(),
         event: kind,
@@ -276,6 +304,17 @@ fn varint<R: Read>(cursor: &mut Cursor<R>) -> Result<Option<u64>, Damage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::perfetto::proto::Wakeup;
+
+    fn file_of(packets: impl IntoIterator<Item = TracePacket>) -> Vec<u8> {
+        let mut file = Vec::new();
+        for packet in packets {
+            let bytes = packet.encode_to_vec();
+            file.extend([0x0a, u8::try_from(bytes.len()).expect("the packet is short")]);
+            file.extend(bytes);
+        }
+        file
+    }
 
     #[test]
     fn a_packet_can_contain_all_events_of_a_cpu() {
@@ -301,16 +340,35 @@ mod tests {
             })),
             ..TracePacket::default()
         };
-        let mut file = Vec::new();
-        for packet in [
-            packet(0, [1000, 5000], [10, 11], &[1500]),
-            packet(1, [2000, 1500], [20, 21], &[]),
-        ] {
-            let bytes = packet.encode_to_vec();
-            file.extend([0x0a, u8::try_from(bytes.len()).expect("the packet is short")]);
-            file.extend(bytes);
-        }
+        let new = Wakeup {
+            pid: Some(30),
+            comm: Some("c".into()),
+            prio: Some(120),
+            target_cpu: Some(1),
+        };
+        let new = FtraceEvent {
+            timestamp: Some(3000),
+            pid: Some(30),
+            event: Some(Ftrace::SchedWakeupNew(new)),
+            ..FtraceEvent::default()
+        };
+        let new = TracePacket {
+            data: Some(Data::FtraceEvents(FtraceEventBundle {
+                cpu: Some(1),
+                event: vec![new],
+                ..FtraceEventBundle::default()
+            })),
+            ..TracePacket::default()
+        };
+        let file = file_of([
+            packet(0, [1000, 5000], [10, 11], &[2500]),
+            packet(1, [2000, 2500], [20, 21], &[]),
+            new,
+        ]);
         let recording = super::super::read_bytes(&file, std::path::Path::new("a.pb")).expect("the trace is read");
+        // The task that runs on CPU 0 did not wake the task, and the new task did not run before.
+        assert!(!recording.wakers);
+        assert_eq!(recording.missing, 0);
         assert_eq!((recording.switches, recording.nr_cpus, recording.start), (4, 2, 1000));
         let times: Vec<u64> = recording.records.iter().map(|record| record.time).collect();
         assert!(times.is_sorted(), "the events of all CPUs are in order: {times:?}");

@@ -130,6 +130,11 @@ fn times_have_nanoseconds_and_wakeups_by_interrupts_have_no_waker() {
     bytes.extend(event(2, &switch(("a", 1), 1, ("b", 2))));
     ring.take(0, &page(1_000, 0, &bytes));
     let long = (3 << 27) + 7;
+    let queued = |pid| Event::Wakeup {
+        pid,
+        target: 0,
+        new: false,
+    };
     let want = [
         (
             0,
@@ -141,7 +146,9 @@ fn times_have_nanoseconds_and_wakeups_by_interrupts_have_no_waker() {
             },
         ),
         (long + 1, 0, Event::Waking { pid: 2, waker: 1 }),
+        (long + 1, 0, queued(2)),
         (long + 2, 0, Event::Waking { pid: 3, waker: 0 }),
+        (long + 2, 0, queued(3)),
         (
             long + 4,
             0,

@@ -26,6 +26,14 @@ fn switch(prev: u32, prev_state: TaskState, next: u32) -> Event {
     Event::Switch { prev, prev_state, next }
 }
 
+fn queued(pid: u32, target: u32) -> Event {
+    Event::Wakeup {
+        pid,
+        target,
+        new: false,
+    }
+}
+
 const PERF: &str = "\
           my app   101 [000]   100.000000001: sched:sched_waking: comm=b x pid=102 prio=120 target_cpu=001
           my app   101 [000]   100.000001: sched:sched_switch: prev_comm=my app prev_pid=101 prev_prio=110 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
@@ -43,6 +51,7 @@ fn perf_script_output_is_read() {
         (0, 0, new(102, 0, 120, "b x")),
         (0, 0, switch(0, Running, 101)),
         (0, 0, Event::Waking { pid: 102, waker: 101 }),
+        (0, 0, queued(102, 1)),
         (999, 0, switch(101, Interruptible, 0)),
         (1999, 1, switch(0, Running, 102)),
         (11999, 1, Event::TaskExit { pid: 102 }),
@@ -390,9 +399,43 @@ a    12 [000] 1.000012: sched:sched_stat_runtime: comm=a pid=50012 runtime=8000 
         (0, 0, switch(0, Running, 50012)),
         (0, 0, switch(50012, Interruptible, 9)),
         (5000, 0, Event::Waking { pid: 50012, waker: 9 }),
+        (5000, 0, queued(50012, 0)),
         (9000, 0, switch(9, Running, 50012)),
     ];
     assert_eq!(events_in(text), want);
+}
+
+/// Without sched_wakeup, a woken task is queued where its waker moves it to, where the load balancer
+/// takes it from, or where it runs next.
+#[test]
+fn woken_tasks_are_queued_without_sched_wakeup() {
+    let text = "\
+a 1 [000] 1.000000: sched_waking: comm=b pid=2 prio=120 target_cpu=000
+a 1 [000] 1.000001: sched_migrate_task: comm=b pid=2 prio=120 orig_cpu=0 dest_cpu=1
+a 1 [000] 1.000002: sched_waking: comm=c pid=3 prio=120 target_cpu=000
+d 4 [001] 1.000003: sched_switch: d:4 [120] S ==> b:2 [120]
+a 1 [000] 1.000004: sched_switch: a:1 [120] S ==> swapper/0:0 [120]
+b 2 [001] 1.000005: sched_migrate_task: comm=c pid=3 prio=120 orig_cpu=0 dest_cpu=1
+b 2 [001] 1.000006: sched_waking: comm=a pid=1 prio=120 target_cpu=001
+b 2 [001] 1.000007: sched_switch: b:2 [120] S ==> c:3 [120]
+swapper 0 [000] 1.000008: sched_switch: swapper/0:0 [120] R ==> a:1 [120]
+";
+    let events = events_in(text).into_iter();
+    let placed = events.filter(|(_, _, event)| matches!(event, Event::Wakeup { .. } | Event::Migrate { .. }));
+    let migrate = |pid, reason| Event::Migrate {
+        pid,
+        from: 0,
+        to: 1,
+        reason,
+    };
+    let want = [
+        (1000, 0, migrate(2, MigrateReason::Wakeup)),
+        (1000, 0, queued(2, 1)),
+        (2000, 0, queued(3, 0)),
+        (5000, 1, migrate(3, MigrateReason::Balance)),
+        (6000, 1, queued(1, 0)),
+    ];
+    assert_eq!(placed.collect::<Vec<_>>(), want);
 }
 
 #[test]

@@ -19,8 +19,8 @@ const AFTER: &str = "\
 #[derive(ClapArgs)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// Recording: a trace file of `live record` or `run --trace`, or the text of `perf script` or
-    /// `trace-cmd report`
+    /// Recording of a real machine (of perf, trace-cmd, Perfetto, LTTng or ftrace), or a trace file
+    /// of `live record` or `run --trace`
     recording: String,
     /// Recorded machine: a name, or a file of `machine calibrate` [default: a machine with as many
     /// CPUs as recorded]

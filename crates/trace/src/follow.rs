@@ -233,7 +233,12 @@ impl Follow {
     }
 
     fn switch(&mut self, now: u64, cpu: u32, prev: u32, prev_state: TaskState, next: u32) -> Ended {
-        self.set_cpu(prev, cpu, prev_state == TaskState::Running);
+        let runnable = prev_state == TaskState::Running;
+        // A running task can be moved, for example to a CPU of higher capacity. The record of the move
+        // precedes the switch, after which the task waits on its new CPU.
+        let moved = runnable && self.current(cpu) == prev && self.task(prev).runnable;
+        let home = if moved { self.task(prev).cpu } else { cpu };
+        self.set_cpu(prev, home, runnable);
         self.set_cpu(next, cpu, true);
         let mut ended = Ended::default();
         if prev == next {
@@ -293,6 +298,40 @@ mod tests {
         add(60, 0, switch(7, TaskState::Dead, 0));
         assert_eq!((follow.running().count(), follow.queues()), (0, [0].as_slice()));
         assert_eq!(follow.task(8).activity.wait(70), None);
+    }
+
+    #[test]
+    fn a_task_that_is_moved_while_it_runs_waits_on_its_new_cpu() {
+        let mut follow = Follow::new(2);
+        let mut add = |cpu, event| {
+            follow.add(&Record {
+                time: 0,
+                cpu,
+                after: 0,
+                event,
+            });
+            ((follow.runnable(0), follow.runnable(1)), follow.task(7).cpu)
+        };
+        let switch = |prev, next| Event::Switch {
+            prev,
+            prev_state: TaskState::Running,
+            next,
+        };
+        assert_eq!(add(0, switch(0, 7)), ((1, 0), 0));
+        let (from, to, reason) = (0, 1, MigrateReason::Balance);
+        add(
+            0,
+            Event::Migrate {
+                pid: 7,
+                from,
+                to,
+                reason,
+            },
+        );
+        assert_eq!(add(0, switch(7, 0)), ((0, 1), 1));
+        assert_eq!(add(1, switch(0, 7)), ((0, 1), 1));
+        // A task that stays loses its CPU, but not its place.
+        assert_eq!(add(1, switch(7, 0)), ((0, 1), 1));
     }
 
     #[test]

@@ -203,6 +203,7 @@ impl Scan {
         let (cpu, now) = (record.cpu, record.local_time());
         if prev != 0 {
             let since = ended.turn.and_then(|(_, since)| since);
+            let home = self.follow.task(prev).cpu;
             let ns = now.saturating_sub(since.unwrap_or(0));
             let live = self.entry(prev);
             live.task.switch_out(now, 0, prev_state);
@@ -213,7 +214,7 @@ impl Scan {
                     cause: Cause::Preempted,
                     waker: 0,
                     cpu,
-                    queued: Some(cpu),
+                    queued: Some(home),
                 };
             }
             self.charge(prev, ns);

@@ -21,7 +21,15 @@ pub fn chip(index: usize, label: &str) -> Markup {
 
 /// Replaces `us` in times by `µs`, as the page writes it.
 pub fn micro(text: &str) -> String {
-    text.replace(" us", " µs")
+    let mut parts = text.split(" us");
+    let mut out = parts.next().unwrap_or("").to_owned();
+    for part in parts {
+        // The letters belong to a word, for example "usual".
+        let is_word = part.starts_with(|c: char| c.is_alphanumeric());
+        out += if is_word { " us" } else { " µs" };
+        out += part;
+    }
+    out
 }
 
 /// Returns the summary table. It has one row for each run, with remarks from the verdict (the most

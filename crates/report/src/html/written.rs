@@ -101,7 +101,7 @@ mod tests {
         };
         let page = written(&Written {
             title: "fifo & vtime".to_owned(),
-            verdict: vec!["vtime is slower".to_owned(), "by 5 us".to_owned()],
+            verdict: vec!["vtime is slower".to_owned(), "by 5 us, as usual".to_owned()],
             sections: vec![
                 section(Body::Text("  CPU 0 |AAA|".to_owned())),
                 section(Body::Table(table)),
@@ -114,7 +114,7 @@ mod tests {
             "<pre class=\"drawing\">  CPU 0 |AAA|</pre>",
             "<td class=\"n\">&lt;b&gt;5 µs</td>",
             "<td class=\"n bad\">worse</td>",
-            "<li>by 5 µs</li>",
+            "<li>by 5 µs, as usual</li>",
             "windtunnel diff fifo vtime",
         ] {
             assert!(page.contains(part), "{part} in {page}");

@@ -80,6 +80,8 @@ pub struct Story {
     queued: bool,
     /// Begin of the current turn on the task's CPU.
     turn_from: u64,
+    /// The task's last move before the wait. A task that is moved while it runs loses its CPU.
+    moved: Option<Move>,
 }
 
 impl Story {
@@ -100,6 +102,7 @@ impl Story {
             began: false,
             queued: false,
             turn_from: 0,
+            moved: None,
         }
     }
 
@@ -206,6 +209,15 @@ impl Story {
         }
         if self.began {
             self.add_during(record);
+        } else if let Event::Migrate {
+            pid: moved,
+            from,
+            to,
+            reason,
+        } = record.event
+            && moved == pid
+        {
+            self.moved = Some(Move { time, from, to, reason });
         }
         if let Event::Switch { prev, next, .. } = record.event {
             if prev == pid && !self.began {
@@ -223,8 +235,9 @@ impl Story {
         if preempts && !self.began {
             self.begin();
             self.queued = true;
-            self.queued_on = cpu;
+            self.queued_on = self.home();
             self.turn_from = time;
+            self.moves.extend(self.moved.take().filter(|step| step.time == time));
         }
         if let Event::Wakeup { pid: woken, target, .. } = record.event
             && woken == pid

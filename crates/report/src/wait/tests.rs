@@ -128,6 +128,42 @@ end         CPU 0 switched to it when waker (pid 1) exited
 }
 
 #[test]
+fn a_task_that_is_moved_while_it_runs_waits_on_its_new_cpu() {
+    let mut records = records();
+    let moved = Event::Migrate {
+        pid: 3,
+        from: 0,
+        to: 1,
+        reason: MigrateReason::Balance,
+    };
+    let lost = records
+        .iter()
+        .position(|record| record.time == 9700)
+        .expect("the task loses its CPU");
+    let (time, cpu, after) = (9700, 0, 0);
+    records.insert(
+        lost,
+        Record {
+            time,
+            cpu,
+            after,
+            event: moved,
+        },
+    );
+    let mut find = Find::new(Wanted::At("late".into(), 9800), 2);
+    find.take(&records);
+    let mut story = Story::new(find.finish().expect("there is a wait").remove(0), 2);
+    story.take(&records);
+    let text = text(&story, &Notes::default());
+    let want = "begin       it was moved away from CPU 0 while it ran\n\
+                queued      on CPU 1, which ran hog (pid 2); no other task waited there\n\
+                moved       0.009700 ms: from CPU 0 to CPU 1 by load balancing or dispatch\n\
+                place       0.009700 ms: 1 task waiting on its CPU\n\
+                ran instead    200 ns  CPU 1  hog (pid 2)\n";
+    assert!(text.contains(want), "{text}");
+}
+
+#[test]
 fn notes_of_a_simulated_run_are_part_of_the_story() {
     let waits = find(Wanted::Longest(1)).expect("there are waits");
     let notes = Notes {

@@ -116,6 +116,9 @@ fn begin(story: &Story) -> String {
         Cause::Woken { waker: 0, cpu } => format!("an interrupt on CPU {cpu} woke it"),
         Cause::Woken { waker, cpu } => format!("{} woke it on CPU {cpu}", named(&story.waker, waker)),
         Cause::New => "it is a new task".to_owned(),
+        Cause::Preempted { cpu } if cpu != story.queued_on => {
+            return format!("it was moved away from CPU {cpu} while it ran");
+        }
         Cause::Preempted { cpu } => return format!("it lost CPU {cpu} while it was runnable"),
     };
     match story.last_ran {

@@ -60,6 +60,7 @@ wt.story = (() => {
 
   function begin(run, all, i) {
     const cause = wt.waits.CAUSES[all.cause[i]];
+    if (cause === "preempted" && all.at[i] !== all.queued[i]) return `it was moved away from CPU ${all.at[i]} while it ran`;
     if (cause === "preempted") return `it lost CPU ${all.at[i]} while it was runnable`;
     if (cause === "new") return "it is a new task";
     const by = cause === "task" ? named(run, all.waker[i]) : "an interrupt";

@@ -76,5 +76,5 @@ await evaluate('pointer("pointerdown", 500, 300)');
 await measure("drag", 10, 'pointer("pointermove", 500 + 10 * i, 300)');
 await evaluate('pointer("pointerup", 650, 300)');
 await measure("explain a wait", 10, "{ const { run, index } = wt.waits.longest(10)[i]; wt.waits.select(run, index, false); }");
-chromium.kill();
+await new Promise((done) => chromium.on("exit", done).kill());
 rmSync(profile, { recursive: true, force: true, maxRetries: 5 });

@@ -24,8 +24,9 @@ const PAGES: [(&str, &str); 6] = [
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// A term of the glossary, a figure, a status or exit status, a check of the sanitizer, a kfunc
-    /// that is not modelled, or a key of machine files. Without it, lists the terms of the glossary
+    /// A term of the glossary, a figure, a key of the JSON, a callback, a field of a task, a status
+    /// or exit status, the reason why a policy ended, a check of the sanitizer, a kfunc that is not
+    /// modelled, or a key of machine files. Without it, lists the terms of the glossary
     #[arg(value_name = "TERM")]
     term: Vec<String>,
 }
@@ -51,11 +52,11 @@ impl Args {
             return Ok(ExitStatus::SUCCESS);
         }
         let term = self.term.join(" ");
-        let found: Vec<String> = explanations(&rows, &term);
+        let found = explanations(&rows, bare(&term));
         if found.is_empty() {
-            let words = rows.iter().flat_map(|row| &row.words).map(String::as_str);
-            let words = words.chain(FIGURES.iter().flat_map(|figure| names(figure)));
-            let hint = match suggest::nearest(&term, words) {
+            let figures: Vec<String> = FIGURES.iter().flat_map(names).collect();
+            let words = rows.iter().flat_map(|row| &row.words).chain(&figures);
+            let hint = match suggest::nearest(&term, words.map(String::as_str)) {
                 Some(word) => format!("did you mean '{word}'?"),
                 None => "'windtunnel explain' lists the terms of the glossary".to_owned(),
             };
@@ -66,9 +67,19 @@ impl Args {
     }
 }
 
-/// Returns all explanations of a term.
+/// Removes what outputs and source code print around a word that is explained: `exit status 2` is
+/// the row `2`, `p->scx.slice` the row `scx.slice`, and `ops.enqueue()` the row `enqueue`.
+fn bare(term: &str) -> &str {
+    let prefixes = ["exit status ", "p->", "ops."];
+    let found = prefixes.iter().find_map(|prefix| term.strip_prefix(prefix));
+    let bare = found.unwrap_or(term);
+    bare.strip_suffix("()").unwrap_or(bare)
+}
+
+/// Returns all explanations of a term. Words may be separated by spaces or, as in JSON, by
+/// underscores.
 fn explanations(rows: &[Row], term: &str) -> Vec<String> {
-    let is = |word: &str| word.eq_ignore_ascii_case(term);
+    let is = |word: &str| word.eq_ignore_ascii_case(term) || word.replace('_', " ").eq_ignore_ascii_case(term);
     let rows = rows.iter().filter(|row| row.words.iter().any(|word| is(word)));
     let mut found: Vec<String> = rows.map(explain_row).collect();
     let figures = FIGURES
@@ -95,17 +106,15 @@ fn explain_row(row: &Row) -> String {
     text
 }
 
-/// Returns the names of a figure in tables and options.
-fn names(figure: &Figure) -> Vec<&'static str> {
-    let measure = figure.measure.map(|measure| measure.name);
+/// Returns the names of a figure in tables and options. A heading is joined into one line.
+fn names(figure: &Figure) -> Vec<String> {
+    let measure = figure.measure.map(|measure| measure.name.to_owned());
     let column = figure
         .table
-        .map(|column| column.head)
-        .filter(|head| !head.contains('\n'));
-    let mut names: Vec<&str> = [Some(figure.about), figure.compare, measure, column]
-        .into_iter()
-        .flatten()
-        .collect();
+        .map(|column| column.head.replace("-\n", "").replace('\n', " "));
+    let about = Some(figure.about.to_owned());
+    let compare = figure.compare.map(str::to_owned);
+    let mut names: Vec<String> = [about, compare, measure, column].into_iter().flatten().collect();
     names.dedup();
     names
 }
@@ -155,7 +164,7 @@ fn rows() -> Vec<Row> {
                 page,
                 head: head.clone(),
                 term: term.clone(),
-                words: words(raw[0], term),
+                words: words(raw[0], term, rest.first().filter(|_| head[1] == "reason")),
                 cells: rest.to_vec(),
             });
         }
@@ -205,9 +214,11 @@ fn plain(cell: &str) -> String {
 }
 
 /// Returns the words by which a row is found: the whole first cell, its parts between commas, and
-/// the first word of each part of code, such as `--json` of `--json FILE`.
-fn words(cell: &str, term: &str) -> Vec<String> {
+/// the first word of each part of code, such as `--json` of `--json FILE`. The words of an exit
+/// record are found, too.
+fn words(cell: &str, term: &str, reason: Option<&String>) -> Vec<String> {
     let mut words: Vec<String> = vec![term.to_owned()];
+    words.extend(reason.cloned());
     words.extend(term.split(", ").map(str::to_owned));
     let code = cell.split('`').skip(1).step_by(2);
     words.extend(
@@ -222,6 +233,8 @@ fn words(cell: &str, term: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::ext::ExitKind;
+    use report::{FIELDS, RunResult};
 
     fn explain(term: &str) -> String {
         explanations(&rows(), term).join("\n\n")
@@ -249,6 +262,40 @@ mod tests {
         assert!(explain("out-of-bounds").contains("(docs/sanitizer.md)"));
         assert!(explain("--perfetto").contains("(docs/outputs.md)"));
         assert!(explain("bpf_tail_call").contains("maps of programs are not modelled"));
+    }
+
+    #[test]
+    fn all_keys_of_the_json_are_explained() {
+        let default = serde_json::to_value(RunResult::default()).expect("a result can be written");
+        let written = default.as_object().expect("a result is an object").keys().cloned();
+        for key in written.chain(FIELDS.iter().map(|field| field.key.to_owned())) {
+            assert!(explain(&key).contains("(docs/outputs.md)"), "{key}");
+        }
+    }
+
+    #[test]
+    fn ways_in_which_a_policy_ends_are_explained() {
+        let kinds = [
+            ExitKind::Unreg,
+            ExitKind::UnregBpf,
+            ExitKind::UnregKern,
+            ExitKind::Sysrq,
+            ExitKind::Parent,
+            ExitKind::Error,
+            ExitKind::ErrorBpf,
+            ExitKind::ErrorStall,
+            ExitKind::ErrorCheck,
+        ];
+        for kind in kinds {
+            let text = explain(kind.name());
+            assert!(text.contains(&format!("\n  {}\n  meaning: ", kind.reason())), "{text}");
+            assert!(explain(kind.reason()).contains(kind.name()));
+        }
+        assert_eq!(explain(bare("exit status 2")), explain("2"));
+        assert!(explain(bare("p->scx.slice")).contains("(docs/glossary.md)"));
+        assert!(explain(bare("ops.enqueue()")).contains("inserts it into a DSQ"));
+        assert!(explain("lost tasks").contains("probably lost"));
+        assert!(explain("context switches").contains("including those from and to idle"));
     }
 
     #[test]

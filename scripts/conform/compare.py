@@ -29,8 +29,7 @@ BATCH = 400
 HEADER = "| random scripts | seeds | number | lines | decisions | equal to the last line |"
 # Longest time of a script in the simulator, seconds.
 LIMIT = 10
-# Longest times for the boot of a guest and for a script in it, seconds. The host may be busy.
-BOOT_LIMIT = 600
+# Longest time for a random script in a guest, seconds.
 GUEST_LIMIT = 120
 
 
@@ -93,7 +92,7 @@ class Both:
         try:
             if self.guest is None or self.cpus != cpus:
                 self.close()
-                self.guest, self.cpus = Guest(self.options.dir, cpus, limit=BOOT_LIMIT), cpus
+                self.guest, self.cpus = Guest(self.options.dir, cpus), cpus
                 self.guest.limit = GUEST_LIMIT
             return self.guest.run(script)
         except Crash as crash:

@@ -55,16 +55,22 @@ def machine(rng):
 class Generator:
     """The state of a script that is being generated."""
 
-    def __init__(self, seed, without=(), policy=None):
+    def __init__(self, seed, without=(), policy=None, always=()):
         self.rng = random.Random(seed)
         self.cpus, self.kind, first = machine(self.rng)
         self.lines = [first] + ([f"policy {policy}"] if policy else [])
         usable = sorted(set(FEATURES) - set(without))
         self.features = {
-            name: FEATURES[name] * self.rng.choice([0.3, 1, 3]) for name in usable if self.rng.random() < 0.4
+            name: FEATURES[name] * self.rng.choice([0.3, 1, 3])
+            for name in usable
+            if self.rng.random() < 0.4 or name in always
         }
         self.tasks = []
+        # All groups, those that have subgroups, and those in which a task has been. Linux refuses tasks in
+        # a group with subgroups (the no internal process constraint).
         self.groups = []
+        self.parents = set()
+        self.inhabited = set()
         # Tasks that may be in a section without migration, and tasks with threads.
         self.held = set()
         self.threaded = set()
@@ -100,12 +106,18 @@ class Generator:
         if "affinity" in self.features and self.rng.random() < 0.3:
             words.append(f"cpus={self.cpu_list()}")
         if self.groups and self.rng.random() < 0.7:
-            words.append(f"cgroup={self.rng.choice(self.groups)}")
+            words.append(f"cgroup={self.leaf()}")
         elif "kernel" in self.features and self.rng.random() < 0.2:
             words.append("kernel")
         self.tasks.append(name)
         self.lines.append(" ".join(["create", name] + words))
         self.wake(name)
+
+    def leaf(self):
+        """Returns a group without subgroups, in which a task will be."""
+        group = self.rng.choice([group for group in self.groups if group not in self.parents])
+        self.inhabited.add(group)
+        return group
 
     def wake(self, name=None):
         name = name or self.rng.choice(self.tasks)
@@ -135,8 +147,9 @@ class Generator:
             child, how = self.name(), rng.choice(["fork", "fork", "thread"])
             line = f"{how} {task} {child}"
             if how == "thread":
-                self.threaded.add(task)
-            # The child exists only if the parent runs, so nothing else refers to it.
+                self.threaded.update((task, child))
+            # The child exists only if the parent runs. Otherwise, the later lines with it have no effect.
+            self.tasks.append(child)
         elif kind == "exec" and task not in self.threaded and task not in self.held:
             # A task with threads would wait for their end, and a program that begins is in user mode.
             line = f"exec {task}"
@@ -168,16 +181,19 @@ class Generator:
 
     def group_command(self, task):
         rng = self.rng
-        if len(self.groups) < 3 and rng.random() < 0.5:
-            path = f"/g{len(self.groups) + 1}"
-            self.groups.append(path)
-            return f"group {path}"
+        if len(self.groups) < 5 and rng.random() < 0.4:
+            parents = [group for group in self.groups if group not in self.inhabited and group.count("/") < 3]
+            parent = rng.choice(parents) if parents and rng.random() < 0.6 else ""
+            self.parents.add(parent)
+            self.groups.append(f"{parent}/g{len(self.groups) + 1}")
+            return f"group {self.groups[-1]}"
         if not self.groups:
             return None
-        group = rng.choice(self.groups)
+        group, how = rng.choice(self.groups), rng.random()
+        if how < 0.3:
+            return f"move {task} {self.leaf()}"
         return rng.choice(
             [
-                f"move {task} {group}",
                 f"move {task} /",
                 f"weight {group} {rng.choice([10, 50, 200, 1000])}",
                 f"cpu.idle {group} {rng.choice([0, 1])}",
@@ -206,24 +222,24 @@ class Generator:
 
 
 class Set:
-    """A kind of random scripts: with a policy, and without some features."""
+    """A kind of random scripts: with a policy, without some features, and with others in each script."""
 
-    def __init__(self, name, without=(), policies=(None,)):
-        self.name, self.without, self.policies = name, without, policies
+    def __init__(self, name, without=(), policies=(None,), always=()):
+        self.name, self.without, self.policies, self.always = name, without, policies, always
 
     def script(self, seed):
         """Returns the script with a seed."""
         policy = self.policies[seed % len(self.policies)]
-        return Generator(seed, self.without, policy).script()
+        return Generator(seed, self.without, policy, self.always).script()
 
 
 # Policies that the verifier accepts within seconds, also in a guest without KVM.
 POLICIES = ["fifo", "vtime", "percpu", "shared_runq", "rr", "steal"]
-PLAIN = ("groups", "limits", "rt", "hotplug")
+PLAIN = ("limits", "rt", "hotplug")
 SETS = {
     "fair": Set("fair", PLAIN),
-    "groups": Set("groups", ("rt", "hotplug")),
-    "rt": Set("rt", ("groups", "limits", "hotplug")),
+    "groups": Set("groups", ("rt", "hotplug"), always=("groups", "limits")),
+    "rt": Set("rt", ("limits", "hotplug"), always=("rt",)),
     "ext": Set("ext", PLAIN, POLICIES),
     "all": Set("all"),
 }

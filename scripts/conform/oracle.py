@@ -26,6 +26,8 @@ WORDS = (
     "rcu_nocbs=all rcutree.enable_rcu_lazy=0 rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 workqueue.watchdog_thresh=0"
 )
 NODES = 4
+# Longest time for the boot of a guest and for a script in it, seconds. The host may be busy.
+LIMIT = 600
 
 
 class Crash(Exception):
@@ -35,7 +37,7 @@ class Crash(Exception):
 class Guest:
     """A booted guest with `cpus` driven CPUs."""
 
-    def __init__(self, directory, cpus, limit=120, accel="tcg,thread=single", extra=()):
+    def __init__(self, directory, cpus, limit=LIMIT, accel="tcg,thread=single", extra=()):
         self.limit = limit
         self.shared_file = tempfile.NamedTemporaryFile(dir=directory, prefix="shared.")
         self.shared_file.truncate(SHARED)

@@ -239,6 +239,7 @@ impl Machine {
             Event::HrtickStart { cpu } => fair::hrtick_start_ipi(self, cpu),
             Event::CfsPeriod { group, generation } => fair::period_timer(self, group, generation),
             Event::CfsSlack { group, generation } => fair::slack_timer(self, group, generation),
+            Event::CfsUnthrottle { cpu } => fair::unthrottle_ipi(self, cpu),
             Event::DlServer { cpu, server } => {
                 if !deadline::timer(self, cpu, server) {
                     return false;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,7 +31,6 @@
 
 #define CGROUPS "/sys/fs/cgroup"
 #define WORDS 16
-#define TASKS 64
 
 static int device;
 
@@ -86,11 +86,6 @@ static int task_loop(void *unused)
 
 /* The script */
 
-static struct {
-	char name[STEP_NAME];
-	pid_t pid;
-} tasks[TASKS];
-static int nr_tasks;
 static char groups[16][64];
 static int nr_groups;
 static unsigned nr_cpus;
@@ -120,12 +115,15 @@ static int fail(const char *format, ...)
 	return -1;
 }
 
+/* Returns the pid of a task. If the task does not exist, returns a pid for which system calls fail with ESRCH. */
 static pid_t pid_of(const char *name)
 {
-	for (int i = 0; i < nr_tasks; i++)
-		if (!strcmp(tasks[i].name, name))
-			return tasks[i].pid;
-	return 0;
+	struct step_tell request = {};
+	pid_t pid;
+
+	snprintf(request.task, sizeof(request.task), "%s", name);
+	pid = ioctl(device, STEP_PID, &request);
+	return pid < 0 ? INT_MAX : pid;
 }
 
 /* Parses 250us, 3ms, 1s, 100ns. */
@@ -289,8 +287,6 @@ static int create(char **words)
 	close(request.cgroup);
 	if (result < 0)
 		return fail("refused: %s", strerror(errno));
-	memcpy(tasks[nr_tasks].name, request.name, STEP_NAME);
-	tasks[nr_tasks++].pid = request.pid;
 	return 0;
 }
 
@@ -512,7 +508,6 @@ static void clean_up(void)
 	/* The scheduler forgets a group some time after the directory has gone. */
 	for (int i = 0; ioctl(device, STEP_GROUPS) > 0 && i < 10000; i++)
 		usleep(1000);
-	nr_tasks = 0;
 	bring_cpus_online();
 }
 

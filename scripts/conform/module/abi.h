@@ -45,7 +45,6 @@ struct step_create {
 	__s32 kernel;   /* a kernel thread */
 	__s32 policy, nice, priority;
 	__u64 slice;    /* 0: the default */
-	__s32 pid;      /* out */
 };
 
 struct step_tell {
@@ -74,4 +73,5 @@ struct step_tell {
 #define STEP_IDLE _IO(STEP_IOC, 14)      /* 1: the guest waits for the host */
 #define STEP_FORGET _IO(STEP_IOC, 11)    /* ends the tasks; returns how many still live */
 #define STEP_GROUPS _IO(STEP_IOC, 16)    /* returns the number of cgroups that the scheduler knows */
+#define STEP_PID _IOW(STEP_IOC, 17, struct step_tell) /* returns the pid of a task, which may be a forked one */
 #endif

@@ -36,16 +36,36 @@ static __always_inline u64 interrupts(int cpu)
 	return sum;
 }
 
+/* Number of interrupts of each CPU in which RCU asked for a quiescent state. */
+static DEFINE_PER_CPU(u64, rcu_interrupts);
+
+static int on_rcu_interrupt(struct kprobe *probe, struct pt_regs *regs)
+{
+	this_cpu_inc(rcu_interrupts);
+	return 0;
+}
+
+static struct kprobe rcu_probe = { .symbol_name = "rcu_exp_handler", .pre_handler = on_rcu_interrupt };
+
 /* Halts this CPU until an interrupt has been handled. Interrupts are off before and after. */
 notrace void cpu_park(void)
 {
 	int cpu = raw_smp_processor_id();
+	u64 rcu;
 
-	cpus[cpu].seen = interrupts(cpu);
-	smp_store_release(&cpus[cpu].parked, 1);
-	asm volatile("sti; hlt; cli" ::: "memory");
-	/* A task may be on another CPU now. */
-	WRITE_ONCE(cpus[raw_smp_processor_id()].parked, 0);
+	/*
+	 * Commands such as a move into a cgroup make RCU interrupt the CPUs. The script does not know this, so
+	 * the task must not return to user mode, where it would honour a lazy reschedule request.
+	 */
+	do {
+		rcu = this_cpu_read(rcu_interrupts);
+		cpus[cpu].seen = interrupts(cpu);
+		smp_store_release(&cpus[cpu].parked, 1);
+		asm volatile("sti; hlt; cli" ::: "memory");
+		/* A task may be on another CPU now. */
+		WRITE_ONCE(cpus[raw_smp_processor_id()].parked, 0);
+	} while (cpu == raw_smp_processor_id() && interrupts(cpu) == cpus[cpu].seen + 1 &&
+		 this_cpu_read(rcu_interrupts) == rcu + 1);
 }
 
 static notrace void step_idle(void)
@@ -285,9 +305,12 @@ int ipi_restless(void)
 
 int ipi_init(void)
 {
-	for (int i = 0; i < ARRAY_SIZE(call_probes); i++) {
-		int error = register_kprobe(&call_probes[i]);
+	int error = register_kprobe(&rcu_probe);
 
+	if (error)
+		return error;
+	for (int i = 0; i < ARRAY_SIZE(call_probes); i++) {
+		error = register_kprobe(&call_probes[i]);
 		if (error)
 			return error;
 	}

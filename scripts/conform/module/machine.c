@@ -4,6 +4,7 @@
  * supplied; the kernel builds its scheduling domains from them as after a hotplug. CPU 0 is in no
  * domain.
  */
+#include <linux/cacheinfo.h>
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/kprobes.h>
@@ -55,6 +56,16 @@ static u64 node_cpus(int node)
 	return cpus;
 }
 
+/* Describes the last-level cache of a CPU in /sys, where the profiles of policies read it. */
+static void describe_llc(int cpu)
+{
+	struct cpu_cacheinfo *caches = kernel.get_cpu_cacheinfo(cpu);
+
+	for (int i = 0; caches->info_list && i < caches->num_leaves; i++)
+		if (caches->info_list[i].level == 3)
+			cpumask_copy(&caches->info_list[i].shared_cpu_map, *per_cpu_ptr(kernel.cpu_llc_shared_map, cpu));
+}
+
 /* CPU 0 shares nothing with the driven CPUs but its node. */
 static void set_caches(void)
 {
@@ -67,6 +78,7 @@ static void set_caches(void)
 		set_mask(kernel.cpu_sibling_map, cpu, cpu ? machine.smt[cpu] & online : self);
 		set_mask(kernel.cpu_l2c_shared_map, cpu, cpu ? machine.cluster[cpu] & online : self);
 		set_mask(kernel.cpu_llc_shared_map, cpu, cpu ? machine.llc[cpu] & online : self);
+		describe_llc(cpu);
 		set_mask(kernel.cpu_die_map, cpu, node);
 		set_mask(kernel.cpu_core_map, cpu, node);
 		if (cpu)

@@ -150,12 +150,11 @@ static long step_ioctl(struct file *file, unsigned int command, unsigned long ar
 	case STEP_RUN:
 		return task_run();
 	case STEP_CREATE:
-		result = task_create(&request.create);
-		if (result > 0 && copy_to_user(from, &request.create, sizeof(request.create)))
-			return -EFAULT;
-		return result;
+		return task_create(&request.create);
 	case STEP_TELL:
 		return task_tell(&request.tell);
+	case STEP_PID:
+		return task_number(&request.tell);
 	case STEP_WAKE_FROM:
 		return task_wake_from(&request.tell);
 	case STEP_ADVANCE:

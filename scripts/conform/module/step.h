@@ -37,6 +37,7 @@
 	F(bool, arch_enable_hybrid_capacity_scale, void)                                                           \
 	F(void, arch_set_cpu_capacity, int, unsigned long, unsigned long, unsigned long, unsigned long)            \
 	F(void, rebuild_sched_domains, void)                                                                       \
+	F(struct cpu_cacheinfo *, get_cpu_cacheinfo, unsigned int)                                                 \
 	F(void, nohz_balance_exit_idle, struct rq *)                                                               \
 	F(void, nohz_balance_enter_idle, int)
 #define KERNEL_VARIABLES(V)                                                                                        \
@@ -134,6 +135,7 @@ struct script_task *task_of(struct task_struct *p);
 int task_create(struct step_create *request);
 int task_run(void);
 int task_tell(const struct step_tell *request);
+int task_number(const struct step_tell *request);
 int task_wake_from(const struct step_tell *request);
 void task_wake_here(struct script_task *task, bool sync);
 int task_forget_all(void);

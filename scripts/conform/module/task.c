@@ -96,7 +96,8 @@ static enum step_command execute(struct script_task *task)
 		local_irq_disable();
 		return STEP_NONE;
 	case STEP_WAKE:
-		task_wake_here(task->other, task->sync);
+		if (task->other)
+			task_wake_here(task->other, task->sync);
 		return STEP_NONE;
 	case STEP_MIGRATE_DISABLE:
 		migrate_disable();
@@ -257,7 +258,6 @@ static int create(struct step_create *request, struct kernel_clone_args *args)
 	/* Linux lets a child inherit this value of the creator. */
 	p->se.vprot = 0;
 	task_adopt(p);
-	request->pid = task_pid_nr(p);
 	return 0;
 }
 
@@ -352,16 +352,24 @@ static void wake_in_interrupt(void *unused)
 	task_wake_here(wakee, wake_sync);
 }
 
-/* The ioctl WAKE_FROM. */
+/* The ioctl WAKE_FROM. It has no effect if the task does not exist because its parent has not forked it. */
 int task_wake_from(const struct step_tell *request)
 {
 	wakee = task_named(request->task);
 	wake_sync = request->sync;
-	if (!wakee)
-		return -ENOENT;
 	if (!cpu_online(request->cpu))
 		return -ENODEV;
+	if (!wakee)
+		return 0;
 	return pump_run_on(request->cpu, wake_in_interrupt, NULL);
+}
+
+/* The ioctl PID. */
+int task_number(const struct step_tell *request)
+{
+	struct script_task *task = task_named(request->task);
+
+	return task ? task_pid_nr(task->p) : -ESRCH;
 }
 
 /* The ioctl TELL. */
@@ -369,9 +377,7 @@ int task_tell(const struct step_tell *request)
 {
 	struct script_task *task = task_named(request->task);
 
-	if (!task)
-		return -ENOENT;
-	if (!task->p->on_cpu || !task->in_run)
+	if (!task || !task->p->on_cpu || !task->in_run)
 		return -EAGAIN;
 	task->other = task_named(request->other);
 	strscpy(task->child, request->command == STEP_FORK || request->command == STEP_THREAD ? request->other : "");

@@ -396,6 +396,10 @@ impl Machine {
     pub(crate) fn run_stopper(&mut self, cpu: CpuId, work: impl FnOnce(&mut Machine)) {
         self.update_rq_clock(cpu);
         let here = std::mem::replace(&mut self.this_cpu, cpu);
+        if self.stepped.is_some() {
+            // The CPU has received this IPI before the one that wakes the stopper.
+            fair::hrtick_start_pending(self, cpu);
+        }
         let curr = self.rqs[cpu].curr;
         if curr != IDLE && self.tasks[curr].migration_disabled() > 0 && self.tasks[curr].on_rq() {
             self.migrate_disable_switch(curr);

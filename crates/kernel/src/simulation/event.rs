@@ -38,6 +38,8 @@ pub enum Event {
     /// Runtime that CPUs returned to the pool of a cgroup (cpu.max) is distributed to its throttled
     /// queues.
     CfsSlack { group: u32, generation: u32 },
+    /// An IPI arrives that asks the CPU to unthrottle queues of limited cgroups (cpu.max).
+    CfsUnthrottle { cpu: CpuId },
     /// A timer or I/O of a sleeping task completes.
     Wake { task: TaskId, generation: u32 },
     /// A task of the workload is created.
@@ -86,6 +88,7 @@ impl Event {
                 | Event::Native { .. }
                 | Event::CfsPeriod { .. }
                 | Event::CfsSlack { .. }
+                | Event::CfsUnthrottle { .. }
         )
     }
 }
@@ -468,6 +471,17 @@ impl EventQueue {
             && self.far.is_empty()
             && self.next_bucket().is_none()
             && self.steps.first().is_none()
+    }
+
+    /// Returns the pending events and their times in any order, without steps.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = (u64, Event)> {
+        let list = |&first: &u32| {
+            let entry = |slot: u32| self.entries.get(slot as usize);
+            std::iter::successors(entry(first), move |last| entry(last.next))
+        };
+        let sorted = self.current.iter().chain(&self.early).chain(&self.far);
+        let all = sorted.chain(self.buckets.iter().flat_map(list));
+        all.map(|entry| ((entry.key >> 64) as u64, entry.event))
     }
 
     /// Returns the number of pending events that can make a task runnable.

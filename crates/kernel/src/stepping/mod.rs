@@ -4,6 +4,7 @@
 //!
 //! The tasks of the workload compute forever. A command makes a task do something else.
 
+pub(crate) mod hrtimer;
 pub mod rows;
 
 use crate::machine::Machine;
@@ -44,6 +45,8 @@ impl Machine {
             calls: Vec::new(),
             softirq: None,
             stops_tick: false,
+            unthrottled: Vec::new(),
+            hrtimers: hrtimer::Hrtimers::new(self.nr_cpus()),
             bpf_random: self.cpus().map(|cpu| Prandom::new(cpu.into())).collect(),
         }));
         self.details = true;
@@ -225,7 +228,7 @@ impl Machine {
     pub fn step_block(&mut self, name: &str, ns: Option<u64>) -> Result<(), Refused> {
         let (task, cpu) = self.enter_task(name)?;
         if let Some(ns) = ns {
-            self.wake_at(task, self.now.saturating_add(ns));
+            self.start_sleep(task, cpu, self.now.saturating_add(ns));
         }
         self.block(cpu, task, State::Interruptible);
         self.leave();
@@ -408,6 +411,7 @@ impl Machine {
         let mut due: Vec<Event> = Vec::new();
         loop {
             self.execute_calls();
+            self.cancel_sleeps();
             let limit = if due.is_empty() { until } else { self.now };
             if let Some((time, event)) = self.events.pop(limit) {
                 self.now = self.now.max(time);
@@ -422,13 +426,16 @@ impl Machine {
             }
             if let Some(first) = due.iter().position(|event| self.timer_cpu(event).is_none()) {
                 let event = due.remove(first);
-                self.handle(event);
+                let is_handled = matches!(event, Event::HrtickStart { cpu } if !self.rqs[cpu].fair.hrtick_ipi);
+                if !is_handled {
+                    self.handle(event);
+                }
                 continue;
             }
             let cpu = due.iter().filter_map(|event| self.timer_cpu(event)).min();
             let (now, later) = due.into_iter().partition(|event| self.timer_cpu(event) == cpu);
             due = later;
-            self.handle_timers(now);
+            self.handle_timers(now, cpu.expect("a timer is due"));
         }
         self.now = until;
     }
@@ -444,14 +451,28 @@ impl Machine {
     }
 
     /// Handles the timers of a CPU in one interrupt.
-    fn handle_timers(&mut self, timers: Vec<Event>) {
+    fn handle_timers(&mut self, mut timers: Vec<Event>, cpu: CpuId) {
+        self.begin_timer_irq(cpu, &mut timers);
         let mut entered = false;
         for timer in timers {
-            entered |= self.dispatch(timer);
+            // A timer that was cancelled does not begin an interrupt.
+            self.entry.irq_from = self.entry.irq_from.filter(|_| entered);
+            if !self.interrupt_in_vain(&timer) {
+                self.dispatch(timer);
+            }
+            entered |= self.entry.irq_from.is_some();
         }
-        self.end_timer_irq();
         if entered {
+            self.end_timer_irq();
+            // A task of a script waits inside the kernel, so the interrupt ends before the task honours a
+            // lazy request on its way to user mode. Otherwise schedule() is a part of the interrupt.
+            if !self.rqs[cpu].need_resched {
+                self.finish_timer_irq(cpu);
+            }
             self.leave();
+            if self.is_in_timer_irq(cpu) {
+                self.finish_timer_irq(cpu);
+            }
         }
     }
 
@@ -473,7 +494,11 @@ impl Machine {
     fn timer_cpu(&self, event: &Event) -> Option<CpuId> {
         match *event {
             Event::Tick { cpu, .. } | Event::Hrtick { cpu } | Event::DlServer { cpu, .. } => Some(cpu),
-            Event::Wake { task, .. } => Some(self.wake_cpu(task)),
+            Event::Wake { task, generation } => {
+                let stepped = self.stepped.as_deref().expect("begin_stepping() was called");
+                let cpu = stepped.hrtimers.sleep_cpu(task, generation);
+                Some(cpu.unwrap_or_else(|| self.wake_cpu(task)))
+            }
             Event::CfsPeriod { group, .. } | Event::CfsSlack { group, .. } => {
                 Some(self.task_groups.groups[group as usize].bandwidth.cpu)
             }

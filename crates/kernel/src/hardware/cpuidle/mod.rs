@@ -42,6 +42,7 @@ impl Machine {
         let cpu = match *event {
             Event::Resched { cpu }
             | Event::Wakeups { cpu }
+            | Event::CfsUnthrottle { cpu }
             | Event::NohzBalance { cpu }
             | Event::TickKick { cpu }
             | Event::Native { cpu }

@@ -240,7 +240,9 @@ impl Machine {
     /// whose queues on this CPU are no longer throttled (unthrottle_cfs_rq).
     fn unthrottle_cfs_rq(&mut self, id: CfsRqId) {
         let cpu = self.queue_cpu(id);
-        self.update_curr(cpu);
+        if self.cfs(id).curr != NONE {
+            self.update_curr(cpu);
+        }
         if self.bandwidth(id).quota.is_some() && self.runtime(id).remaining <= 0 {
             return;
         }
@@ -273,6 +275,7 @@ impl Machine {
             self.tasks[task].fair.throttled = false;
             self.rqs[cpu].nr_running += 1;
             self.observe(Transition::Queued { task });
+            self.update_curr(cpu);
             enqueue_task(self, cpu, task, flags::WAKEUP);
         }
     }
@@ -280,6 +283,7 @@ impl Machine {
     /// Distributes the runtime in the pool to throttled queues until the pool is empty. Each queue
     /// gets its deficit plus 1 ns (distribute_cfs_runtime).
     fn distribute_cfs_runtime(&mut self, group: u32) {
+        let mut own = Vec::new();
         for id in self.task_groups.groups[group as usize].bandwidth.throttled.clone() {
             if self.cfs(id).curr != NONE {
                 self.update_curr(self.queue_cpu(id));
@@ -291,9 +295,31 @@ impl Machine {
             let runtime = self.runtime(id);
             runtime.remaining += amount;
             if runtime.remaining > 0 {
-                self.unthrottle_cfs_rq(id);
+                match self.stepped.is_some() {
+                    true => own.extend(self.unthrottle_async(id)),
+                    false => self.unthrottle_cfs_rq(id),
+                }
             }
         }
+        for id in own {
+            self.unthrottle_cfs_rq(id);
+        }
+    }
+
+    /// Asks the CPU of a queue to unthrottle it (unthrottle_cfs_rq_async). Returns the queue if this CPU
+    /// has to do so itself. Machines that do not execute scripts save the IPI.
+    fn unthrottle_async(&mut self, id: CfsRqId) -> Option<CfsRqId> {
+        let cpu = self.queue_cpu(id);
+        if cpu == self.this_cpu {
+            return Some(id);
+        }
+        let stepped = self.stepped.as_deref_mut().expect("only scripts need the IPI");
+        let is_sent = stepped.unthrottled.iter().any(|&(to, _)| to == cpu);
+        stepped.unthrottled.push((cpu, id));
+        if !is_sent {
+            self.interrupt_cpu(cpu, Event::CfsUnthrottle { cpu });
+        }
+        None
     }
 
     /// Returns unused runtime of an empty queue to the pool (return_cfs_rq_runtime).
@@ -353,6 +379,24 @@ pub(crate) fn throttle_work(m: &mut Machine, cpu: CpuId) {
     m.resched_curr(cpu);
 }
 
+/// Handles the IPI that asks a CPU to unthrottle its queues (__cfsb_csd_unthrottle).
+pub(crate) fn unthrottle_ipi(m: &mut Machine, cpu: CpuId) {
+    m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
+    let Some(stepped) = m.stepped.as_deref_mut() else {
+        return;
+    };
+    let queues: Vec<CfsRqId> = stepped
+        .unthrottled
+        .extract_if(.., |(to, _)| *to == cpu)
+        .map(|(_, id)| id)
+        .collect();
+    for id in queues {
+        if m.runtime(id).throttled {
+            m.unthrottle_cfs_rq(id);
+        }
+    }
+}
+
 /// Handles the end of a period (do_sched_cfs_period_timer).
 pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) {
     let pool = &mut m.task_groups.groups[group as usize].bandwidth;
@@ -363,6 +407,10 @@ pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) {
     if pool.throttled.is_empty() {
         if pool.idle || pool.quota.is_none() {
             pool.active = false;
+            if m.stepped.is_some() {
+                // The interrupt comes, although it has nothing to do.
+                m.enter_timer(group);
+            }
             return;
         }
         pool.idle = true;
@@ -383,8 +431,11 @@ pub(crate) fn slack_timer(m: &mut Machine, group: u32, generation: u32) {
         return;
     }
     pool.slack_pending = false;
-    if pool.runtime > SLICE_NS {
+    let enough = pool.runtime > SLICE_NS;
+    if enough || m.stepped.is_some() {
         m.enter_timer(group);
+    }
+    if enough {
         m.distribute_cfs_runtime(group);
     }
 }

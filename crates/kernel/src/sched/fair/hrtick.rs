@@ -53,7 +53,11 @@ fn hrtick_cond_restart(m: &mut Machine, cpu: CpuId) {
         return;
     }
     // An IPI may arrive after the time.
-    rq.hrtick_at = rq.hrtick_time.max(now);
+    let old = std::mem::replace(&mut rq.hrtick_at, rq.hrtick_time.max(now));
+    if m.stepped.is_some() {
+        return m.start_hrtick(cpu, old);
+    }
+    let rq = &mut m.rqs[cpu].fair;
     if rq.hrtick_at < rq.hrtick_event {
         rq.hrtick_event = rq.hrtick_at;
         m.events.push(rq.hrtick_at, Event::Hrtick { cpu });
@@ -65,8 +69,14 @@ fn hrtick_cond_restart(m: &mut Machine, cpu: CpuId) {
 /// Handles the IPI that asks a CPU to start its high-resolution tick (__hrtick_start).
 pub(crate) fn hrtick_start_ipi(m: &mut Machine, cpu: CpuId) {
     m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
-    m.rqs[cpu].fair.hrtick_ipi = false;
-    hrtick_cond_restart(m, cpu);
+    hrtick_start_pending(m, cpu);
+}
+
+/// Starts the high-resolution tick of a CPU, if a different CPU has asked for it.
+pub(crate) fn hrtick_start_pending(m: &mut Machine, cpu: CpuId) {
+    if std::mem::take(&mut m.rqs[cpu].fair.hrtick_ipi) {
+        hrtick_cond_restart(m, cpu);
+    }
 }
 
 /// Cancels the high-resolution tick of a CPU that becomes idle (hrtick_schedule_exit).
@@ -83,31 +93,38 @@ pub(super) fn hrtick_update(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Handles the event of the high-resolution tick. Since the event was scheduled, the tick may have
-/// been cancelled or moved to a later time. Otherwise the slice has ended, and the CPU reschedules.
-pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
+/// Returns whether the high-resolution tick is due. If it was moved to a later time since its event was
+/// scheduled, schedules a new event.
+fn is_due(m: &mut Machine, cpu: CpuId) -> bool {
     let now = m.now;
     let rq = &mut m.rqs[cpu].fair;
     if rq.hrtick_event != now {
-        return;
+        return false;
     }
     rq.hrtick_event = NEVER;
-    if rq.hrtick_at == NEVER {
+    if rq.hrtick_at == NEVER || rq.hrtick_at <= now {
+        return rq.hrtick_at != NEVER;
+    }
+    rq.hrtick_event = rq.hrtick_at;
+    let moved_at = rq.hrtick_moved_at;
+    m.events.push(m.rqs[cpu].fair.hrtick_at, Event::Hrtick { cpu });
+    // Linux does not set the hardware's timer anew for this tick (is_lazy), so the interrupt
+    // comes in vain, unless a periodic tick has come before. Scripts follow the rule exactly
+    // (stepping::hrtimer).
+    if moved_at / m.tick_ns() == now / m.tick_ns() {
+        m.enter_timer_irq(cpu);
+        m.run_soft_timers(cpu);
+    }
+    false
+}
+
+/// Handles the event of the high-resolution tick. Since the event was scheduled, the tick may have
+/// been cancelled or moved to a later time. Otherwise the slice has ended, and the CPU reschedules.
+pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
+    if m.stepped.is_none() && !is_due(m, cpu) {
         return;
     }
-    if rq.hrtick_at > now {
-        rq.hrtick_event = rq.hrtick_at;
-        let moved_at = rq.hrtick_moved_at;
-        m.events.push(m.rqs[cpu].fair.hrtick_at, Event::Hrtick { cpu });
-        // Linux does not set the hardware's timer anew for this tick (is_lazy), so the interrupt
-        // comes in vain, unless a periodic tick has come before.
-        if moved_at / m.tick_ns() == now / m.tick_ns() {
-            m.enter_timer_irq(cpu);
-            m.run_soft_timers(cpu);
-        }
-        return;
-    }
-    rq.hrtick_at = NEVER;
+    m.rqs[cpu].fair.hrtick_at = NEVER;
     m.enter_timer_irq(cpu);
     m.run_soft_timers(cpu);
     m.update_curr(cpu);

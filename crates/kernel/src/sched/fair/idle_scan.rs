@@ -33,7 +33,8 @@ pub(super) fn available_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
 /// Returns whether a CPU has tasks and all of them have the policy SCHED_IDLE (sched_idle_rq).
 pub(super) fn sched_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
-    rq.nr_running > 0 && rq.nr_running == rq.fair.cfs.h_nr_idle
+    // The stopper counts as a running task.
+    rq.nr_running > 0 && rq.nr_running == rq.fair.cfs.h_nr_idle && !rq.stopping
 }
 
 /// Returns whether `task` could run on a CPU immediately: the CPU is idle or has only SCHED_IDLE

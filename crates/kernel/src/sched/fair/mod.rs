@@ -49,9 +49,9 @@ mod wake;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer, throttle_work};
+pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer, throttle_work, unthrottle_ipi};
 pub(crate) use detach::move_delayed;
-pub(crate) use hrtick::{hrtick, hrtick_start_ipi};
+pub(crate) use hrtick::{hrtick, hrtick_start_ipi, hrtick_start_pending};
 pub(crate) use idle_scan::update_idle_core;
 pub(crate) use newidle::exit_idle;
 pub(crate) use nohz::{

@@ -229,7 +229,7 @@ fn dequeue(m: &mut Machine, cpu: CpuId, task: TaskId, how: Dequeue) {
     rq.unlink(&mut m.tasks, task);
     m.domains.update_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
     let left = m.rqs[cpu].nr_running - 1;
-    if !was_idle && left > 0 && left == m.rqs[cpu].fair.cfs.h_nr_idle {
+    if !was_idle && left > 0 && left == m.rqs[cpu].fair.cfs.h_nr_idle && !m.rqs[cpu].stopping {
         // The CPU looks early for a task that is not SCHED_IDLE.
         m.rqs[cpu].fair.next_balance = m.jiffies();
     }

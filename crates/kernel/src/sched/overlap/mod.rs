@@ -105,6 +105,7 @@ impl Machine {
             | Event::Hrtick { cpu }
             | Event::HrtickStart { cpu }
             | Event::TickKick { cpu }
+            | Event::CfsUnthrottle { cpu }
             | Event::NohzBalance { cpu }
             | Event::DlServer { cpu, .. }
             | Event::ExtDeferred { cpu } => Needs::Cpu(cpu),

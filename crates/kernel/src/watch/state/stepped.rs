@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Data for the log of a script (`stepping`) that trace records do not contain.
 
+use crate::sched::fair::state::entity::CfsRqId;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::prandom::Prandom;
+use crate::stepping::hrtimer::Hrtimers;
 
 /// Part of the scheduler that is moving tasks to other CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub(crate) enum SystemCall {
 }
 
 /// State of a machine that executes a script.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stepped {
     /// System calls of tasks that lost their CPU on the way to user mode. Each task calls when it runs
     /// again.
@@ -52,6 +54,9 @@ pub(crate) struct Stepped {
     /// Whether this interrupt is the first tick since the CPU became idle. The CPU then stops its tick,
     /// unless the interrupt has given it a task.
     pub(crate) stops_tick: bool,
+    pub(crate) hrtimers: Hrtimers,
+    /// Throttled queues that have runtime again, and the CPUs that have been asked to unthrottle them.
+    pub(crate) unthrottled: Vec<(CpuId, CfsRqId)>,
     /// Random generators of the CPUs for policies (bpf_user_rnd_state). Their first values are those
     /// that the stepped kernel gets.
     pub(crate) bpf_random: Vec<Prandom>,

@@ -93,7 +93,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
 
     @made.tool()
     def check(policy: str, kernel: str = _KERNEL) -> Answer:
-        """Check that a policy loads into a Linux release (6.12 to 7.2) and keeps the verifier's rules, and list
+        """Check that a policy loads into a Linux release (6.12 to 7.3) and keeps the verifier's rules, and list
         what is not modelled. The status is `failed` if the release refuses the policy."""
         return answer("check", [policy], release(kernel))
 
@@ -114,7 +114,7 @@ def server(folder: str | os.PathLike[str] | None = None, seconds: float = _SECON
         The default is numa32, or for a recording as many CPUs as recorded.
         workload: an rt-app file, or a generator such as "hackbench:groups=2" or "schbench".
         for_: simulated time, such as "200ms". sanitizer: check each memory access of the policies.
-        kernel: Linux release for which the policies are loaded, 6.12 to 7.2.
+        kernel: Linux release for which the policies are loaded, 6.12 to 7.3.
         The files include an HTML page with timelines.
         """
         page = files / f"run-{len(list(files.iterdir()))}.html"

@@ -77,6 +77,7 @@ pub const V6_19: Version = Version(6, 19);
 pub const V7_0: Version = Version(7, 0);
 pub const V7_1: Version = Version(7, 1);
 pub const V7_2: Version = Version(7, 2);
+pub const V7_3: Version = Version(7, 3);
 
 /// Value of `native` if a scheduler in C would make the same call. All other values of `native`
 /// were counted by hand, in i386 instructions. For example, reading a field is one load, appending

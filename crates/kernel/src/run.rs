@@ -247,6 +247,7 @@ impl Machine {
             }
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
+            Event::ExtRescue { cpu } => return ext::rescue_timer(self, cpu),
             Event::Native { cpu } => return native::event(self, cpu),
             Event::Resume { .. } | Event::Turn { .. } => return false,
         }

@@ -6,12 +6,15 @@ use bpf::object::Object;
 use std::collections::BTreeSet;
 
 /// Members of struct sched_ext_ops that a profile can set.
-pub const OPS: [&str; 5] = [
+pub const OPS: [&str; 8] = [
     "flags",
     "timeout_ms",
     "exit_dump_len",
     "dispatch_max_batch",
     "hotplug_seq",
+    "cid_shard_size",
+    "rescue_bandwidth_ppt",
+    "rescue_quantum_us",
 ];
 
 impl Profile {

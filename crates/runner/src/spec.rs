@@ -87,8 +87,8 @@ pub struct RunSpec {
     /// Take a CPU offline or bring it back online: CPU:off@TIME or CPU:on@TIME
     #[arg(long, value_name = "CPU:off@TIME")]
     pub hotplug: Vec<String>,
-    /// Linux release for which objects are loaded, 6.12 to 7.2. It determines which functions,
-    /// callbacks and fields exist, and does not change how the simulated kernel schedules
+    /// Linux release for which objects are loaded, 6.12 to 7.3. It determines which functions,
+    /// callbacks and fields exist. Only with 7.3, sched_ext also works differently
     #[arg(long, value_name = "RELEASE", default_value_t)]
     #[serde(with = "text::release")]
     pub kernel: Release,

@@ -105,7 +105,8 @@ pub enum Arg {
     /// object or to a function.
     Value,
     /// An argument that need not have a value, for one of two reasons. Either the kernel passes the
-    /// value itself (`__prog`), or the function accepts an invalid pointer (`__ign`).
+    /// value itself (`__prog`), or the function accepts an invalid pointer (`__ign`), or a pointer into the program's
+    /// arena (`__arena`).
     Ignored,
     /// Pointer to memory in a map's value.
     MapMemory(Len),
@@ -234,7 +235,10 @@ fn parse_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, r
     if ty.contains('*') {
         return None;
     }
-    if ["__ign", "__prog"].iter().any(|suffix| variable.ends_with(suffix)) {
+    if ["__ign", "__prog", "__arena", "__arena__nullable"]
+        .iter()
+        .any(|suffix| variable.ends_with(suffix))
+    {
         return Some(Arg::Ignored);
     }
     if ["__map", "__alloc", "__refcounted_kptr"]

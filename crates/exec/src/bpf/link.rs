@@ -366,6 +366,9 @@ fn change_ops(ops: &mut OpsTable, members: &[Member], value: &[u8], cid: bool) {
             "exit_dump_len" => ops.exit_dump_len = short(offset),
             "dispatch_max_batch" => ops.dispatch_max_batch = short(offset),
             "hotplug_seq" => ops.hotplug_seq = word(offset),
+            "cid_shard_size" => ops.cid_shard_size = short(offset),
+            "rescue_bandwidth_ppt" => ops.rescue_bandwidth_ppt = short(offset),
+            "rescue_quantum_us" => ops.rescue_quantum_us = short(offset),
             "sub_cgroup_id" => ops.sub_cgroup_id = word(offset),
             "name" => {
                 let text = bytes.get(offset..offset + 128).unwrap_or_default();

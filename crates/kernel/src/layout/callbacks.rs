@@ -26,6 +26,8 @@ pub mod kf {
     pub const BY_CPU: u32 = 1 << 7;
     /// For callbacks that may call only unrestricted kfuncs.
     pub const REST: u32 = 1 << 6;
+    /// For ops.init_cids() of Linux 7.3.
+    pub const INIT_CIDS: u32 = 1 << 8;
     /// For programs of type syscall.
     pub const SYSCALL: u32 = UNLOCKED | SELECT_CPU;
     /// For tracing programs and timer callbacks.
@@ -33,7 +35,8 @@ pub mod kf {
 }
 
 /// Passes the rows of the table to another macro, in the order of the members of struct
-/// sched_ext_ops in Linux 7.2.
+/// sched_ext_ops in Linux 7.2. The callbacks that Linux 7.3 added are at the end, because records of
+/// runs contain the positions of callbacks.
 macro_rules! callbacks {
     ($then:ident) => {
         $then! {
@@ -74,6 +77,9 @@ macro_rules! callbacks {
             CpuOffline { by_cpu: cpu_offline, by_cid: cid_offline, since: V6_12, contexts: kf::UNLOCKED }
             Init { by_cpu: init, by_cid: init, since: V6_12, contexts: kf::UNLOCKED | kf::INIT }
             Exit { by_cpu: exit, by_cid: exit, since: V6_12, contexts: kf::UNLOCKED }
+            InitCids { by_cpu: init_cids, by_cid: init_cids, since: V7_3, contexts: kf::UNLOCKED | kf::INIT_CIDS }
+            SubCapsUpdated { by_cpu: sub_caps_updated, by_cid: sub_caps_updated, since: V7_3, contexts: kf::REST }
+            SubEcapsUpdated { by_cpu: sub_ecaps_updated, by_cid: sub_ecaps_updated, since: V7_3, contexts: kf::ENQUEUE | kf::DISPATCH }
         }
     };
 }
@@ -102,7 +108,7 @@ macro_rules! rows {
         $(, or_null: $or_null:literal)?
     })*) => {
         /// A callback of a policy. The callbacks are in the order of the members of struct
-        /// sched_ext_ops in Linux 7.2.
+        /// sched_ext_ops in Linux 7.2, with newer ones at the end.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Callback {
@@ -147,9 +153,14 @@ impl Callback {
         OPS.into_iter().find(|op| op.name() == name)
     }
 
-    /// Returns the callback with this name in struct sched_ext_ops_cid.
+    /// Returns the callback with this name in struct sched_ext_ops_cid. Linux 7.2 and 7.3 have
+    /// different names for the callbacks about cgroups: cgroup_init and cpuctl_init, for example.
     pub fn by_cid_name(name: &str) -> Option<Callback> {
-        OPS.into_iter().find(|op| ROWS[*op as usize].by_cid == Some(name))
+        let by_name = |name: &str| OPS.into_iter().find(|op| ROWS[*op as usize].by_cid == Some(name));
+        match name.strip_prefix("cpuctl_") {
+            Some(rest) => by_name(&format!("cgroup_{rest}")),
+            None => by_name(name),
+        }
     }
 
     /// Returns the first Linux release that has the callback.

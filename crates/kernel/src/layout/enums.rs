@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The enums of sched_ext with their values in Linux 7.2 (include/linux/sched/ext.h,
+//! The enums of sched_ext with their values in Linux 7.2 and 7.3 (include/linux/sched/ext.h,
 //! kernel/sched/ext/{types,internal}.h), and other enums that policies use.
 //!
 //! Each enumerator is a constant here. It is also part of the BTF of the simulated kernel, against
@@ -39,6 +39,8 @@ kenum! {
         SCX_DSQ_GLOBAL = 0x8000_0000_0000_0001,
         SCX_DSQ_LOCAL = 0x8000_0000_0000_0002,
         SCX_DSQ_BYPASS = 0x8000_0000_0000_0003,
+        SCX_DSQ_REJECT = 0x8000_0000_0000_0004,
+        SCX_DSQ_RESCUE = 0x8000_0000_0000_0005,
         SCX_DSQ_LOCAL_ON = 0xc000_0000_0000_0000,
         SCX_DSQ_LOCAL_CPU_MASK = 0xffff_ffff,
     }
@@ -50,6 +52,7 @@ kenum! {
         SCX_TASK_DEQD_FOR_SLEEP = 8,
         SCX_TASK_SUB_INIT = 16,
         SCX_TASK_IMMED = 32,
+        SCX_TASK_PROTECTED = 64,
         SCX_TASK_STATE_SHIFT = 8,
         SCX_TASK_STATE_BITS = 3,
         SCX_TASK_STATE_MASK = 0x700,
@@ -60,12 +63,13 @@ kenum! {
         SCX_TASK_ENABLED = 0x400,
         SCX_TASK_DEAD = 0x500,
         SCX_TASK_REENQ_REASON_SHIFT = 12,
-        SCX_TASK_REENQ_REASON_BITS = 2,
-        SCX_TASK_REENQ_REASON_MASK = 0x3000,
+        SCX_TASK_REENQ_REASON_BITS = 3,
+        SCX_TASK_REENQ_REASON_MASK = 0x7000,
         SCX_TASK_REENQ_NONE = 0,
         SCX_TASK_REENQ_KFUNC = 0x1000,
         SCX_TASK_REENQ_IMMED = 0x2000,
         SCX_TASK_REENQ_PREEMPTED = 0x3000,
+        SCX_TASK_REENQ_CAP = 0x4000,
         SCX_TASK_CURSOR = 1 << 31,
     }
     /// Values of `sched_ext_entity.dsq_flags`.
@@ -78,8 +82,11 @@ kenum! {
         SCX_RQ_CAN_STOP_TICK = 2,
         SCX_RQ_CLK_VALID = 32,
         SCX_RQ_BAL_CB_PENDING = 64,
+        SCX_RQ_SUB_IDLE_RENOTIFY = 128,
+        SCX_RQ_ROOT_IDLE_RENOTIFY = 256,
         SCX_RQ_IN_WAKEUP = 1 << 16,
         SCX_RQ_IN_BALANCE = 1 << 17,
+        SCX_RQ_IN_DISPATCH = 1 << 17,
     }
     /// Reason why a policy ended.
     enum scx_exit_kind {
@@ -90,9 +97,12 @@ kenum! {
         SCX_EXIT_UNREG_KERN = 66,
         SCX_EXIT_SYSRQ = 67,
         SCX_EXIT_PARENT = 68,
+        SCX_EXIT_PARENT_KILL = 69,
         SCX_EXIT_ERROR = 1024,
         SCX_EXIT_ERROR_BPF = 1025,
         SCX_EXIT_ERROR_STALL = 1026,
+        SCX_EXIT_ERROR_REENQ = 1027,
+        SCX_EXIT_ERROR_RESCUE = 1028,
     }
     /// Parts of `scx_exit_info.exit_code`.
     enum scx_exit_code {
@@ -141,6 +151,7 @@ kenum! {
         SCX_ENQ_CPU_SELECTED = 1 << 20,
         SCX_ENQ_PREEMPT = 1 << 32,
         SCX_ENQ_IMMED = 1 << 33,
+        SCX_ENQ_RESCUE = 1 << 34,
         SCX_ENQ_REENQ = 1 << 40,
         SCX_ENQ_LAST = 1 << 41,
         __SCX_ENQ_INTERNAL_MASK = 0xff00_0000_0000_0000,
@@ -148,6 +159,9 @@ kenum! {
         SCX_ENQ_DSQ_PRIQ = 1 << 57,
         SCX_ENQ_NESTED = 1 << 58,
         SCX_ENQ_GDSQ_FALLBACK = 1 << 59,
+        SCX_ENQ_IGNORE_CAPS = 1 << 60,
+        SCX_ENQ_APPLY_SLICE = 1 << 61,
+        SCX_ENQ_SLICE_DFL = 1 << 62,
     }
     /// Reasons for dequeueing a task.
     enum scx_deq_flags {
@@ -158,6 +172,7 @@ kenum! {
     /// Flags that determine which tasks are enqueued again.
     enum scx_reenq_flags {
         SCX_REENQ_ANY = 1,
+        SCX_REENQ_CAP_REVOKE = 2,
         __SCX_REENQ_FILTER_MASK = 0xffff,
         __SCX_REENQ_USER_MASK = 1,
         SCX_REENQ_TSR_RQ_OPEN = 1 << 32,
@@ -179,11 +194,22 @@ kenum! {
     enum scx_tg_flags {
         SCX_TG_ONLINE = 1,
         SCX_TG_INITED = 2,
+        SCX_TG_SUB_INIT = 4,
     }
     /// Various limits and default values.
     enum scx_consts {
         SCX_DSP_DFL_MAX_BATCH = 32,
         SCX_DSP_MAX_LOOPS = 32,
+        SCX_RESCUE_DFL_BW_PPT = 20,
+        SCX_RESCUE_MAX_BW_PPT = 250,
+        SCX_RESCUE_DISABLE = 0xffff_ffff,
+        SCX_RESCUE_DFL_QUANTUM_US = 5000,
+        SCX_RESCUE_MIN_QUANTUM_US = 1000,
+        SCX_RESCUE_MAX_QUANTUM_US = 100_000,
+        SCX_RESCUE_MIN_SLICE_US = 1000,
+        SCX_RESCUE_OVERLOAD_MULT = 16,
+        SCX_RESCUE_MIN_OVERLOAD_MS = 1000,
+        SCX_RESCUE_MAX_OVERLOAD_MS = 15000,
         SCX_TID_CHUNK = 1024,
         SCX_EXIT_BT_LEN = 64,
         SCX_EXIT_MSG_LEN = 1024,
@@ -196,7 +222,28 @@ kenum! {
         SCX_BYPASS_LB_MIN_DELTA_DIV = 4,
         SCX_BYPASS_LB_BATCH = 256,
         SCX_REENQ_LOCAL_MAX_REPEAT = 256,
+        SCX_REENQ_MAX_REPEAT = 256,
         SCX_SUB_MAX_DEPTH = 4,
+    }
+    /// Capabilities that a policy grants to a sub-scheduler, each for certain CPUs.
+    enum scx_cap_flags {
+        __SCX_CAP_ENQ_IMMED = 0,
+        __SCX_CAP_ENQ = 1,
+        __SCX_CAP_PREEMPT = 2,
+        __SCX_CAP_PERF = 3,
+        __SCX_NR_CAPS = 4,
+        __SCX_CAP_ALL = 15,
+        SCX_CAP_ENQ_IMMED = 1,
+        SCX_CAP_ENQ = 2,
+        SCX_CAP_PREEMPT = 4,
+        SCX_CAP_PERF = 8,
+        SCX_CAP_BASE = 1,
+        SCX_CAPS_REENQ_ON_LOSS = 3,
+    }
+    /// Sizes of shards, which are ranges of cids.
+    enum scx_cid_consts {
+        SCX_CID_SHARD_SIZE_DFL = 24,
+        SCX_CID_SHARD_MAX_CPUS = 512,
     }
     /// Numbers of the cgroup controllers (include/linux/cgroup_subsys.h). The numbers of
     /// controllers that are missing here depend on the kernel's configuration.

@@ -19,6 +19,9 @@ macro_rules! tables {
                 pub timeout_ms: u32,
                 pub exit_dump_len: u32,
                 pub hotplug_seq: u64,
+                pub cid_shard_size: u32,
+                pub rescue_bandwidth_ppt: u32,
+                pub rescue_quantum_us: u32,
                 pub sub_cgroup_id: u64,
                 pub name: [i8; 128],
                 pub priv_: *mut () as "priv",
@@ -28,11 +31,23 @@ macro_rules! tables {
             /// instead of CPU numbers.
             pub struct sched_ext_ops_cid {
                 $($(pub $by_cid: Callback,)?)*
+                // The names that the callbacks about cgroups have in Linux 7.3.
+                pub cpuctl_init: Callback,
+                pub cpuctl_exit: Callback,
+                pub cpuctl_prep_move: Callback,
+                pub cpuctl_move: Callback,
+                pub cpuctl_cancel_move: Callback,
+                pub cpuctl_set_weight: Callback,
+                pub cpuctl_set_bandwidth: Callback,
+                pub cpuctl_set_idle: Callback,
                 pub dispatch_max_batch: u32,
                 pub flags: u64,
                 pub timeout_ms: u32,
                 pub exit_dump_len: u32,
                 pub hotplug_seq: u64,
+                pub cid_shard_size: u32,
+                pub rescue_bandwidth_ppt: u32,
+                pub rescue_quantum_us: u32,
                 pub sub_cgroup_id: u64,
                 pub name: [i8; 128],
                 pub priv_: *mut () as "priv",

@@ -31,6 +31,13 @@ kstruct! {
         pub cancelled: bool,
     }
 
+    /// Arguments of ops.enable() of a struct sched_ext_ops_cid.
+    #[derive(Clone, Copy)]
+    pub struct scx_enable_args {
+        /// Pointer into the policy's arena to a mask of the cids that the task may use.
+        pub cmask_arena_addr: u64,
+    }
+
     #[derive(Clone, Copy)]
     pub struct scx_cgroup_init_args {
         /// Weight of the cgroup, from 1 to 10000.
@@ -38,6 +45,7 @@ kstruct! {
         pub bw_period_us: u64,
         pub bw_quota_us: u64,
         pub bw_burst_us: u64,
+        pub sched_idle: bool,
     }
 
     #[derive(Clone, Copy)]
@@ -76,6 +84,14 @@ kstruct! {
         pub SCX_EV_BYPASS_ACTIVATE: i64,
         pub SCX_EV_INSERT_NOT_OWNED: i64,
         pub SCX_EV_SUB_BYPASS_DISPATCH: i64,
+        pub SCX_EV_SLICE_CLAMPED: i64,
+        pub SCX_EV_SLICE_DENIED: i64,
+        pub SCX_EV_SUB_FORCED_ADMIT: i64,
+        pub SCX_EV_SUB_PREEMPT_DENIED: i64,
+        pub SCX_EV_SUB_KICK_DENIED: i64,
+        pub SCX_EV_SUB_REENQ_DENIED: i64,
+        pub SCX_EV_SUB_CIDPERF_DENIED: i64,
+        pub SCX_EV_SUB_RESCUE: i64,
     }
 
     /// Arguments of __scx_bpf_dsq_insert_vtime().
@@ -110,6 +126,8 @@ kstruct! {
         pub llc_idx: i32,
         pub node_cid: i32,
         pub node_idx: i32,
+        pub shard_cid: i32,
+        pub shard_idx: i32,
     }
 
     /// Bitmap of cids. The first bit of the first word stands for the cid `base & !63`.

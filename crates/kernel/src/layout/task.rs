@@ -34,6 +34,11 @@ pub const ALWAYS_0: [&str; 2] = ["min_flt", "maj_flt"];
 /// task_struct, where no frequently used field follows it.
 pub const DSQ_OFFSET: usize = std::mem::offset_of!(task_struct, scx_dsq) - std::mem::offset_of!(task_struct, scx);
 
+/// Offset of the member `reenq_reason_cid` in struct sched_ext_entity. It is stored where the
+/// task_struct has room, so that other fields keep their cache lines.
+pub const REENQ_CID_OFFSET: usize =
+    std::mem::offset_of!(task_struct, scx_reenq_cid) - std::mem::offset_of!(task_struct, scx);
+
 kstruct! {
     /// A bitmap of CPUs with as many words as the machine needs. In the kernel, the array has a
     /// fixed size instead.
@@ -63,6 +68,9 @@ kstruct! {
         pub holding_cpu: i32,
         pub selected_cpu: i32,
         pub disallow: Bool,
+        /// Capabilities that the policy lacked when an insertion was rejected, SCX_CAP_* (u64 in
+        /// Linux). Valid while `flags` has SCX_TASK_REENQ_CAP.
+        pub reenq_reason_caps: u8,
     }
 
     pub struct load_weight {
@@ -124,6 +132,9 @@ kstruct! {
         pub cred: *mut cred,
         /// Always NUMA_NO_NODE, because NUMA balancing is not modelled.
         pub numa_preferred_nid: i32,
+        /// The cid of the CPU whose local DSQ rejected the task (`scx.reenq_reason_cid`, see
+        /// [`REENQ_CID_OFFSET`]).
+        pub scx_reenq_cid: i32,
         /// Time by which sleeps of the task may end late, ns.
         pub timer_slack_ns: u64,
         /// The DSQ on which the task is, or NULL (`scx.dsq`, see [`DSQ_OFFSET`]). It is kept only if

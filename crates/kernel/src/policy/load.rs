@@ -381,12 +381,15 @@ fn build_policy(
     ops.exit_dump_len = table.u64("exit_dump_len") as u32;
     ops.hotplug_seq = table.u64("hotplug_seq");
     ops.dispatch_max_batch = table.u64("dispatch_max_batch") as u32;
+    ops.cid_shard_size = table.u64("cid_shard_size") as u32;
+    ops.rescue_bandwidth_ppt = table.u64("rescue_bandwidth_ppt") as u32;
+    ops.rescue_quantum_us = table.u64("rescue_quantum_us") as u32;
     ops.set_name(&table.text("name"));
     set_members(m, release, image, profile, cid, &mut ops)?;
     check_members(&ops, release).map_err(rejected)?;
     let maps = image.maps.iter().map(|def| Map::create(def, &m.region, m.nr_cpus()));
     let maps: Vec<Map> = maps.collect::<Result<_, String>>().map_err(refused)?;
-    let funcs = kfuncs::table(&m.spec.costs);
+    let funcs = kfuncs::table_of(&m.spec.costs, release);
     let (code, types, region) = (image.code.clone(), image.types.clone(), m.region.clone());
     let vm = match sanitizer {
         true => Vm::with_sanitizer(code, maps, types, &funcs, region, engine, rules(m, image)),
@@ -419,6 +422,9 @@ fn set_members(
         ("exit_dump_len", ops.exit_dump_len.into()),
         ("dispatch_max_batch", ops.dispatch_max_batch.into()),
         ("hotplug_seq", ops.hotplug_seq),
+        ("cid_shard_size", ops.cid_shard_size.into()),
+        ("rescue_bandwidth_ppt", ops.rescue_bandwidth_ppt.into()),
+        ("rescue_quantum_us", ops.rescue_quantum_us.into()),
     ];
     names.extend(own.map(|(member, value)| (member.to_owned(), value as i64)));
     for (member, text) in &profile.ops {
@@ -429,6 +435,9 @@ fn set_members(
             "exit_dump_len" => ops.exit_dump_len = value as u32,
             "dispatch_max_batch" => ops.dispatch_max_batch = value as u32,
             "hotplug_seq" => ops.hotplug_seq = value as u64,
+            "cid_shard_size" => ops.cid_shard_size = value as u32,
+            "rescue_bandwidth_ppt" => ops.rescue_bandwidth_ppt = value as u32,
+            "rescue_quantum_us" => ops.rescue_quantum_us = value as u32,
             _ => {
                 return Err(InputError::Member {
                     member: member.clone(),

@@ -2,7 +2,10 @@
 //! The reasons for which the kernel or libbpf rejects an object before any of its code runs.
 
 use crate::layout::callbacks::Callback;
-use crate::layout::enums::SCX_OPS_NAME_LEN;
+use crate::layout::enums::{
+    SCX_OPS_NAME_LEN, SCX_RESCUE_DISABLE, SCX_RESCUE_MAX_BW_PPT, SCX_RESCUE_MAX_QUANTUM_US, SCX_RESCUE_MIN_QUANTUM_US,
+};
+use crate::layout::release::absent::why_absent;
 use crate::layout::release::{Release, describe};
 use crate::policy::kfuncs;
 use crate::sched::ext::state::core::MAX_TIMEOUT_NS;
@@ -64,6 +67,12 @@ pub(crate) enum Refusal {
     Timeout { ms: u32 },
     #[error("ops.dispatch_max_batch {batch} is too large ({})", -E2BIG)]
     Batch { batch: u32 },
+    #[error("ops.rescue_bandwidth_ppt {ppt} is more than {} ({})", SCX_RESCUE_MAX_BW_PPT, -E2BIG)]
+    RescueBandwidth { ppt: u32 },
+    #[error("ops.rescue_quantum_us {us} is more than {} ({})", SCX_RESCUE_MAX_QUANTUM_US, -E2BIG)]
+    RescueQuantumLong { us: u32 },
+    #[error("ops.rescue_quantum_us {us} is less than {} ({})", SCX_RESCUE_MIN_QUANTUM_US, -EINVAL)]
+    RescueQuantumShort { us: u32 },
 }
 
 /// Licenses that are compatible with the GPL (license_is_gpl_compatible()). Only programs with such
@@ -104,15 +113,17 @@ pub(crate) fn check_absent(image: &Image, table: &StructOps, release: Release) -
     let kfuncs = kfuncs::all();
     for symbol in image.missing.iter().filter(|symbol| symbol.function) {
         let name = symbol.name.clone();
-        match kfuncs.iter().find(|kfunc| kfunc.name == name.as_str()) {
-            Some(kfunc) if !release.is_among(kfunc.releases) => {
+        // A kfunc whose prototype has changed has several rows.
+        let rows = || kfuncs.iter().filter(|kfunc| kfunc.name == name.as_str());
+        match rows().next_back() {
+            Some(kfunc) if !rows().any(|kfunc| release.is_among(kfunc.releases)) => {
                 return Err(Refusal::OtherRelease {
+                    releases: kfunc.releases,
                     name,
                     release,
-                    releases: kfunc.releases,
                 });
             }
-            None if !Release::has_more_kfuncs(&name) => return Err(Refusal::UnknownKfunc(name)),
+            None if why_absent(&name).is_none() => return Err(Refusal::UnknownKfunc(name)),
             _ => {}
         }
     }
@@ -129,7 +140,8 @@ pub(crate) fn check_absent(image: &Image, table: &StructOps, release: Release) -
 /// Returns whether SCX_OPS_OPEN clears this member if the kernel does not have it. These are the
 /// members that do not exist in Linux 6.12.
 fn is_cleared(member: &str) -> bool {
-    member == "sub_cgroup_id" || Callback::by_name(member).is_some_and(|op| op.since() > V6_12)
+    let fields = ["sub_cgroup_id", "rescue_bandwidth_ppt", "rescue_quantum_us"];
+    fields.contains(&member) || Callback::by_name(member).is_some_and(|op| op.since() > V6_12)
 }
 
 /// Checks the fields of struct sched_ext_ops before any program of the policy runs
@@ -157,6 +169,18 @@ pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), Refu
     } else if ops.dispatch_max_batch > i32::MAX as u32 {
         Refusal::Batch {
             batch: ops.dispatch_max_batch,
+        }
+    } else if (SCX_RESCUE_MAX_BW_PPT + 1..SCX_RESCUE_DISABLE).contains(&ops.rescue_bandwidth_ppt.into()) {
+        Refusal::RescueBandwidth {
+            ppt: ops.rescue_bandwidth_ppt,
+        }
+    } else if u64::from(ops.rescue_quantum_us) > SCX_RESCUE_MAX_QUANTUM_US {
+        Refusal::RescueQuantumLong {
+            us: ops.rescue_quantum_us,
+        }
+    } else if (1..SCX_RESCUE_MIN_QUANTUM_US).contains(&ops.rescue_quantum_us.into()) {
+        Refusal::RescueQuantumShort {
+            us: ops.rescue_quantum_us,
         }
     } else {
         return Ok(());

@@ -3,6 +3,7 @@
 //! variables and configuration of a Linux release on one machine.
 
 use crate::layout;
+use crate::layout::release::absent::ABSENT;
 use crate::layout::release::{Release, describe};
 use crate::layout::{Layout, enums};
 use crate::policy::kfuncs;
@@ -96,11 +97,17 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     if release.has_type("sched_ext_ops_cid") {
         target.struct_ops("sched_ext_ops_cid");
     }
+    let own = kfuncs::table_of(&spec.costs, release);
     for func in kfuncs::table(&spec.costs) {
-        if !release.is_among(func.releases) {
+        if own.iter().all(|known| known.name != func.name) {
             let (range, other) = (describe(func.releases), Release::nearest(func.releases, release));
             let why = format!("is not in Linux {release}: it exists {range} (--kernel {other})");
             target.set_missing_reason(func.name, &why);
+        }
+    }
+    for group in ABSENT {
+        for name in group.names {
+            target.set_missing_reason(name, &format!("is not modelled: {}", group.why));
         }
     }
     for (name, value) in config(spec, release) {
@@ -171,6 +178,9 @@ fn add_types(types: &mut Builder, release: Release) {
     }
     let dsq = types.add::<*mut layout::scx_dispatch_q>();
     types.add_member("sched_ext_entity", "dsq", dsq, layout::DSQ_OFFSET as u32);
+    let number = types.by_name("int").expect("C has this type");
+    let offset = layout::REENQ_CID_OFFSET as u32;
+    types.add_member("sched_ext_entity", "reenq_reason_cid", number, offset);
     types.add::<layout::rq>();
     types.add::<layout::cgroup>();
     types.add::<layout::cpuset>();
@@ -179,10 +189,15 @@ fn add_types(types: &mut Builder, release: Release) {
     types.add::<layout::scx_init_task_args>();
     types.add::<layout::scx_exit_task_args>();
     types.add::<layout::scx_cgroup_init_args>();
+    types.add::<layout::scx_enable_args>();
     types.add::<layout::scx_cpu_acquire_args>();
     types.add::<layout::scx_cpu_release_args>();
     types.add::<layout::scx_dump_ctx>();
     types.add::<layout::scx_event_stats>();
+    // Linux 7.3 renamed this counter.
+    let counter = types.add::<i64>();
+    let offset = offset_of!(layout::scx_event_stats, SCX_EV_REENQ_LOCAL_REPEAT) as u32;
+    types.add_member("scx_event_stats", "SCX_EV_REENQ_REPEAT", counter, offset);
     types.add::<layout::scx_bpf_dsq_insert_vtime_args>();
     types.add::<layout::scx_bpf_select_cpu_and_args>();
     types.add::<layout::bpf_iter_scx_dsq>();

@@ -68,6 +68,8 @@ pub enum Event {
     DlServer { cpu: CpuId, server: Server },
     /// Deferred sched_ext work of a CPU is due (irq_work, deferred local DSQ moves).
     ExtDeferred { cpu: CpuId },
+    /// The timer that drives the rescues of the CPU fires (`sched::ext::rescue`).
+    ExtRescue { cpu: CpuId },
     /// Work for the program outside of the simulator is due on the CPU, for example to wake a
     /// thread that waits for a ring buffer.
     Native { cpu: CpuId },

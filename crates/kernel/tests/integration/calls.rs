@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks that each function that a policy can call is either modelled or listed in
-//! docs/surface.md, and that a test calls each modelled kfunc.
+//! `release/absent.rs`, and that a test calls each modelled kfunc.
 
 use kernel::kfuncs;
+use kernel::release::RELEASES;
+use kernel::release::absent::ABSENT;
 use machine::Costs;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,62 +19,37 @@ fn read(file: &str) -> String {
 
 /// Returns the names in a file with one name on each line.
 fn names(file: &str) -> BTreeSet<String> {
-    let text = match file {
-        "not_modelled.txt" => read("src/layout/release/not_modelled.txt"),
-        file => read(&format!("tests/surface/{file}")),
-    };
+    let text = read(&format!("tests/surface/{file}"));
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines.map(str::to_owned).collect()
-}
-
-/// Returns the names in the first column of the table under a heading of docs/surface.md.
-fn listed(heading: &str) -> BTreeSet<String> {
-    let text = read("../../docs/surface.md");
-    let (_, rest) = text.split_once(heading).expect("the document has this heading");
-    let section = rest.split("\n## ").next().unwrap_or(rest);
-    let cells = section
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
-    let names = cells.flat_map(|cell| cell.split(['`', ',', ' ']));
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 #[test]
 fn every_missing_function_has_a_documented_reason() {
     let table = kfuncs::table(&Costs::default());
-    let absent = listed("## Deliberately absent");
     let modelled: BTreeSet<String> = table.iter().map(|func| func.name.to_owned()).collect();
-    let (helpers, kfuncs) = (names("helpers.txt"), names("not_modelled.txt"));
+    let groups = ABSENT.iter().flat_map(|group| group.names);
+    let absent: BTreeSet<String> = groups.map(|name| (*name).to_owned()).collect();
+    let helpers = names("helpers.txt");
     assert!(
-        helpers.len() >= 80 && kfuncs.len() > 40,
+        helpers.len() >= 80 && absent.len() > 50,
         "{} {}",
         helpers.len(),
-        kfuncs.len()
+        absent.len()
     );
-    let missing: BTreeSet<&String> = helpers
-        .union(&kfuncs)
-        .filter(|name| !modelled.contains(*name))
-        .collect();
-    let modelled_after_all: Vec<&String> = kfuncs.intersection(&modelled).collect();
-    let undocumented: Vec<&&String> = missing.iter().filter(|name| !absent.contains(**name)).collect();
-    let stale: Vec<&String> = absent.iter().filter(|name| !missing.contains(name)).collect();
-    let faults = [
-        (
-            "these functions are modelled; remove them from crates/kernel/src/layout/release/not_modelled.txt",
-            format!("{modelled_after_all:?}"),
-        ),
-        (
-            "these functions are neither modelled nor in docs/surface.md; add a reason there",
-            format!("{undocumented:?}"),
-        ),
-        (
-            "these functions are modelled or in no list; remove them from \"Deliberately absent\" in docs/surface.md",
-            format!("{stale:?}"),
-        ),
-    ];
-    let faults = faults.iter().filter(|(_, names)| names != "[]");
-    let faults: Vec<String> = faults.map(|(fault, names)| format!("{fault}: {names}")).collect();
-    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+    let both: Vec<&String> = absent.intersection(&modelled).collect();
+    assert!(
+        both.is_empty(),
+        "these functions are modelled; remove them from release/absent.rs: {both:?}"
+    );
+    let missing = helpers
+        .iter()
+        .filter(|name| !modelled.contains(*name) && !absent.contains(*name));
+    let missing: Vec<&String> = missing.collect();
+    assert!(
+        missing.is_empty(),
+        "these functions are not modelled; add a reason to release/absent.rs: {missing:?}"
+    );
 }
 
 /// Adds the words of all files below a directory, except those in declarations of kfuncs. A word
@@ -122,10 +99,12 @@ fn every_kfunc_is_called_by_a_test() {
 }
 
 #[test]
-fn function_names_are_unique() {
-    let table = kfuncs::table(&Costs::default());
-    let mut names: Vec<&str> = table.iter().map(|func| func.name).collect();
-    names.sort_unstable();
-    let duplicates: Vec<&[&str]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
-    assert!(duplicates.is_empty(), "{duplicates:?}");
+fn function_names_are_unique_in_each_release() {
+    for release in RELEASES {
+        let table = kfuncs::table_of(&Costs::default(), release);
+        let mut names: Vec<&str> = table.iter().map(|func| func.name).collect();
+        names.sort_unstable();
+        let duplicates: Vec<&[&str]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+        assert!(duplicates.is_empty(), "Linux {release}: {duplicates:?}");
+    }
 }

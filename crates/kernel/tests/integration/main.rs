@@ -6,6 +6,7 @@ mod attack;
 mod attributes;
 mod begin;
 mod calls;
+mod caps;
 mod cgroups;
 mod channels;
 mod costs;

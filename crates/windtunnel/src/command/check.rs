@@ -17,7 +17,7 @@ pub struct Args {
     /// Object files or names of built policies (`policy list`)
     #[arg(required = true, add = complete::policies())]
     objects: Vec<String>,
-    /// Linux release to load the objects for, 6.12 to 7.2
+    /// Linux release to load the objects for, 6.12 to 7.3
     #[arg(long, value_name = "RELEASE", default_value_t, add = complete::releases())]
     kernel: Release,
     /// List every field and function that is not modelled

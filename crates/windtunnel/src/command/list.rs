@@ -23,7 +23,7 @@ pub enum Policy {
         /// An object file or a name
         #[arg(add = complete::policies())]
         policy: String,
-        /// Linux release to load the object for, 6.12 to 7.2
+        /// Linux release to load the object for, 6.12 to 7.3
         #[arg(long, value_name = "RELEASE", default_value_t)]
         kernel: Release,
         /// Print the parameters with their ranges as JSON

@@ -34,7 +34,7 @@ pub struct Args {
     /// [default: for a policy NAME, NAME.toml beside its object, else profiles/NAME.toml]
     #[arg(long, value_name = "FILE", add = complete::profiles())]
     profile: Option<String>,
-    /// Linux release for which the policy is loaded, 6.12 to 7.2
+    /// Linux release for which the policy is loaded, 6.12 to 7.3
     #[arg(long, value_name = "RELEASE", default_value_t, add = complete::releases())]
     kernel: Release,
     /// Whether the seed also determines the times of the ticks and of the tasks' starts

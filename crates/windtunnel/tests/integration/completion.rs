@@ -47,7 +47,7 @@ fn words_are_completed_by_their_meaning() {
         (vec!["diff", "fifo", "rr", "--set", "B:ex"], vec!["B:exact="]),
         (vec!["tune", "vtime", "--param", "sl"], vec!["slice_ns="]),
         (vec!["run", "fifo", "--profile", "non"], vec!["none"]),
-        (vec!["run", "fifo", "--kernel", "7."], vec!["7.0", "7.1", "7.2"]),
+        (vec!["run", "fifo", "--kernel", "7."], vec!["7.0", "7.1", "7.2", "7.3"]),
         (vec!["run", "fifo", "--noise", "des"], vec!["desktop"]),
         (vec!["experiment", "run", "pmqs/table1"], vec!["pmqs/table1"]),
         (

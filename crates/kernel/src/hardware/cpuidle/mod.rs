@@ -46,7 +46,8 @@ impl Machine {
             | Event::NohzBalance { cpu }
             | Event::TickKick { cpu }
             | Event::Native { cpu }
-            | Event::ExtDeferred { cpu } => cpu,
+            | Event::ExtDeferred { cpu }
+            | Event::ExtRescue { cpu } => cpu,
             Event::Tick { cpu, generation }
                 if self.rqs[cpu].tick_generation == generation && self.cpuidle.cpus[cpu].tick =>
             {

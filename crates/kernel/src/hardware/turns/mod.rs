@@ -23,7 +23,7 @@
 pub mod state;
 
 use crate::machine::Machine;
-use crate::sched::overlap::Needs;
+use crate::sched::overlap::state::Needs;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE};
 

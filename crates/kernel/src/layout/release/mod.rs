@@ -2,8 +2,9 @@
 //! The Linux releases against which a BPF object can be linked. Each release has certain kfuncs,
 //! callbacks, fields, types and enumerators.
 //!
-//! The release determines only which symbols exist. The simulated sched_ext core always behaves
-//! like Linux 7.2. Symbols that the release lacks are handled as libbpf and the kernel do:
+//! Up to Linux 7.2, the release determines only which symbols exist, and the simulated sched_ext core
+//! behaves like Linux 7.2. With Linux 7.3, the core behaves like that release. Symbols that the
+//! release lacks are handled as libbpf and the kernel do:
 //!
 //! - Weak symbols are 0.
 //! - CO-RE existence checks for fields, types and enumerators are false.
@@ -11,6 +12,7 @@
 //!
 //! No table of BPF helpers is necessary, because all helpers in bpf(2) are older than Linux 6.12.
 
+pub mod absent;
 mod symbols;
 
 use crate::layout::callbacks::{Callback, OPS};
@@ -22,12 +24,8 @@ use bpf::rows::*;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release(Version);
 
-/// Names of those kfuncs of Linux 7.2 that schedulers may call but that are not modelled, one on
-/// each line.
-const NOT_MODELLED: &str = include_str!("not_modelled.txt");
-
 /// All releases that have sched_ext, oldest first.
-pub const RELEASES: [Release; 11] = [
+pub const RELEASES: [Release; 12] = [
     Release(V6_12),
     Release(V6_13),
     Release(V6_14),
@@ -39,6 +37,7 @@ pub const RELEASES: [Release; 11] = [
     Release(V7_0),
     Release(V7_1),
     Release::MODELLED,
+    Release::LINUX_7_3,
 ];
 
 impl Default for Release {
@@ -62,7 +61,7 @@ impl std::fmt::Debug for Release {
 impl std::str::FromStr for Release {
     type Err = String;
 
-    /// Parses the number of a release, from `6.12` to `7.2`.
+    /// Parses the number of a release, from `6.12` to `7.3`.
     ///
     /// # Errors
     /// If the release is unknown. The message lists the known releases.
@@ -76,18 +75,18 @@ impl std::str::FromStr for Release {
 }
 
 impl Release {
-    /// The release whose behaviour the simulator reproduces.
+    /// The release whose behaviour the simulator reproduces unless a newer one is chosen.
     pub const MODELLED: Release = Release(V7_2);
-    /// Patch level of that release.
-    const MODELLED_PATCH: u32 = 13;
+    /// The release that added capabilities of sub-schedulers. From this release on, the simulated
+    /// sched_ext core behaves like Linux 7.3.
+    pub const LINUX_7_3: Release = Release(V7_3);
+    /// Patch levels of the two kernels whose source the simulator follows.
+    const PATCHES: [(Release, u32); 2] = [(Release::MODELLED, 13), (Release::LINUX_7_3, 4)];
 
     /// Returns the value of LINUX_KERNEL_VERSION.
     pub fn version_code(self) -> u32 {
-        let patch = if self == Release::MODELLED {
-            Release::MODELLED_PATCH
-        } else {
-            0
-        };
+        let patch = Release::PATCHES.iter().find(|(release, _)| *release == self);
+        let patch = patch.map_or(0, |&(_, patch)| patch);
         let Version(major, minor) = self.0;
         u32::from(major) << 16 | u32::from(minor) << 8 | patch
     }
@@ -106,11 +105,6 @@ impl Release {
         newer.next().or(older).unwrap_or_default()
     }
 
-    /// Returns whether Linux 7.2 has a kfunc with this name that is not modelled.
-    pub(crate) fn has_more_kfuncs(name: &str) -> bool {
-        NOT_MODELLED.lines().any(|known| known == name)
-    }
-
     /// Returns whether the release has a struct or enum.
     pub fn has_type(self, name: &str) -> bool {
         self.has(SymbolKind::Type, "", name)
@@ -119,10 +113,10 @@ impl Release {
     /// Returns whether the release has a member of a struct. The release must have the struct
     /// itself.
     pub fn has_member(self, parent: &str, name: &str) -> bool {
-        let callback = if parent == "sched_ext_ops" {
-            Callback::by_name(name)
-        } else {
-            None
+        let callback = match parent {
+            "sched_ext_ops" => Callback::by_name(name),
+            "sched_ext_ops_cid" => Callback::by_cid_name(name),
+            _ => None,
         };
         self.has(SymbolKind::Member, parent, name) && callback.is_none_or(|op| op.since() <= self.0)
     }
@@ -151,7 +145,11 @@ impl Release {
                 .flat_map(move |parent| names.clone().map(move |&name| (parent, name)))
         });
         let later = OPS.into_iter().filter(move |op| op.since() > self.0);
-        symbols.chain(later.map(|op| (Some("sched_ext_ops"), op.name())))
+        let cid = self.has_type("sched_ext_ops_cid");
+        symbols.chain(later.flat_map(move |op| {
+            let by_cid = cid.then(|| (Some("sched_ext_ops_cid"), op.cid_name()));
+            [(Some("sched_ext_ops"), op.name())].into_iter().chain(by_cid)
+        }))
     }
 
     /// Returns the value of SCX_OPS_ALL_FLAGS.
@@ -178,6 +176,9 @@ impl Release {
             .filter(|(name, _)| self.has_enumerator(an_enum.name, name));
         here.map(|&(name, value)| match name {
             "SCX_OPS_ALL_FLAGS" => (name, self.ops_flags()),
+            // Linux 7.3 made room for a fourth reason.
+            "SCX_TASK_REENQ_REASON_BITS" if self < Release::LINUX_7_3 => (name, 2),
+            "SCX_TASK_REENQ_REASON_MASK" if self < Release::LINUX_7_3 => (name, 0x3000),
             _ => (name, value),
         })
         .collect()

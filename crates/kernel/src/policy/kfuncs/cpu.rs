@@ -68,7 +68,7 @@ pub(super) fn table() -> Vec<Kfunc> {
         "void scx_bpf_cpuperf_set(s32 cpu, u32 perf)"
         { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_set }
         "struct rq *scx_bpf_cpu_rq(s32 cpu)"
-        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_cpu_rq }
+        { releases: V6_12..V7_3, contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_cpu_rq }
         "struct rq *scx_bpf_locked_rq(void)"
         { releases: V6_18.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_locked_rq }
         "struct task_struct *scx_bpf_cpu_curr(s32 cpu)"

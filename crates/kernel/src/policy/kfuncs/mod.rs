@@ -4,7 +4,7 @@
 //!
 //! The kernel's verifier checks the arguments of kfuncs when a program is loaded. Here they are
 //! checked when the kfunc is called: a pointer of the wrong type causes a fault. All kfuncs of
-//! Linux 7.2 that sched_ext objects are known to call are defined here or in the crate `bpf`. Each
+//! Linux 7.2 and 7.3 that sched_ext objects are known to call are defined here or in the crate `bpf`. Each
 //! kfunc is a row of a table, whose columns are described in [`bpf::rows`].
 //!
 //! The memory of a policy is accessed only through checked functions of the region, so this
@@ -16,9 +16,11 @@ mod cid;
 mod cpu;
 mod dsq;
 mod report;
+mod sub;
 mod task;
 
 use crate::layout::callbacks::kf;
+use crate::layout::release::Release;
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Func;
@@ -39,6 +41,7 @@ pub(crate) fn all() -> Vec<Kfunc> {
         cpu::table(),
         dsq::table(),
         report::table(),
+        sub::table(),
         task::table(),
     ]
     .into_iter()
@@ -53,6 +56,13 @@ pub fn table(costs: &Costs) -> Vec<Kfunc> {
     for func in &mut table {
         func.cost = costs.function_ns(func.priced_as, func.native);
     }
+    table
+}
+
+/// Returns the functions of [`table`] that a release has, BPF helpers included.
+pub fn table_of(costs: &Costs, release: Release) -> Vec<Kfunc> {
+    let mut table = table(costs);
+    table.retain(|func| func.helper.is_some() || release.is_among(func.releases));
     table
 }
 

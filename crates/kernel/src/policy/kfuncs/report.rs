@@ -33,7 +33,7 @@ const MAX_TEXT_BYTES: usize = SCX_EXIT_MSG_LEN as usize + 3;
 ///
 /// # Errors
 /// If the arguments are invalid, reports a policy error and returns an errno.
-fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<String, i64>, Fault> {
+pub(super) fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<String, i64>, Fault> {
     if !print::args_fit(data, size) {
         exit::error(m, format!("invalid data={data:016x} and data__sz={size}"));
         return Ok(Err(EINVAL));
@@ -85,7 +85,9 @@ fn scx_bpf_dump_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<
 /// Copies the event counters into the policy's struct. If the struct is too small, only the part
 /// that fits is copied.
 fn scx_bpf_events(m: &mut Machine, events: u64, size: u64) -> Result<(), Fault> {
-    let bytes: Vec<u8> = m.ext.stats.named().flat_map(|(_, count)| count.to_le_bytes()).collect();
+    let nr = m.ext.stats.named(m.ext.is_linux_7_3).len();
+    let counts = m.ext.stats.all().take(nr);
+    let bytes: Vec<u8> = counts.flat_map(|(_, count)| count.to_le_bytes()).collect();
     let len = bytes.len().min(size as usize);
     m.region.write(events, &bytes[..len])
 }

@@ -6,8 +6,8 @@ use crate::layout::ENABLE_HELPER_PID;
 use crate::layout::callbacks::kf;
 use crate::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::machine::Machine;
-use crate::sched::ext::exit;
 use crate::sched::ext::state::entity::TaskState;
+use crate::sched::ext::{exit, turn};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
@@ -64,7 +64,11 @@ fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, F
     if !on_sched(m, p) {
         return Ok(false);
     }
-    m.scx_entity_mut(p).slice = slice;
+    if m.ext.is_linux_7_3 {
+        turn::task_set_slice(m, p, slice);
+    } else {
+        m.scx_entity_mut(p).slice = slice;
+    }
     Ok(true)
 }
 

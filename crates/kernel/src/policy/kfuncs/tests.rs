@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks which kfuncs each callback and each program type may call. The permissions must be those
-//! of Linux 7.2 (scx_kfunc_context_filter()).
+//! of Linux 7.2 and 7.3 (scx_kfunc_context_filter()).
 
 use super::table;
 use crate::layout::callbacks::{OPS, kf};
+use bpf::rows::{V7_2, V7_3};
 use machine::Costs;
 use std::collections::BTreeSet;
 
 /// The kernel's sets of restricted kfuncs (`scx_kfunc_ids_*`), by the permission that each set
 /// requires (enum scx_kf_allow_flags). A kfunc that exists only in earlier releases is in the set
 /// that contained it there.
-const SETS: [(&str, &[&str]); 6] = [
+const SETS: [(&str, &[&str]); 7] = [
     (
         "unlocked",
         &[
@@ -68,6 +69,7 @@ const SETS: [(&str, &[&str]); 6] = [
     ),
     ("cpu_release", &["scx_bpf_reenqueue_local"]),
     ("init", &["scx_bpf_cid_override"]),
+    ("init_cids", &["scx_bpf_cid_override"]),
 ];
 
 /// Returns the sets of restricted kfuncs that a callback may call (scx_kf_allow_flags).
@@ -77,6 +79,8 @@ fn allowed(op: &str) -> &'static [&'static str] {
         "dispatch" => &["enqueue", "dispatch"],
         "cpu_release" => &["cpu_release"],
         "init" => &["unlocked", "init"],
+        "init_cids" => &["unlocked", "init_cids"],
+        "sub_ecaps_updated" => &["enqueue", "dispatch"],
         "init_task" | "dump" | "exit" | "cpu_online" | "cpu_offline" | "sub_attach" | "sub_detach" => &["unlocked"],
         "cgroup_init" | "cgroup_exit" | "cgroup_prep_move" | "cgroup_cancel_move" => &["unlocked"],
         "cgroup_set_weight" | "cgroup_set_bandwidth" | "cgroup_set_idle" => &["unlocked"],
@@ -93,9 +97,15 @@ fn every_kfunc_is_allowed_where_the_kernel_allows_it() {
     ];
     let (mut restricted, mut pairs) = (BTreeSet::new(), 0);
     for func in table(&Costs::default()) {
+        // Linux 7.3 has the set "init_cids" in the place of "init".
+        let exists = |set: &str| match set {
+            "init" => func.releases.contains(V7_2),
+            "init_cids" => func.releases.contains(V7_3),
+            _ => true,
+        };
         let sets: Vec<&str> = SETS
             .iter()
-            .filter(|(_, names)| names.contains(&func.name))
+            .filter(|(set, names)| names.contains(&func.name) && exists(set))
             .map(|(set, _)| *set)
             .collect();
         if !sets.is_empty() {

@@ -179,6 +179,7 @@ impl Machine {
                 fair::change_group(m, task, to);
                 ext::cgroup::moved(m, task, to);
             });
+            ext::handover::moved(self, task);
             let (t, cpu) = (&self.tasks[task], self.tasks[task].cpu());
             if t.on_cpu() {
                 // The new group may be throttled or have a smaller share, so another task may have

@@ -8,7 +8,7 @@
 //!
 //! If only a sub-scheduler is in bypass mode, its parent runs its tasks.
 
-use super::{dispatch, sub};
+use super::{caps, dispatch, rescue, sub};
 use crate::layout::enums::{SCX_BYPASS_HOST_NTH, SCX_SLICE_BYPASS, SCX_SLICE_DFL};
 use crate::machine::Machine;
 use crate::sched::class::state::flags;
@@ -35,6 +35,14 @@ pub(super) fn set(m: &mut Machine, on: bool) {
         for &sub in below.iter().chain([&top]) {
             claim_host(m, sub);
         }
+    }
+    if !on && m.ext.is_linux_7_3 {
+        let left: Vec<SchedId> = [top]
+            .into_iter()
+            .chain(below.iter().copied())
+            .filter(|&sub| m.ext.bypass_depth_of(sub) == 0)
+            .collect();
+        note_missed(m, &left);
     }
     requeue(m, top);
     if !on {
@@ -100,10 +108,23 @@ fn requeue(m: &mut Machine, top: SchedId) {
             if m.ext.has_subs() && !m.ext.is_descendant(m.tasks[task].ext.sched, top) {
                 continue;
             }
+            if m.ext.enforces_caps() && m.ext.bypassing() && m.rqs[cpu].curr == task {
+                rescue::slice_ended(m, cpu, task);
+            }
             m.change_queued(task, flags::MOVE, |_| {});
         }
         if m.online_cpus.contains(cpu) {
             m.resched_curr(cpu);
+        }
+    }
+}
+
+/// Remembers what the policies that leave bypass mode have missed (Linux 7.3), before their tasks are
+/// queued again.
+fn note_missed(m: &mut Machine, left: &[SchedId]) {
+    for cpu in m.cpus() {
+        for &id in left {
+            caps::leave_bypass(m, id, cpu);
         }
     }
 }

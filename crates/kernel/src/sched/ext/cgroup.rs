@@ -2,11 +2,12 @@
 //! Calls the cgroup callbacks of a policy, such as ops.cgroup_init() and ops.cgroup_move().
 
 use super::ops::{self};
-use super::{exit, lifecycle, sub};
+use super::{exit, handover, lifecycle, sub};
 use crate::layout::callbacks::Callback;
 use crate::layout::scx_cgroup_init_args;
 use crate::machine::Machine;
 use crate::sched::ext::state::ops_table::Frame;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::simulation::id::TaskId;
 use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
@@ -27,7 +28,7 @@ pub(super) fn init(m: &mut Machine) -> i32 {
 }
 
 /// Calls ops.cgroup_init() with the cgroup's current settings. Returns the callback's result.
-fn call_cgroup_init(m: &mut Machine, cgroup: u32) -> i32 {
+pub(super) fn call_cgroup_init(m: &mut Machine, cgroup: u32) -> i32 {
     if !m.ext.ops().defines(Callback::CgroupInit) {
         return 0;
     }
@@ -42,6 +43,7 @@ fn call_cgroup_init(m: &mut Machine, cgroup: u32) -> i32 {
     ] {
         args[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
+    args[offset_of!(scx_cgroup_init_args, sched_idle)] = u8::from(known.idle);
     let addr = m.layout.cgroup_addr(cgroup);
     ops::call_with_struct(m, Callback::CgroupInit, Frame::NONE, addr, &args).map_or(-EFAULT, |result| result as i32)
 }
@@ -65,14 +67,23 @@ pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
     if !m.ext.cgroup_enabled {
         return Ok(());
     }
-    let result = if m.ext.has_op(Callback::CgroupInit) {
-        call_cgroup_init(m, cgroup)
+    let owner = if m.ext.is_linux_7_3 {
+        sub::sched_of_cgroup(m, cgroup)
     } else {
-        0
+        SchedId::ROOT
     };
-    if result != 0 {
-        return Err(-exit::sanitize(m, "cgroup_init", result));
-    }
+    sub::in_sched(m, owner, |m| {
+        let result = if m.ext.has_op(Callback::CgroupInit) {
+            call_cgroup_init(m, cgroup)
+        } else {
+            0
+        };
+        match result {
+            0 => Ok(()),
+            _ => Err(-exit::sanitize(m, "cgroup_init", result)),
+        }
+    })?;
+    handover::set_owner(m, cgroup, owner);
     m.ext.initialized_cgroups.push(cgroup);
     Ok(())
 }
@@ -85,9 +96,13 @@ pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
     let known = m.ext.initialized_cgroups.iter().position(|&known| known == cgroup);
     if let Some(known) = known {
-        if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupExit) {
-            ops::call(m, Callback::CgroupExit, &[addr]);
-        }
+        let owner = handover::owner(m, cgroup);
+        sub::in_sched(m, owner, |m| {
+            if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupExit) {
+                ops::call(m, Callback::CgroupExit, &[addr]);
+            }
+        });
+        handover::set_owner(m, cgroup, SchedId::ROOT);
         m.ext.initialized_cgroups.remove(known);
     }
 }
@@ -113,33 +128,44 @@ pub(crate) fn put(m: &mut Machine, addr: u64) -> bool {
 
 /// Calls ops.cgroup_set_weight() before the cgroup's weight changes (scx_group_set_weight).
 pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
-    if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupSetWeight) && m.cgroups.get(cgroup).weight != weight {
-        let addr = m.layout.cgroup_addr(cgroup);
-        ops::call(m, Callback::CgroupSetWeight, &[addr, weight.into()]);
-    }
+    let owner = handover::knob_owner(m, cgroup);
+    sub::in_sched(m, owner, |m| {
+        if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupSetWeight) && m.cgroups.get(cgroup).weight != weight {
+            let addr = m.layout.cgroup_addr(cgroup);
+            ops::call(m, Callback::CgroupSetWeight, &[addr, weight.into()]);
+        }
+    });
 }
 
-/// Calls ops.cgroup_set_idle() before cpu.idle of the cgroup is set (scx_group_set_idle). Unlike
-/// the callbacks for the weight and the limits, it is called even if the value does not change.
+/// Calls ops.cgroup_set_idle() before cpu.idle of the cgroup is set (scx_group_set_idle). Before Linux
+/// 7.3, unlike the callbacks for the weight and the limits, it is called even if the value does not
+/// change.
 pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
-    if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupSetIdle) {
-        let addr = m.layout.cgroup_addr(cgroup);
-        ops::call(m, Callback::CgroupSetIdle, &[addr, idle.into()]);
-    }
+    let owner = handover::knob_owner(m, cgroup);
+    let changes = !m.ext.is_linux_7_3 || m.cgroups.get(cgroup).idle != idle;
+    sub::in_sched(m, owner, |m| {
+        if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupSetIdle) && changes {
+            let addr = m.layout.cgroup_addr(cgroup);
+            ops::call(m, Callback::CgroupSetIdle, &[addr, idle.into()]);
+        }
+    });
 }
 
 /// Calls ops.cgroup_set_bandwidth() before the cgroup's limits change (scx_group_set_bandwidth).
 pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, period_us: u64, quota_us: u64, burst_us: u64) {
     let known = m.cgroups.get(cgroup);
     let same = (known.period_us, known.quota_us, known.burst_us) == (period_us, quota_us, burst_us);
-    if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupSetBandwidth) && !same {
-        let addr = m.layout.cgroup_addr(cgroup);
-        ops::call(m, Callback::CgroupSetBandwidth, &[addr, period_us, quota_us, burst_us]);
-    }
+    let owner = handover::knob_owner(m, cgroup);
+    sub::in_sched(m, owner, |m| {
+        if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupSetBandwidth) && !same {
+            let addr = m.layout.cgroup_addr(cgroup);
+            ops::call(m, Callback::CgroupSetBandwidth, &[addr, period_us, quota_us, burst_us]);
+        }
+    });
 }
 
 /// Returns the online cgroups, parents before children.
-fn in_tree_order(m: &Machine) -> Vec<u32> {
+pub(super) fn in_tree_order(m: &Machine) -> Vec<u32> {
     let mut cgroups: Vec<u32> = (0..m.workload.cgroups.len().max(1) as u32).collect();
     cgroups.retain(|&cgroup| m.cgroups.get(cgroup).online);
     let cgroup = |index: u32| m.workload.cgroups.get(index as usize);
@@ -161,18 +187,27 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
     if !m.ext.cgroup_enabled {
         return Ok(());
     }
+    handover::prepare(m, set, to)?;
     for &task in set {
         let from = m.tasks[task].cgroup();
-        if from == to {
+        if from == to || handover::new_home(m, task, to).is_some() {
             continue;
         }
-        if m.ext.has_op(Callback::CgroupPrepMove) {
+        let prepared = sub::in_sched(m, mover(m, task), |m| {
+            if !m.ext.has_op(Callback::CgroupPrepMove) {
+                return Ok(());
+            }
             let args = move_args(m, task, from, to);
             let result = ops::call(m, Callback::CgroupPrepMove, &args) as i32;
-            if result != 0 {
-                cancel(m, set, to);
-                return Err(-exit::sanitize(m, "cgroup_prep_move", result));
+            match result {
+                0 => Ok(()),
+                _ => Err(-exit::sanitize(m, "cgroup_prep_move", result)),
             }
+        });
+        if let Err(errno) = prepared {
+            cancel(m, set, to);
+            handover::cancel(m, set, to);
+            return Err(errno);
         }
         m.tasks[task].moving_from = Some(from);
     }
@@ -183,11 +218,25 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
 /// (scx_cgroup_cancel_attach).
 fn cancel(m: &mut Machine, set: &[TaskId], to: u32) {
     for &task in set {
-        let from = m.tasks[task].moving_from.take();
-        if let Some(from) = from.filter(|_| m.ext.has_op(Callback::CgroupCancelMove)) {
-            let args = move_args(m, task, from, to);
-            ops::call(m, Callback::CgroupCancelMove, &args);
-        }
+        let Some(from) = m.tasks[task].moving_from.take() else {
+            continue;
+        };
+        sub::in_sched(m, mover(m, task), |m| {
+            if m.ext.has_op(Callback::CgroupCancelMove) {
+                let args = move_args(m, task, from, to);
+                ops::call(m, Callback::CgroupCancelMove, &args);
+            }
+        });
+    }
+}
+
+/// Returns the policy whose callbacks are called when a task moves between cgroups: the task's own, and
+/// the root policy before Linux 7.3.
+fn mover(m: &Machine, task: TaskId) -> SchedId {
+    if m.ext.is_linux_7_3 {
+        m.tasks[task].ext.sched
+    } else {
+        SchedId::ROOT
     }
 }
 
@@ -205,9 +254,11 @@ pub(crate) fn moved(m: &mut Machine, task: TaskId, to: u32) {
     let Some(from) = m.tasks[task].moving_from.take() else {
         return;
     };
-    if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupMove) {
-        let args = move_args(m, task, from, to);
-        let frame = Frame::about(task, Some(m.tasks[task].cpu()));
-        ops::call_framed(m, Callback::CgroupMove, frame, &args);
-    }
+    sub::in_sched(m, mover(m, task), |m| {
+        if m.ext.cgroup_enabled && m.ext.has_op(Callback::CgroupMove) {
+            let args = move_args(m, task, from, to);
+            let frame = Frame::about(task, Some(m.tasks[task].cpu()));
+            ops::call_framed(m, Callback::CgroupMove, frame, &args);
+        }
+    });
 }

@@ -10,9 +10,10 @@ use super::enqueue::{
     clear_direct_dispatch, dispatch_dequeue, do_enqueue_task, find_dsq_for_dispatch, rq_is_open, unlink_from_dsq,
 };
 use super::insert::lock_dsq;
-use super::{exit, kick, ops, sub};
+use super::{caps, exit, kick, ops, rescue, sub};
 use crate::layout::enums::*;
 use crate::machine::Machine;
+use crate::sched::class::state::Class;
 use crate::sched::ext::state::dsq::DsqRef;
 use crate::sched::ext::state::scheds::SchedId;
 use crate::simulation::event::Event;
@@ -58,7 +59,10 @@ pub(super) fn run_deferred(m: &mut Machine, cpu: CpuId) {
         let task = m.rqs[cpu].ext.ddsp_deferred.remove(0);
         sub::in_sched_of(m, task, |m| {
             let scx = m.scx_entity(task);
-            let (dsq_id, enq_flags) = (scx.ddsp_dsq_id, scx.ddsp_enq_flags);
+            let (dsq_id, mut enq_flags) = (scx.ddsp_dsq_id, scx.ddsp_enq_flags);
+            if m.ext.is_linux_7_3 {
+                enq_flags |= SCX_ENQ_APPLY_SLICE;
+            }
             clear_direct_dispatch(m, task);
             let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
             dispatch_to_local_dsq(m, cpu, dsq, task, enq_flags);
@@ -75,13 +79,19 @@ pub(super) fn run_deferred(m: &mut Machine, cpu: CpuId) {
             _ => reenq_user(m, cpu, dsq, flags),
         });
     }
+    if m.ext.enforces_caps() {
+        caps::reenq_rejected(m, cpu);
+    }
 }
 
 /// Returns whether a CPU has deferred work that task_woken() has to perform.
 #[inline]
 pub(super) fn pending(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu].ext;
-    !rq.ddsp_deferred.is_empty() || rq.reenq_local != 0 || !rq.reenq_users.is_empty()
+    !rq.ddsp_deferred.is_empty()
+        || rq.reenq_local != 0
+        || !rq.reenq_users.is_empty()
+        || (m.ext.enforces_caps() && !m.ext.dsqs.is_empty(m.ext.dsqs.reject(cpu)))
 }
 
 /// Schedules a re-enqueue of those tasks on the local DSQ of `cpu` that were inserted with
@@ -89,6 +99,15 @@ pub(super) fn pending(m: &Machine, cpu: CpuId) -> bool {
 pub(super) fn schedule_reenq_local(m: &mut Machine, cpu: CpuId) {
     let local = m.ext.dsqs.local(cpu);
     schedule_dsq_reenq(m, local, 0, Some(cpu));
+}
+
+/// Schedules a re-enqueue of those tasks on the local DSQ of `cpu` whose policies may no longer use the
+/// CPU.
+pub(super) fn schedule_reenq_revoked(m: &mut Machine, cpu: CpuId) {
+    let local = m.ext.dsqs.local(cpu);
+    sub::in_sched(m, SchedId::ROOT, |m| {
+        schedule_dsq_reenq(m, local, SCX_REENQ_CAP_REVOKE, Some(cpu));
+    });
 }
 
 /// Bit that makes `reenq_local` different from 0 when a re-enqueue without SCX_REENQ_* flags is
@@ -103,6 +122,15 @@ pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locke
     }
     let id = m.ext.dsqs.id(dsq);
     let owner = m.ext.current_sched();
+    if let Some(cpu) = m.ext.dsqs.local_cpu(dsq).filter(|_| m.ext.is_linux_7_3) {
+        if !m.online_cpus.contains(cpu) {
+            return;
+        }
+        if caps::missing(m, owner, cpu, SCX_CAP_BASE) != 0 {
+            m.ext.stats.sub_reenq_denied += 1;
+            return;
+        }
+    }
     let cpu = match m.ext.dsqs.local_cpu(dsq) {
         // A sub-scheduler re-enqueues only its own tasks and those of the policies below it.
         Some(cpu) if flags & SCX_REENQ_ANY != 0 && owner != SchedId::ROOT => {
@@ -143,11 +171,16 @@ fn schedule_on(m: &mut Machine, cpu: CpuId, dsq: DsqRef, flags: u64) {
 
 /// Re-enqueues the tasks of a CPU's local DSQ, and repeats this until no further re-enqueue is
 /// pending. After more than SCX_REENQ_LOCAL_MAX_REPEAT repetitions, ends the policy with an error.
+/// Linux 7.3 counts the repetitions by task instead (`count_reenqueue`).
 fn reenq_locals(m: &mut Machine, cpu: CpuId) {
     for repeats in 0_u32.. {
         let flags = std::mem::take(&mut m.rqs[cpu].ext.reenq_local);
         if flags == 0 {
             return;
+        }
+        if m.ext.is_linux_7_3 {
+            reenq_local(m, cpu, flags & !DUE);
+            continue;
         }
         if repeats > 0 {
             m.ext.stats.reenq_local_repeat += 1;
@@ -175,21 +208,34 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
         if m.ext.has_subs() && !m.ext.is_descendant(m.tasks[task].ext.sched, m.ext.current_sched()) {
             continue;
         }
+        let is_rescued = || m.ext.enforces_caps() && rescue::rescuee(m, cpu) == Some(task);
+        if m.scx_flag(task, SCX_TASK_PROTECTED) || is_rescued() {
+            first = false;
+            continue;
+        }
         let immed = m.scx_flag(task, SCX_TASK_IMMED) && (!first || !open);
         first = false;
+        let revoked = !immed && flags & SCX_REENQ_CAP_REVOKE != 0 && caps::lost_place(m, cpu, task);
         let reason = if immed {
             SCX_TASK_REENQ_IMMED
+        } else if revoked {
+            SCX_TASK_REENQ_CAP
         } else {
             SCX_TASK_REENQ_KFUNC
         };
         m.ext.stats.reenq_immed += i64::from(immed);
-        if immed || flags & SCX_REENQ_ANY != 0 {
+        if immed || revoked || flags & SCX_REENQ_ANY != 0 {
             dispatch_dequeue(m, cpu, task);
             tasks.push((task, reason));
         }
     }
     for &(task, reason) in &tasks {
         reenqueue(m, cpu, task, reason);
+    }
+    let curr = m.rqs[cpu].curr;
+    if flags & SCX_REENQ_CAP_REVOKE != 0 && m.curr_class(cpu) == Class::Ext && caps::lost_place(m, cpu, curr) {
+        rescue::set_slice(m, curr, 0);
+        m.resched_curr(cpu);
     }
     tasks.len() as u32
 }

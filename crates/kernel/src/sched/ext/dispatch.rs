@@ -3,12 +3,12 @@
 //! of the policy, and the consumption of DSQs. Also chooses CPUs for woken tasks.
 
 use super::enqueue::{
-    clear_direct_dispatch, dispatch_enqueue, enqueue_local, find_dsq_for_dispatch, global_dsq, refill_slice, rq_online,
-    unlink_from_dsq,
+    apply_carried, clear_direct_dispatch, dispatch_enqueue, enqueue_local, find_dsq_for_dispatch, global_dsq,
+    refill_slice, rq_online, unlink_from_dsq,
 };
 use super::insert::lock_dsq;
 use super::ops::{self};
-use super::{bypass, cid, deferred, exit, idle, kick};
+use super::{bypass, caps, cid, deferred, exit, idle, kick, rescue, sub};
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
 use crate::machine::Machine;
@@ -47,12 +47,15 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Option<Tas
     kick::after_balance(m, cpu);
     if verdict == Verdict::Prev && m.class_of(prev) == Class::Ext {
         if m.scx_entity(prev).slice == 0 {
+            if m.ext.enforces_caps() {
+                rescue::slice_ended(m, cpu, prev);
+            }
             refill_slice(m, prev);
         }
         return Some(prev);
     }
     let task = m.ext.dsqs.first(m.ext.dsqs.local(cpu))?;
-    if m.scx_entity(task).slice == 0 {
+    if m.scx_entity(task).slice == 0 && caps::can_stay(m, cpu, task) {
         refill_slice(m, task);
     }
     Some(task)
@@ -73,6 +76,9 @@ fn balance_one(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
 
 #[inline]
 fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
+    if !m.rqs[cpu].ext.caps_to_sync.is_empty() {
+        caps::process_sync(m, cpu, prev);
+    }
     if m.rqs[cpu].ext.cpu_released {
         if m.ext.has_op(Callback::CpuAcquire) {
             ops::call_locked(m, Callback::CpuAcquire, cpu, &[u64::from(cpu), 0]);
@@ -94,11 +100,29 @@ fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     if verdict != Verdict::None {
         return verdict;
     }
+    if m.ext.enforces_caps() {
+        return keep_last_7_3(m, cpu, prev);
+    }
     if prev_queued && (m.ext.loaded().ops.flags & SCX_OPS_ENQ_LAST == 0 || m.ext.bypassing()) {
         m.ext.stats.dispatch_keep_last += 1;
         return Verdict::Prev;
     }
     Verdict::None
+}
+
+/// Decides whether the previous task keeps running because there is no other. In Linux 7.3, the flags
+/// of its own policy count, and the policy must be allowed to use the CPU.
+#[cold]
+fn keep_last_7_3(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
+    let is_queued = prev != IDLE && m.tasks[prev].class == Class::Ext && m.scx_flag(prev, SCX_TASK_QUEUED);
+    if !is_queued || !caps::can_stay(m, cpu, prev) {
+        return Verdict::None;
+    }
+    sub::in_sched_of(m, prev, |m| {
+        let keeps = m.ext.loaded().ops.flags & SCX_OPS_ENQ_LAST == 0 || m.ext.bypassing();
+        m.ext.stats.dispatch_keep_last += i64::from(keeps);
+        if keeps { Verdict::Prev } else { Verdict::None }
+    })
 }
 
 /// Fills the local DSQ on behalf of a sub-scheduler, which is the current policy. Returns whether the
@@ -186,7 +210,9 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
         queued,
         qseq,
         dsq_id,
-        enq_flags,
+        mut enq_flags,
+        slice,
+        vtime,
     } = pending;
     m.await_queued(task);
     if m.tasks[task].ext.sched != m.ext.current_sched() {
@@ -200,6 +226,10 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     let task_cpu = m.tasks[task].cpu();
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, task_cpu, Some(task));
     m.tasks[task].ext.ops_state = OpsState::None;
+    if m.ext.is_linux_7_3 {
+        m.tasks[task].ext.carried = (slice, vtime);
+        enq_flags |= SCX_ENQ_APPLY_SLICE;
+    }
     if m.ext.dsqs.local_cpu(dsq).is_some() {
         dispatch_to_local_dsq(m, cpu, dsq, task, enq_flags);
     } else {
@@ -209,7 +239,7 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
 
 /// Inserts a task that is on no DSQ into `dsq`, which must be a local DSQ but may belong to another
 /// CPU. The runqueue of `cpu` is locked before and after the call.
-pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
+pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, mut enq_flags: u64) {
     let src_cpu = m.tasks[task].cpu();
     let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("the DSQ must be a local DSQ");
     if cpu == src_cpu && cpu == dst_cpu {
@@ -225,6 +255,10 @@ pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, ta
     if src_cpu == dst_cpu {
         dispatch_enqueue(m, dst_cpu, dsq, task, enq_flags);
     } else if can_run_on_remote_rq(m, task, dst_cpu, true) {
+        if enq_flags & SCX_ENQ_APPLY_SLICE != 0 {
+            apply_carried(m, task, enq_flags);
+            enq_flags &= !SCX_ENQ_APPLY_SLICE;
+        }
         move_remote_task_to_local_dsq(m, task, enq_flags, src_cpu, dst_cpu);
         locked = dst_cpu;
     } else {
@@ -457,7 +491,13 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
     }
     let cpu = match idle::select_cpu_dfl(m, task, prev_cpu, u64::from(wake_flags), None, 0) {
         Some(cpu) => {
-            refill_slice(m, task);
+            if m.ext.is_linux_7_3 {
+                m.ext.stats.refill_slice_dfl += 1;
+                m.tasks[task].ext.carried = (m.ext.slice_dfl_of(m.tasks[task].ext.sched), 0);
+                m.scx_entity_mut(task).ddsp_enq_flags = SCX_ENQ_SLICE_DFL;
+            } else {
+                refill_slice(m, task);
+            }
             m.scx_entity_mut(task).ddsp_dsq_id = SCX_DSQ_LOCAL;
             cpu
         }

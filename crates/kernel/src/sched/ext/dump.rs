@@ -75,7 +75,7 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
     cpus(m, exit);
     let out = &mut m.ext.dump.text;
     out.push_str("\nEvent counters\n--------------\n");
-    for (name, value) in m.ext.stats.named() {
+    for (name, value) in m.ext.stats.named(m.ext.is_linux_7_3) {
         let _ = writeln!(out, "{name:>40}: {value:16}");
     }
     let mut text = std::mem::take(&mut m.ext.dump).text;

@@ -13,6 +13,7 @@ use super::ops::{self};
 use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, sub, watchdog};
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
+use crate::layout::release::Release;
 use crate::layout::scx_exit_info;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
@@ -21,6 +22,7 @@ use crate::sched::ext::state::core::{DirectDispatch, EnableState, Ending};
 use crate::sched::ext::state::entity::TaskState;
 use crate::sched::ext::state::exit_info::{Exit, ExitKind};
 use crate::sched::ext::state::ops_table::{Frame, PreparedPolicy};
+use crate::sched::ext::state::rescue::RescueKnobs;
 use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::ext::state::{cids, ops_table};
 use crate::sched::tracepoint::state::Tracing;
@@ -114,8 +116,10 @@ pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
 }
 
 fn enable_policy(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
+    m.ext.is_linux_7_3 = m.options.release >= Release::LINUX_7_3;
     m.ext.begin();
     m.ext.uses_cids = cid;
+    m.ext.rescue = RescueKnobs::new(m.ext.ops(), m.tick_ns());
     cid::enable(m, cid);
     m.ext.enabling = true;
     let result = run_enable_steps(m);
@@ -142,8 +146,14 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
     deadline::attach(m, Server::Ext);
     let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Callback::UpdateIdle));
     idle::enable(m, flags, has_update_idle);
-    call_init(m)?;
-    cid::alloc_masks(m)?;
+    if m.ext.is_linux_7_3 {
+        call_init_cids(m)?;
+        cid::alloc_masks(m)?;
+        call_init(m)?;
+    } else {
+        call_init(m)?;
+        cid::alloc_masks(m)?;
+    }
     m.ext.activate_ops(ops_table::hotplug_ops());
     check_hotplug_seq(m)?;
     validate(m)?;
@@ -184,6 +194,22 @@ fn run_enable_steps(m: &mut Machine) -> Result<(), i32> {
         return Ok(());
     }
     m.ext.state = EnableState::Enabled;
+    Ok(())
+}
+
+/// Calls ops.init_cids(), which may replace the mapping of cids (Linux 7.3).
+///
+/// # Errors
+/// A negative errno, if the callback failed.
+fn call_init_cids(m: &mut Machine) -> Result<(), i32> {
+    if m.ext.cids.uses_cids() && m.ext.ops().defines(Callback::InitCids) {
+        let result = ops::call_framed(m, Callback::InitCids, Frame::NONE, &[]).map_or(-EFAULT, |result| result as i32);
+        if result != 0 {
+            let errno = exit::sanitize(m, "init_cids", result);
+            exit::error(m, format!("ops.init_cids() failed ({errno})"));
+            return Err(errno);
+        }
+    }
     Ok(())
 }
 

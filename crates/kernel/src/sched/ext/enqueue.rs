@@ -4,7 +4,7 @@
 
 use super::insert::lock_dsq;
 use super::ops::{self};
-use super::{cid, deferred, exit};
+use super::{caps, cid, deferred, exit, rescue};
 use crate::layout::PF_EXITING;
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
@@ -14,12 +14,9 @@ use crate::sched::deadline;
 use crate::sched::ext::state::core::DirectDispatch;
 use crate::sched::ext::state::dsq::{DsqRef, NO_DSQ, Position};
 use crate::sched::ext::state::entity::OpsState;
+use crate::sched::ext::state::exit_info::ExitKind;
 use crate::simulation::id::{CpuId, Server, TaskId};
 use crate::watch::state::observed::Handler;
-
-/// Flag of Linux 7.3 for the insertion of a task into a local DSQ although its scheduler may not use the
-/// CPU (SCX_ENQ_IGNORE_CAPS). Only sub-schedulers lack CPUs, but ops.runnable() sees the flag.
-const SCX_ENQ_IGNORE_CAPS: u64 = 1 << 60;
 
 /// Queues a task that became runnable on `cpu` (enqueue_task_scx).
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
@@ -57,9 +54,12 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
 
 /// Passes a runnable task to ops.enqueue(). In some cases, such as bypass mode, inserts the task
 /// into a DSQ without calling the policy.
-pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
+pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, mut enq_flags: u64) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED));
     m.scx_clear_flag(task, SCX_TASK_IMMED);
+    if m.ext.is_linux_7_3 && enq_flags & SCX_ENQ_REENQ != 0 && !count_reenqueue(m, cpu, task) {
+        return;
+    }
     let local = m.ext.dsqs.local(cpu);
     if !rq_online(m, cpu) {
         enqueue_with_default_slice(m, cpu, local, task, enq_flags);
@@ -79,6 +79,9 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     let t = &m.tasks[task];
     if ops_flags & SCX_OPS_ENQ_EXITING == 0 && t.flags() & PF_EXITING != 0 {
         m.ext.stats.enq_skip_exiting += 1;
+        if m.ext.is_linux_7_3 {
+            enq_flags |= SCX_ENQ_RESCUE;
+        }
         enqueue_with_default_slice(m, cpu, local, task, enq_flags);
         return;
     }
@@ -110,6 +113,24 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_fla
     m.tasks[task].ext.ops_state = OpsState::Queued;
 }
 
+/// Counts a re-enqueue of a task that has not run since the last one. Returns false if there were too
+/// many, which ends the policy. The task is then on no DSQ until the policy has ended.
+#[cold]
+fn count_reenqueue(m: &mut Machine, cpu: CpuId, task: TaskId) -> bool {
+    m.tasks[task].ext.reenq_count += 1;
+    let count = m.tasks[task].ext.reenq_count;
+    if count > 1 {
+        m.ext.stats.reenq_local_repeat += 1;
+    }
+    if u64::from(count) <= SCX_REENQ_MAX_REPEAT {
+        return true;
+    }
+    let t = &m.tasks[task];
+    let message = format!("{}[{}] reenqueued {count} times without running", t.comm(), t.pid());
+    exit::exit_on(m, ExitKind::ErrorReenq, 0, cpu.nr() as i32, message);
+    false
+}
+
 /// Inserts a task into a DSQ with the default slice, without calling the policy.
 fn enqueue_with_default_slice(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     refill_slice(m, task);
@@ -119,7 +140,9 @@ fn enqueue_with_default_slice(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: Ta
 
 /// Sets a task's slice to the default (refill_task_slice_dfl).
 pub(super) fn refill_slice(m: &mut Machine, task: TaskId) {
-    m.scx_entity_mut(task).slice = m.ext.slice_dfl_of(m.tasks[task].ext.sched);
+    if !m.ext.is_linux_7_3 || !m.scx_flag(task, SCX_TASK_PROTECTED) {
+        m.scx_entity_mut(task).slice = m.ext.slice_dfl_of(m.tasks[task].ext.sched);
+    }
     m.ext.stats.refill_slice_dfl += 1;
 }
 
@@ -145,8 +168,11 @@ fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
         deferred::schedule_locked(m, cpu);
         return;
     }
-    let flags = m.scx_entity(task).ddsp_enq_flags;
+    let mut flags = m.scx_entity(task).ddsp_enq_flags;
     clear_direct_dispatch(m, task);
+    if m.ext.is_linux_7_3 {
+        flags |= SCX_ENQ_APPLY_SLICE;
+    }
     dispatch_enqueue(m, cpu, dsq, task, flags | SCX_ENQ_CLEAR_OPSS);
 }
 
@@ -200,6 +226,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
     if let Some(local) = m.ext.dsqs.local_cpu(dsq) {
         if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
             exit::error(m, "cannot use vtime ordering for built-in DSQs");
+            enq_flags &= !SCX_ENQ_DSQ_PRIQ;
         }
         enqueue_local(m, local, task, enq_flags);
         if enq_flags & SCX_ENQ_CLEAR_OPSS != 0 {
@@ -213,6 +240,9 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
     if builtin && enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
         exit::error(m, "cannot use vtime ordering for built-in DSQs");
         enq_flags &= !SCX_ENQ_DSQ_PRIQ;
+    }
+    if enq_flags & SCX_ENQ_APPLY_SLICE != 0 {
+        apply_carried(m, task, enq_flags);
     }
     let position = if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
         if m.ext.dsqs.has_fifo(dsq) {
@@ -253,8 +283,31 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
     }
 }
 
-/// Inserts a task into the local DSQ of `cpu`. The runqueue lock of `cpu` protects this DSQ.
+/// Gives a task the slice and vtime that an insertion carries (apply_slice_vtime). A slice of 0 keeps
+/// the rest of the task's slice.
+pub(super) fn apply_carried(m: &mut Machine, task: TaskId, enq_flags: u64) {
+    let (slice, vtime) = m.tasks[task].ext.carried;
+    let scx = m.scx_entity_mut(task);
+    if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
+        scx.dsq_vtime = vtime;
+    }
+    if slice == 0 {
+        scx.slice = scx.slice.max(1);
+        return;
+    }
+    scx.slice = slice;
+    if enq_flags & SCX_ENQ_SLICE_DFL == 0 {
+        m.tasks[task].ext.slice_oob = None;
+    }
+}
+
+/// Inserts a task into the local DSQ of `cpu`. The runqueue lock of `cpu` protects this DSQ. If the
+/// current policy may not use the CPU, the task goes to the reject or rescue DSQ of the CPU instead.
 pub(super) fn enqueue_local(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
+    if m.ext.is_linux_7_3 {
+        enqueue_local_7_3(m, cpu, task, enq_flags);
+        return;
+    }
     let local = m.ext.dsqs.local(cpu);
     if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
         m.ext.dsqs.insert(local, task, Position::Head);
@@ -264,6 +317,51 @@ pub(super) fn enqueue_local(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags
     show_change(m, local, task);
     count_immed(m, cpu, task, enq_flags);
     local_dsq_post_enq(m, cpu, task, enq_flags);
+}
+
+/// Performs [`enqueue_local`] as Linux 7.3 does.
+fn enqueue_local_7_3(m: &mut Machine, cpu: CpuId, task: TaskId, mut enq_flags: u64) {
+    let local = m.ext.dsqs.local(cpu);
+    let dsq = if m.ext.enforces_caps() {
+        caps::resolve_local_dsq(m, cpu, task, &mut enq_flags)
+    } else {
+        local
+    };
+    if enq_flags & SCX_ENQ_APPLY_SLICE != 0 {
+        apply_carried(m, task, enq_flags);
+    }
+    if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
+        insert_at_head(m, dsq, task);
+    } else {
+        m.ext.dsqs.insert(dsq, task, Position::Tail);
+    }
+    show_change(m, dsq, task);
+    if dsq == local {
+        count_immed(m, cpu, task, enq_flags);
+        local_dsq_post_enq(m, cpu, task, enq_flags);
+        return;
+    }
+    call_dequeue(m, task);
+    if dsq == m.ext.dsqs.reject(cpu) {
+        deferred::schedule_locked(m, cpu);
+    }
+}
+
+/// Inserts a task at the head of a CPU's DSQ, behind tasks with SCX_TASK_PROTECTED (dsq_insert_head).
+fn insert_at_head(m: &mut Machine, dsq: DsqRef, task: TaskId) {
+    let mut protected = Vec::new();
+    let mut at = m.ext.dsqs.first(dsq);
+    while let Some(first) = at.filter(|&first| m.scx_flag(first, SCX_TASK_PROTECTED)) {
+        protected.push(first);
+        at = m.ext.dsqs.next(first);
+    }
+    for &first in &protected {
+        m.ext.dsqs.remove(first);
+    }
+    m.ext.dsqs.insert(dsq, task, Position::Head);
+    for &first in protected.iter().rev() {
+        m.ext.dsqs.insert(dsq, first, Position::Head);
+    }
 }
 
 /// Counts a task that was inserted into the local DSQ of `cpu`, if the insertion has the flag
@@ -286,17 +384,19 @@ pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
     match m.rqs[cpu].next_class {
         Class::Rt | Class::Fair => false,
         Class::Idle => true,
-        Class::Ext => m.rqs[cpu].ext.in_balance || enq_flags & SCX_ENQ_PREEMPT != 0,
+        Class::Ext if m.rqs[cpu].ext.in_balance => true,
+        Class::Ext => {
+            let curr = m.rqs[cpu].curr;
+            let is_protected = || m.curr_class(cpu) == Class::Ext && m.scx_flag(curr, SCX_TASK_PROTECTED);
+            enq_flags & SCX_ENQ_PREEMPT != 0 && !is_protected()
+        }
     }
 }
 
 /// Completes an insertion into the local DSQ of `cpu` (local_dsq_post_enq). Calls ops.dequeue() if
 /// the task leaves the policy's custody, and preempts the running task if SCX_ENQ_PREEMPT is set.
 fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
-    if leave_custody(m, task) && m.ext.has_op(Callback::Dequeue) {
-        let addr = m.tasks[task].addr();
-        ops::call_task(m, Callback::Dequeue, task, &[addr, 0]);
-    }
+    call_dequeue(m, task);
     if m.rqs[cpu].ext.in_balance {
         // The CPU is choosing its next task and needs no reschedule.
         if m.rqs[cpu].next_class > Class::Ext {
@@ -311,9 +411,20 @@ fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64)
     }
     let curr = m.rqs[cpu].curr;
     if enq_flags & SCX_ENQ_PREEMPT != 0 && curr != task && m.curr_class(cpu) == Class::Ext {
-        m.scx_entity_mut(curr).slice = 0;
+        if !rescue::set_slice(m, curr, 0) {
+            m.ext.stats.slice_denied += 1;
+            return;
+        }
         ops::settle(m);
         m.resched_curr(cpu);
+    }
+}
+
+/// Calls ops.dequeue() if a task leaves the policy's custody because it was inserted.
+fn call_dequeue(m: &mut Machine, task: TaskId) {
+    if leave_custody(m, task) && m.ext.has_op(Callback::Dequeue) {
+        let addr = m.tasks[task].addr();
+        ops::call_task(m, Callback::Dequeue, task, &[addr, 0]);
     }
 }
 
@@ -379,6 +490,11 @@ pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
         }
         return;
     }
+    if m.ext.dsqs.is_rq_owned(dsq) {
+        m.ext.dsqs.remove(task);
+        show_change(m, dsq, task);
+        return;
+    }
     let neighbours = m.ext.dsqs.neighbours(task);
     m.ext.dsqs.remove(task);
     show_change(m, dsq, task);
@@ -397,7 +513,7 @@ pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
         }
         return;
     }
-    if m.ext.dsqs.local_cpu(dsq).is_some() {
+    if m.ext.dsqs.is_rq_owned(dsq) {
         unlink_from_dsq(m, task, dsq);
         return;
     }
@@ -428,7 +544,8 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task].addr();
     // The kernel also calls ops.stopping() before ops.quiescent().
-    if m.rqs[cpu].curr == task && !m.rqs[cpu].stopping && m.ext.has_op(Callback::Stopping) {
+    let is_current = m.rqs[cpu].curr == task;
+    if is_current && !m.rqs[cpu].stopping && m.ext.has_op(Callback::Stopping) {
         ops::call_on(m, Callback::Stopping, cpu, task, &[addr, 0]);
     }
     let migrating = core_flags & (flags::SLEEP | flags::SAVE) == 0;
@@ -443,5 +560,8 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     m.scx_clear_flag(task, SCX_TASK_QUEUED);
     m.rqs[cpu].ext.nr_running -= 1;
     dispatch_dequeue(m, cpu, task);
+    if m.ext.enforces_caps() && (core_flags & flags::SAVE == 0 || !is_current) {
+        rescue::slice_ended(m, cpu, task);
+    }
     clear_direct_dispatch(m, task);
 }

@@ -17,9 +17,13 @@ pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
     m.idle.enabled = !has_update_idle || ops_flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0;
     m.idle.per_node = ops_flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
     update_topology(m);
-    // Initially all online CPUs are marked as idle. Each CPU corrects its own bit when it
-    // schedules.
-    let online = m.layout.online;
+    // Initially all online CPUs are marked as idle in Linux 7.2, and none in Linux 7.3. Each CPU corrects
+    // its own bit when it schedules.
+    let online = if m.ext.is_linux_7_3 {
+        m.layout.none
+    } else {
+        m.layout.online
+    };
     for node in 0..m.idle.masks.len() {
         let Masks { cpu, smt } = m.idle.masks[node];
         for word in 0..cpu.words() {

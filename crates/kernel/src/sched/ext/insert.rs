@@ -54,8 +54,10 @@ pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: 
         return false;
     };
     m.record_decision(|m| insert_decision(m, task, dsq_id, slice, None, enq_flags));
-    set_slice(m, task, slice);
-    commit(m, task, dsq_id, enq_flags);
+    if !m.ext.is_linux_7_3 {
+        set_slice(m, task, slice);
+    }
+    commit(m, task, dsq_id, (slice, 0), enq_flags);
     true
 }
 
@@ -73,9 +75,11 @@ pub(crate) fn insert_vtime(
         return false;
     };
     m.record_decision(|m| insert_decision(m, task, dsq_id, slice, Some(vtime), enq_flags));
-    set_slice(m, task, slice);
-    m.scx_entity_mut(task).dsq_vtime = vtime;
-    commit(m, task, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ);
+    if !m.ext.is_linux_7_3 {
+        set_slice(m, task, slice);
+        m.scx_entity_mut(task).dsq_vtime = vtime;
+    }
+    commit(m, task, dsq_id, (slice, vtime), enq_flags | SCX_ENQ_DSQ_PRIQ);
     true
 }
 
@@ -144,14 +148,17 @@ fn note_inserter(m: &mut Machine, task: TaskId) {
 }
 
 /// Stores the insertion in the task (direct dispatch) or in the dispatch buffer
-/// (scx_dsq_insert_commit).
+/// (scx_dsq_insert_commit). In Linux 7.3, the insertion carries the slice and the vtime `carried`, which
+/// the task gets when it is inserted.
 #[inline(always)]
-fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
+fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, carried: (u64, u64), enq_flags: u64) {
     note_inserter(m, task);
     match m.ext.direct {
         DirectDispatch::Closed => {}
         expected => {
-            mark_direct_dispatch(m, expected, task, dsq_id, enq_flags);
+            if mark_direct_dispatch(m, expected, task, dsq_id, enq_flags) {
+                m.tasks[task].ext.carried = carried;
+            }
             return;
         }
     }
@@ -173,20 +180,23 @@ fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
         qseq: entity.qseq,
         dsq_id,
         enq_flags,
+        slice: carried.0,
+        vtime: carried.1,
     };
     m.ext.dsp.buffer.push(pending);
 }
 
 #[inline(always)]
-fn mark_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId, dsq_id: u64, enq_flags: u64) {
+fn mark_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId, dsq_id: u64, enq_flags: u64) -> bool {
     m.ext.direct = DirectDispatch::Done;
     if expected != DirectDispatch::For(task) {
         refuse_direct_dispatch(m, expected, task);
-        return;
+        return false;
     }
     let scx = m.scx_entity_mut(task);
     scx.ddsp_dsq_id = dsq_id;
     scx.ddsp_enq_flags = enq_flags;
+    true
 }
 
 #[cold]

@@ -7,11 +7,13 @@
 //! CPU that starts to spin also counts as having rescheduled. Therefore CPUs that wait for each
 //! other do not deadlock.
 
-use super::{deferred, exit};
-use crate::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
+use super::{caps, deferred, exit, rescue, sub};
+use crate::layout::enums::{SCX_CAP_BASE, SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
 use crate::sched::ext::state::core::{KICK_BY_KERNEL, KICK_BY_OTHERS, Kick};
+use crate::sched::ext::state::events::Stats;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
 use crate::watch::state::observed::DecisionKind;
@@ -48,14 +50,26 @@ fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64, by: u8) {
             return;
         }
     }
+    let sched = if m.ext.is_linux_7_3 {
+        m.ext.current_sched()
+    } else {
+        SchedId::ROOT
+    };
     let most = MANY * m.rqs.len();
     let pending = &mut m.rqs[this].ext.kicks.pending;
     if pending.len() >= most {
         merge(pending);
     }
     match pending.last_mut() {
-        Some(last) if last.target == cpu && (last.flags ^ flags) & SCX_KICK_IDLE == 0 => last.flags |= flags,
-        _ => pending.push(Kick { target: cpu, flags, by }),
+        Some(last) if last.target == cpu && last.sched == sched && (last.flags ^ flags) & SCX_KICK_IDLE == 0 => {
+            last.flags |= flags;
+        }
+        _ => pending.push(Kick {
+            target: cpu,
+            flags,
+            by,
+            sched,
+        }),
     }
     queue_irq_work(m, this);
 }
@@ -64,9 +78,10 @@ fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64, by: u8) {
 const MANY: usize = 4;
 
 /// Sorts kicks by the flag SCX_KICK_IDLE (kicks without the flag come first), then by target CPU.
-/// Merges kicks that are equal in both, so at most two kicks remain for each target.
+/// Merges kicks that are equal in both, so at most two kicks remain for each target. The kicks of
+/// different policies are kept apart.
 fn merge(pending: &mut Vec<Kick>) {
-    let key = |kick: &Kick| (kick.flags & SCX_KICK_IDLE != 0, kick.target);
+    let key = |kick: &Kick| (kick.sched, kick.flags & SCX_KICK_IDLE != 0, kick.target);
     pending.sort_by_key(key);
     pending.dedup_by(|later, first| {
         let same = key(later) == key(first);
@@ -135,14 +150,16 @@ fn send(m: &mut Machine, cpu: CpuId) {
     // Kicks are sent in ascending order of CPU numbers. A kick with SCX_KICK_IDLE is dropped if the
     // same CPU also gets a kick without this flag.
     merge(&mut pending);
-    let (full, if_idle) = pending.split_at(pending.partition_point(|kick| kick.flags & SCX_KICK_IDLE == 0));
     let mut wait = false;
-    for kick in full {
-        wait |= kick_one(m, cpu, kick);
-    }
-    for kick in if_idle {
-        if full.binary_search_by_key(&kick.target, |other| other.target).is_err() {
-            kick_one_if_idle(m, kick);
+    for own in pending.chunk_by(|a, b| a.sched == b.sched) {
+        let (full, if_idle) = own.split_at(own.partition_point(|kick| kick.flags & SCX_KICK_IDLE == 0));
+        for kick in full {
+            wait |= kick_one(m, cpu, kick);
+        }
+        for kick in if_idle {
+            if full.binary_search_by_key(&kick.target, |other| other.target).is_err() {
+                kick_one_if_idle(m, kick);
+            }
         }
     }
     pending.clear();
@@ -155,15 +172,22 @@ fn send(m: &mut Machine, cpu: CpuId) {
 
 /// Sends a kick and returns whether `cpu` has to wait for the kicked CPU.
 fn kick_one(m: &mut Machine, cpu: CpuId, kick: &Kick) -> bool {
-    let &Kick { target, flags, by } = kick;
+    let &Kick {
+        target,
+        flags,
+        by,
+        sched,
+    } = kick;
     m.lock(LockId::Rq(target));
     let class = m.curr_class(target);
     let mut wait = false;
-    if m.online_cpus.contains(target) && class >= Class::Ext {
+    let kickable = m.online_cpus.contains(target) && class >= Class::Ext;
+    if kickable && is_denied(m, sched, target) {
+        count_denied(m, sched, |stats| stats.sub_kick_denied += 1);
+    } else if kickable {
         if class == Class::Ext && flags & SCX_KICK_PREEMPT != 0 {
             m.update_curr(target);
-            let curr = m.rqs[target].curr;
-            m.scx_entity_mut(curr).slice = 0;
+            preempt(m, sched, target);
         }
         if class == Class::Ext && flags & SCX_KICK_WAIT != 0 {
             let kick_sync = m.rqs[target].ext.kick_sync;
@@ -178,11 +202,41 @@ fn kick_one(m: &mut Machine, cpu: CpuId, kick: &Kick) -> bool {
     wait
 }
 
+/// Ends the slice of the current task of `target` for a policy, if the policy may preempt it.
+fn preempt(m: &mut Machine, sched: SchedId, target: CpuId) {
+    let curr = m.rqs[target].curr;
+    let needed = if m.ext.enforces_caps() {
+        caps::for_preempt(m, sched, target, 0)
+    } else {
+        0
+    };
+    if caps::missing(m, sched, target, needed) != 0 {
+        count_denied(m, sched, |stats| stats.sub_preempt_denied += 1);
+    } else if !rescue::set_slice(m, curr, 0) {
+        count_denied(m, sched, |stats| stats.slice_denied += 1);
+    }
+}
+
+/// Returns whether a policy may not kick `target`, because it has no capability for this CPU.
+fn is_denied(m: &Machine, sched: SchedId, target: CpuId) -> bool {
+    caps::missing(m, sched, target, SCX_CAP_BASE) != 0
+}
+
+/// Counts an event of a policy, which need not be the current one.
+#[cold]
+fn count_denied(m: &mut Machine, sched: SchedId, count: impl FnOnce(&mut Stats)) {
+    sub::in_sched(m, sched, |m| count(&mut m.ext.stats));
+}
+
 fn kick_one_if_idle(m: &mut Machine, kick: &Kick) {
-    let &Kick { target, by, .. } = kick;
+    let &Kick { target, by, sched, .. } = kick;
     m.lock(LockId::Rq(target));
     if !can_skip_idle_kick(m, target) && m.online_cpus.contains(target) {
-        resched(m, target, by);
+        if is_denied(m, sched, target) {
+            count_denied(m, sched, |stats| stats.sub_kick_denied += 1);
+        } else {
+            resched(m, target, by);
+        }
     }
     m.unlock(LockId::Rq(target));
 }

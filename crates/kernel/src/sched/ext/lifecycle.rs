@@ -8,7 +8,7 @@
 
 use super::enqueue::clear_direct_dispatch;
 use super::ops::{self};
-use super::{cid, exit, sub};
+use super::{cid, exit, rescue, sub};
 use crate::layout::callbacks::Callback;
 use crate::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL, scx_exit_task_args, scx_init_task_args};
 use crate::machine::Machine;
@@ -25,12 +25,18 @@ use std::mem::{offset_of, size_of};
 
 /// Calls ops.init_task(). Returns 0 or a negative errno (__scx_init_task).
 pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
+    init_task_of(m, task, m.tasks[task].cgroup(), fork)
+}
+
+/// Calls ops.init_task() like [`init_task`], for a task that belongs to `cgroup` or is about to move
+/// there.
+pub(super) fn init_task_of(m: &mut Machine, task: TaskId, cgroup: u32, fork: bool) -> i32 {
     m.scx_entity_mut(task).disallow = Default::default();
     if m.ext.has_op(Callback::InitTask) {
         let mut args = [0; size_of::<scx_init_task_args>()];
         args[offset_of!(scx_init_task_args, fork)] = u8::from(fork);
         let at = offset_of!(scx_init_task_args, cgroup);
-        let cgroup = m.layout.cgroup_addr(m.tasks[task].cgroup());
+        let cgroup = m.layout.cgroup_addr(cgroup);
         args[at..at + 8].copy_from_slice(&cgroup.to_le_bytes());
         let addr = m.tasks[task].addr();
         let Some(result) = ops::call_with_struct(m, Callback::InitTask, Frame::NONE, addr, &args) else {
@@ -87,8 +93,18 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
     let weight = cgroup_weight(&m.tasks[task]);
     m.scx_entity_mut(task).weight = weight;
     let addr = m.tasks[task].addr();
+    let by_cid = m.ext.is_linux_7_3 && m.ext.cids.uses_cids();
     if m.ext.has_op(Callback::Enable) {
-        ops::call_task(m, Callback::Enable, task, &[addr]);
+        if by_cid {
+            let frame = Frame::about(task, Some(m.tasks[task].cpu()));
+            let mask = cid::mask_arg(m, task);
+            ops::call_with_struct(m, Callback::Enable, frame, addr, &mask.to_le_bytes());
+        } else {
+            ops::call_task(m, Callback::Enable, task, &[addr]);
+        }
+    }
+    if by_cid {
+        set_cpumask(m, task);
     }
     if m.ext.has_op(Callback::SetWeight) {
         ops::call_task(m, Callback::SetWeight, task, &[addr, u64::from(weight)]);
@@ -104,9 +120,15 @@ fn disable_task(m: &mut Machine, task: TaskId) {
         ops::call_task(m, Callback::Disable, task, &[addr]);
     }
     m.scx_set_state(task, TaskState::Ready);
+    if m.ext.enforces_caps() {
+        rescue::slice_ended(m, m.tasks[task].cpu(), task);
+    }
     let scx = m.scx_entity_mut(task);
     scx.dsq_vtime = 0;
     scx.slice = 0;
+    let entity = &mut m.tasks[task].ext;
+    entity.slice_oob = None;
+    entity.reenq_count = 0;
 }
 
 /// Calls ops.disable() if the task is in the class, then ops.exit_task()
@@ -228,7 +250,10 @@ fn free_in_others(m: &mut Machine, owner: u64) {
 /// queued.
 pub(super) fn switching_to(m: &mut Machine, task: TaskId) {
     enable_task(m, task);
-    set_cpumask(m, task);
+    // In Linux 7.3, a policy with cids has got the mask already.
+    if !m.ext.is_linux_7_3 || !m.ext.cids.uses_cids() {
+        set_cpumask(m, task);
+    }
 }
 
 /// Calls ops.set_cpumask() for a task.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sched_ext scheduling class of Linux 7.2 (kernel/sched/ext). This class calls the callbacks
+//! The sched_ext scheduling class of Linux 7.2, and with `--kernel 7.3` that of Linux 7.3
+//! (kernel/sched/ext). This class calls the callbacks
 //! of a policy, which makes the scheduling decisions.
 //!
 //! | modules | contents |
@@ -11,6 +12,7 @@
 //! | `insert`, `kick`, `cid`, `idle` | operations that a policy requests through kfuncs |
 //! | `enable`, `lifecycle`, `bypass` | start and end of a policy and of the tasks it schedules |
 //! | `sub`, `scheds` | sub-schedulers: policies for the tasks of a cgroup |
+//! | `caps`, `rescue` | CPUs that sub-schedulers may use, and tasks without such a CPU (Linux 7.3) |
 //! | `watchdog`, `exit`, `dump` | failures of a policy |
 //!
 //! This file contains the functions of the class (struct sched_class) and the functions that the
@@ -19,6 +21,7 @@
 //! Core scheduling is not modelled, so ops.core_sched_before() is never called.
 
 mod bypass;
+pub(crate) mod caps;
 pub(crate) mod cgroup;
 pub(crate) mod cid;
 mod deferred;
@@ -27,16 +30,18 @@ pub mod dump;
 pub mod enable;
 mod enqueue;
 pub mod exit;
+pub(crate) mod handover;
 pub mod idle;
 pub mod insert;
 pub mod kick;
 mod lifecycle;
 pub mod ops;
+mod rescue;
 pub mod state;
 mod step_log;
 pub(crate) mod sub;
 pub mod task_state;
-mod turn;
+pub(crate) mod turn;
 pub mod watchdog;
 
 pub(crate) use dispatch::pick_task;
@@ -116,6 +121,10 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
         return;
     }
     idle::update(m, cpu, idle);
+    if m.ext.is_linux_7_3 {
+        caps::notify_idle(m, cpu, idle, true);
+        return;
+    }
     if m.ext.has_op(Callback::UpdateIdle) && !m.ext.bypassing() {
         let arg = m.ext.cids.arg(cpu);
         ops::call_locked(m, Callback::UpdateIdle, cpu, &[arg, u64::from(idle)]);
@@ -126,6 +135,9 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
 pub(crate) fn stay_idle(m: &mut Machine, cpu: CpuId) {
     if m.ext.enabled && m.rqs[cpu].idle() {
         idle::update(m, cpu, true);
+        if m.rqs[cpu].ext.owes_idle != 0 {
+            caps::notify_idle(m, cpu, true, false);
+        }
     }
 }
 
@@ -172,6 +184,20 @@ pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
     deferred::arrived(m, cpu);
     enable::advance_ending(m);
+}
+
+/// Handles an `ExtRescue` event. Returns false if it is out of date.
+pub(crate) fn rescue_timer(m: &mut Machine, cpu: CpuId) -> bool {
+    if m.rqs[cpu].ext.rescue.timer != Some(m.now) {
+        return false;
+    }
+    m.rqs[cpu].ext.rescue.timer = None;
+    let is_needed = m.ext.enforces_caps();
+    if is_needed {
+        m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
+        rescue::timer(m, cpu);
+    }
+    is_needed
 }
 
 /// Sets up the sched_ext state of a new task.
@@ -237,6 +263,15 @@ fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
         return;
     }
     idle::update_topology(m);
+    if m.ext.is_linux_7_3 {
+        cid::update_online(m);
+    }
+    if m.ext.enforces_caps() {
+        caps::hotplug(m, cpu, online);
+        if !online {
+            rescue::flush(m, cpu);
+        }
+    }
     let (op, going) = if online {
         (Callback::CpuOnline, "online")
     } else {

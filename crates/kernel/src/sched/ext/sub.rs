@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sub-schedulers: policies that schedule the tasks of a cgroup and of the cgroups below it, on
 //! behalf of the policy that schedules the rest of the machine (scx_sub_enable_workfn,
-//! scx_sub_disable and scx_bpf_sub_dispatch of Linux 7.2). Sub-schedulers can have sub-schedulers.
+//! scx_sub_disable and scx_bpf_sub_dispatch of Linux 7.2). In Linux 7.3, sub-schedulers need
+//! capabilities to use CPUs (`caps`). Sub-schedulers can have sub-schedulers.
 //!
 //! The code of sched_ext acts for the current policy ([`Core::current_sched`]). [`in_sched`] makes a
 //! different policy the current one during a call.
@@ -13,9 +14,9 @@
 //! [`Core::current_sched`]: crate::sched::ext::state::core::Core::current_sched
 
 use super::enable::{self, EXIT_RESERVE, run_as_user};
-use super::{bypass, cid, dispatch, dump, exit, lifecycle, ops, watchdog};
+use super::{bypass, caps, cid, dispatch, dump, exit, handover, lifecycle, ops, watchdog};
 use crate::layout::callbacks::Callback;
-use crate::layout::enums::{SCX_ECODE_RSN_CGROUP_OFFLINE, SCX_OPS_TID_TO_TASK, SCX_SUB_MAX_DEPTH};
+use crate::layout::enums::{SCX_CAP_BASE, SCX_ECODE_RSN_CGROUP_OFFLINE, SCX_OPS_TID_TO_TASK, SCX_SUB_MAX_DEPTH};
 use crate::layout::{sched_ext_ops, scx_sub_attach_args};
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
@@ -24,7 +25,7 @@ use crate::sched::ext::state::entity::TaskState;
 use crate::sched::ext::state::exit_info::{Exit, ExitKind};
 use crate::sched::ext::state::ops_table::{self, Frame, PreparedPolicy};
 use crate::sched::ext::state::scheds::{MAX_SUBS, Phase, SchedId};
-use crate::sched::tracepoint::state::Tracing;
+use crate::sched::tracepoint::state::{Hook, Tracing};
 use crate::simulation::event::Event;
 use crate::simulation::id::TaskId;
 use bpf::errno::{EBUSY, EFAULT, EINVAL, ENODEV, ENOENT, EOPNOTSUPP};
@@ -34,6 +35,10 @@ use std::mem::offset_of;
 /// Number of ticks from the start of bypass mode until the tasks return to the parent. It
 /// corresponds to one RCU grace period of about two ticks (percpu_down_write of scx_fork_rwsem).
 const GRACE_TICKS: u64 = 2;
+
+/// Bits of the functions that the kernel calls when it registers a policy. Programs of the scx headers
+/// are attached to them. They run before the policy is enabled, so a sub-scheduler may have them.
+const AT_REGISTRATION: u32 = 1 << Hook::BpfScxReg as u32 | 1 << Hook::BpfScxRegCid as u32;
 
 /// Calls `f` while `id` is the current policy.
 #[inline]
@@ -109,7 +114,7 @@ fn cgroup_path(m: &Machine, cgroup: u32) -> &str {
 }
 
 /// Returns whether `cgroup` is `ancestor` or below it.
-fn is_below(m: &Machine, cgroup: u32, ancestor: u32) -> bool {
+pub(super) fn is_below(m: &Machine, cgroup: u32, ancestor: u32) -> bool {
     std::iter::successors(Some(cgroup), |&at| m.layout.parent_of_cgroup(at)).any(|at| at == ancestor)
 }
 
@@ -179,7 +184,7 @@ pub(crate) fn install(
     if !cid {
         return Err(refuse(m, "sub-sched requires cid-form struct_ops".into()));
     }
-    if hooks.entry != 0 || hooks.exit != 0 {
+    if hooks.entry & !AT_REGISTRATION != 0 || hooks.exit != 0 {
         let message = "not supported: a sub-scheduler with tracing programs, such as tp_btf or fentry";
         return Err(refuse(m, message.into()));
     }
@@ -241,16 +246,22 @@ fn run_enable_steps(m: &mut Machine, id: SchedId) -> Result<(), i32> {
     let shares_tids = m.ext.ops_of(SchedId::ROOT).flags & SCX_OPS_TID_TO_TASK != 0;
     in_sched(m, id, |m| {
         watchdog::start(m);
+        if m.ext.is_linux_7_3 {
+            check_tids(m, shares_tids)?;
+            enable::validate(m)?;
+            caps::alloc(m)?;
+        }
         if m.ext.level_of(id) >= SCX_SUB_MAX_DEPTH {
             exit::error(m, format!("max nesting depth {SCX_SUB_MAX_DEPTH} violated"));
             return Err(-EINVAL);
         }
+        if m.ext.is_linux_7_3 {
+            cid::alloc_masks(m)?;
+            return enable::call_init(m);
+        }
         enable::call_init(m)?;
         cid::alloc_masks(m)?;
-        if m.ext.ops().flags & SCX_OPS_TID_TO_TASK != 0 && !shares_tids {
-            exit::error(m, "SCX_OPS_TID_TO_TASK requires root scheduler to enable it");
-            return Err(-EINVAL);
-        }
+        check_tids(m, shares_tids)?;
         enable::validate(m)
     })?;
     let result = call_parent(m, Callback::SubAttach, id).map_or(-EFAULT, |result| result as i32);
@@ -267,9 +278,32 @@ fn run_enable_steps(m: &mut Machine, id: SchedId) -> Result<(), i32> {
         m.ext.activate_ops(ops_table::normal_ops());
     });
     m.ext.sched_mut(id).phase = Phase::Owner;
+    if m.ext.is_linux_7_3 {
+        handover::claim_cgroups(m, id, parent)?;
+    }
     claim_tasks(m, id, parent)?;
     in_sched(m, id, |m| bypass::set(m, false));
+    if m.ext.is_linux_7_3 {
+        caps::seed(m, id);
+    }
     Ok(())
+}
+
+/// Checks that the root policy has a table of tids if the sub-scheduler needs one.
+fn check_tids(m: &mut Machine, shares_tids: bool) -> Result<(), i32> {
+    if m.ext.ops().flags & SCX_OPS_TID_TO_TASK != 0 && !shares_tids {
+        exit::error(m, "SCX_OPS_TID_TO_TASK requires root scheduler to enable it");
+        return Err(-EINVAL);
+    }
+    Ok(())
+}
+
+/// Returns the path of the cgroup that a policy schedules.
+pub(super) fn cgroup_path_of(m: &Machine, id: SchedId) -> &str {
+    match id {
+        SchedId::ROOT => "/",
+        _ => cgroup_path(m, m.ext.sched(id).cgroup),
+    }
 }
 
 /// Moves the tasks of the sub-scheduler's cgroups from the parent to it. Every task is first
@@ -339,6 +373,9 @@ pub(crate) fn dispatch(m: &mut Machine, cgroup_id: u64) -> bool {
             m,
             format!("trying to dispatch a distant sub-sched on cgroup {cgroup_id}"),
         );
+        return false;
+    }
+    if caps::missing(m, child, cpu, SCX_CAP_BASE) != 0 {
         return false;
     }
     in_sched(m, child, |m| dispatch::dispatch_nested(m, cpu))
@@ -426,6 +463,9 @@ fn disable(m: &mut Machine, id: SchedId) {
     let parent = m.ext.sched(id).parent;
     in_sched(m, id, |m| m.ext.ending = Ending::No);
     m.ext.sched_mut(id).phase = Phase::Linked;
+    if m.ext.is_linux_7_3 {
+        handover::return_cgroups(m, id, parent);
+    }
     let mut tasks = enable::all_tasks(m);
     tasks.retain(|&task| m.tasks[task].ext.sched == id);
     let mut failed = false;
@@ -498,8 +538,10 @@ fn log_end(m: &mut Machine, id: SchedId) {
 
 /// Removes the programs, timers, maps and DSQs of a sub-scheduler that has no tasks.
 fn remove(m: &mut Machine, id: SchedId) {
+    caps::discard(m, id);
     for rq in &mut m.rqs {
         rq.ext.reenq_users.retain(|&(_, _, owner)| owner != id);
+        rq.ext.kicks.pending.retain(|kick| kick.sched != id);
     }
     let queues = in_sched(m, id, |m| {
         m.ext.remove_policy_of_sub();

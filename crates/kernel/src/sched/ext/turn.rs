@@ -3,7 +3,7 @@
 //! sched_yield().
 
 use super::enqueue::{dispatch_dequeue, do_enqueue_task, enqueue_local, ops_dequeue};
-use super::{kick, ops};
+use super::{caps, kick, ops, rescue, sub};
 use crate::layout::SCHED_DEADLINE;
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
@@ -25,6 +25,10 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
         }
     }
     m.clr_task_runnable(task, true);
+    if m.ext.is_linux_7_3 {
+        m.tasks[task].ext.reenq_count = 0;
+        apply_slice_oob(m, cpu, task);
+    }
     m.rqs[cpu].ext.can_stop_tick = m.scx_entity(task).slice == SCX_SLICE_INF;
 }
 
@@ -56,19 +60,28 @@ pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId) {
 #[inline(always)]
 fn put_prev(m: &mut Machine, cpu: CpuId, task: TaskId, idles: bool) {
     kick::kick_sync(m, cpu);
+    let mut keeps_rescue = false;
+    if m.ext.enforces_caps() && m.scx_entity(task).slice == 0 {
+        keeps_rescue = rescue::rescuee(m, cpu) == Some(task) && rescue::keep(m, cpu, task);
+        if !keeps_rescue {
+            rescue::slice_ended(m, cpu, task);
+        }
+    }
     if m.scx_flag(task, SCX_TASK_QUEUED) {
         let addr = m.tasks[task].addr();
         if m.ext.has_op(Callback::Stopping) {
             ops::call_task(m, Callback::Stopping, task, &[addr, 1]);
         }
-        requeue_prev(m, cpu, task, idles);
+        requeue_prev(m, cpu, task, idles, keeps_rescue);
     }
 }
 
 /// Queues the task that was running and is still runnable. `idles` is set if the CPU becomes idle.
-fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, idles: bool) {
+/// `keeps_rescue` says that the task is being rescued and has got a new slice for this.
+fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, idles: bool, keeps_rescue: bool) {
     m.set_task_runnable(task);
-    if m.scx_entity(task).slice != 0 && !m.ext.bypassing() {
+    let is_rescued = m.ext.enforces_caps() && rescue::rescuee(m, cpu) == Some(task);
+    if (m.scx_entity(task).slice != 0 || is_rescued) && !m.ext.bypassing() {
         if m.scx_flag(task, SCX_TASK_IMMED) {
             // The task was inserted with SCX_ENQ_IMMED, so it must not wait here. It goes back to
             // the policy.
@@ -76,11 +89,13 @@ fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, idles: bool) {
             do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
             m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
         } else {
-            enqueue_local(m, cpu, task, SCX_ENQ_HEAD);
+            let place = if keeps_rescue { 0 } else { SCX_ENQ_HEAD };
+            let caps = if is_rescued { SCX_ENQ_IGNORE_CAPS } else { 0 };
+            enqueue_local(m, cpu, task, place | caps);
         }
         return;
     }
-    if idles {
+    if idles && caps::can_stay(m, cpu, task) {
         do_enqueue_task(m, cpu, task, SCX_ENQ_LAST);
         if m.ext.dsqs.current(task) == m.ext.dsqs.local(cpu) {
             m.resched_curr(cpu);
@@ -116,6 +131,9 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId, why: u64) {
 /// (yield_task_scx).
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
+    if m.ext.enforces_caps() {
+        rescue::slice_ended(m, cpu, task);
+    }
     if m.ext.has_op(Callback::Yield) {
         let addr = m.tasks[task].addr();
         ops::call_task(m, Callback::Yield, task, &[addr, 0]);
@@ -128,9 +146,34 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
 #[inline]
 pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let curr = m.rqs[cpu].curr;
+    if m.ext.is_linux_7_3 {
+        apply_slice_oob(m, cpu, curr);
+    }
     let scx = m.scx_entity_mut(curr);
     if scx.slice != SCX_SLICE_INF {
         scx.slice = scx.slice.saturating_sub(ns);
+    }
+    if m.ext.enforces_caps() && rescue::rescuee(m, cpu) == Some(curr) {
+        rescue::charge(m, cpu, ns);
+    }
+}
+
+/// Gives a task on `cpu` the slice that its policy requested without the lock of the runqueue
+/// (apply_task_slice_oob). Only a policy that may use the CPU can make the slice longer.
+fn apply_slice_oob(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    let Some((sched, slice)) = m.tasks[task].ext.slice_oob.take() else {
+        return;
+    };
+    let owner = m.tasks[task].ext.sched;
+    if sched != owner {
+        return;
+    }
+    let extends = slice > m.scx_entity(task).slice;
+    let is_denied = extends && caps::missing(m, owner, cpu, SCX_CAP_BASE) != 0;
+    if is_denied || m.scx_flag(task, SCX_TASK_PROTECTED) {
+        sub::in_sched(m, owner, |m| m.ext.stats.slice_denied += 1);
+    } else {
+        m.scx_entity_mut(task).slice = slice;
     }
 }
 
@@ -138,12 +181,38 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
 pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let task = m.rqs[cpu].curr;
     if m.ext.bypassing() {
-        m.scx_entity_mut(task).slice = 0;
+        rescue::set_slice(m, task, 0);
     } else if m.ext.has_op(Callback::Tick) {
         let addr = m.tasks[task].addr();
         ops::call_task(m, Callback::Tick, task, &[addr]);
     }
     if m.scx_entity(task).slice == 0 {
         m.resched_curr(cpu);
+    }
+}
+
+/// Sets the slice of a task as the policy requests (scx_bpf_task_set_slice of Linux 7.3). Without the lock
+/// of the task's runqueue, the slice changes later.
+pub(crate) fn task_set_slice(m: &mut Machine, task: TaskId, slice: u64) {
+    let current = m.ext.current_sched();
+    let locked = m.ext.frame.locked_cpu;
+    let is_there = |cpu: CpuId| {
+        let waits = m.tasks[task].ext.runnable != 0 && m.tasks[task].cpu() == cpu;
+        waits || m.rqs[cpu].curr == task
+    };
+    match locked.filter(|&cpu| is_there(cpu)) {
+        None => {
+            const MAX: u64 = (1 << 43) - 2;
+            let is_clamped = slice != SCX_SLICE_INF && slice > MAX;
+            m.ext.stats.slice_clamped += i64::from(is_clamped);
+            m.tasks[task].ext.slice_oob = Some((current, if is_clamped { MAX } else { slice }));
+        }
+        Some(cpu) => {
+            let extends = slice > m.scx_entity(task).slice;
+            let is_denied = extends && caps::missing(m, current, cpu, SCX_CAP_BASE) != 0;
+            if is_denied || !rescue::set_slice(m, task, slice) {
+                m.ext.stats.slice_denied += 1;
+            }
+        }
     }
 }

@@ -54,16 +54,6 @@ const LOCKUP_NS: u64 = 4_000_000;
 /// Longest delay at one point, ns. A longer one is shortened.
 pub(crate) const MAX_HOLD_NS: u64 = 500_000;
 
-/// What must be free before the handler of an event begins.
-pub(crate) enum Needs {
-    /// The CPU that executes the handler.
-    Cpu(CpuId),
-    /// All CPUs.
-    All,
-    /// Nothing: the handler executes no BPF code and changes no queue.
-    Nothing,
-}
-
 impl Machine {
     /// Makes the callbacks of the loaded policy overlap from now on.
     ///
@@ -108,7 +98,8 @@ impl Machine {
             | Event::CfsUnthrottle { cpu }
             | Event::NohzBalance { cpu }
             | Event::DlServer { cpu, .. }
-            | Event::ExtDeferred { cpu } => Needs::Cpu(cpu),
+            | Event::ExtDeferred { cpu }
+            | Event::ExtRescue { cpu } => Needs::Cpu(cpu),
             Event::Wake { task, generation } if self.tasks[task].wake_generation == generation => {
                 Needs::Cpu(self.wake_cpu(task))
             }

@@ -16,6 +16,16 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use std::collections::VecDeque;
 
+/// What must be free before the handler of an event begins.
+pub(crate) enum Needs {
+    /// The CPU that executes the handler.
+    Cpu(CpuId),
+    /// All CPUs.
+    All,
+    /// Nothing: the handler executes no BPF code and changes no queue.
+    Nothing,
+}
+
 /// A forced switch: the CPU that reaches a point is delayed there, and other CPUs continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hold {

@@ -2,6 +2,7 @@
 //! The mapping between CPU numbers and cids. A cid is a topological CPU number: the CPUs of a core,
 //! of an LLC and of a node have consecutive cids. A policy can use cids instead of CPU numbers.
 
+use crate::layout::enums::SCX_CID_SHARD_MAX_CPUS;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Table;
@@ -25,6 +26,10 @@ pub(crate) struct Cids {
     /// pointer into the policy's arena, which is passed to the policy. The second is the address of
     /// the same memory in the region, which is all memory that BPF programs can access.
     pub(crate) scratch: Vec<(u64, u64)>,
+    /// The two addresses of the mask of online CPUs in the policy's arena (Linux 7.3).
+    pub(crate) online: Option<(u64, u64)>,
+    /// Shards: ranges of cids that are changed together (Linux 7.3).
+    pub(crate) shards: Vec<std::ops::Range<u32>>,
 }
 
 impl Cids {
@@ -39,6 +44,8 @@ impl Cids {
             positions: Vec::with_capacity(nr_cpus as usize),
             uses_cids: false,
             scratch: Vec::new(),
+            online: None,
+            shards: Vec::new(),
         };
         // The first CPU of each node, LLC and core. If an LLC contains several nodes, each of these
         // nodes has no other LLC, so their order does not depend on the first CPU of the LLC.
@@ -109,6 +116,66 @@ impl Cids {
         self.positions.fill([-1; 6]);
     }
 
+    /// Divides the cids into shards of at most about `size` cids (scx_cid_init of Linux 7.3). A shard
+    /// contains whole cores of one LLC. The cores of an LLC are spread evenly.
+    pub(crate) fn divide_into_shards(&mut self, size: u32) {
+        let max = size.min(SCX_CID_SHARD_MAX_CPUS as u32);
+        let llc_of = |position: &TopoPosition| position[3];
+        let mut shards = Vec::new();
+        let mut first = 0;
+        for unit in self.positions.chunk_by(|a, b| llc_of(a) == llc_of(b)) {
+            let nr_cpus = unit.len() as u32;
+            let cores = unit.chunk_by(|a, b| a[1] == b[1]);
+            if llc_of(&unit[0]) < 0 {
+                // CPUs without a position fill shards one by one.
+                let ends = first + nr_cpus;
+                shards.extend((first..ends).step_by(max as usize).map(|at| at..(at + max).min(ends)));
+                first = ends;
+                continue;
+            }
+            let nr_shards = nr_cpus
+                .div_ceil(size)
+                .max(nr_cpus.div_ceil(SCX_CID_SHARD_MAX_CPUS as u32))
+                .max(1);
+            let nr_cores = cores.clone().count() as u32;
+            let (per_shard, nr_large) = (nr_cores / nr_shards, nr_cores % nr_shards);
+            let (mut number, mut in_shard, mut at) = (0, 0, first);
+            for core in cores {
+                let threads = core.len() as u32;
+                let most = per_shard + u32::from(number < nr_large);
+                if in_shard > 0 && (in_shard >= most || at - first + threads > max) {
+                    shards.push(first..at);
+                    (number, in_shard, first) = (number + 1, 0, at);
+                }
+                in_shard += 1;
+                at += threads;
+            }
+            shards.push(first..at);
+            first = at;
+        }
+        self.shards = shards;
+    }
+
+    /// Sets the shards by the first cid of each.
+    pub(crate) fn set_shards(&mut self, starts: &[i32]) {
+        let ends = starts[1..]
+            .iter()
+            .map(|&start| start as u32)
+            .chain([self.to_cpu.len() as u32]);
+        self.shards = starts.iter().zip(ends).map(|(&start, end)| start as u32..end).collect();
+    }
+
+    /// Returns the index of the shard that contains a cid.
+    pub(crate) fn shard_of(&self, cid: u32) -> usize {
+        self.shards.partition_point(|shard| shard.end <= cid)
+    }
+
+    /// Returns the first cid and the index of a cid's shard.
+    pub(crate) fn shard_position(&self, cid: u32) -> [i32; 2] {
+        let index = self.shard_of(cid);
+        [self.shards[index].start as i32, index as i32]
+    }
+
     /// Returns whether the policy uses cids instead of CPU numbers.
     pub fn uses_cids(&self) -> bool {
         self.uses_cids
@@ -166,6 +233,23 @@ mod tests {
         let cids = Cids::new(&topology, &online);
         assert_eq!((cids.to_cpu(0), cids.to_cpu(15)), (cpu_id(1), cpu_id(0)));
         assert_eq!(cids.place(15), [-1; 6]);
+    }
+
+    #[test]
+    fn shards_contain_whole_cores_of_one_llc() {
+        let shards = |spec: &MachineSpec, size| {
+            let mut cids = Cids::new(&spec.topology, &CpuSet::all(spec.topology.nr_cpus()));
+            cids.divide_into_shards(size);
+            cids.shards
+        };
+        // Two LLCs with 3 cores of 2 threads.
+        let spec = MachineSpec::regular(1, 2, 3, 2);
+        assert_eq!(shards(&spec, 24), [0..6, 6..12]);
+        assert_eq!(shards(&spec, 4), [0..4, 4..6, 6..10, 10..12]);
+        assert_eq!(shards(&spec, 1), [0..2, 2..4, 4..6, 6..8, 8..10, 10..12]);
+        let mut cids = Cids::new(&spec.topology, &CpuSet::all(12));
+        cids.set_shards(&[0, 5]);
+        assert_eq!((cids.shard_of(4), cids.shard_position(5)), (0, [5, 1]));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::sched::ext::state::dsq::{DsqRef, Dsqs};
 use crate::sched::ext::state::dump_text::Dump;
 use crate::sched::ext::state::exit_info::Exit;
 use crate::sched::ext::state::ops_table::{Called, Frame};
+use crate::sched::ext::state::rescue::{Rescue, RescueKnobs};
 use crate::sched::ext::state::scheds::{SchedId, Scheds};
 use crate::sched::ext::state::{entity, events, loaded};
 use crate::simulation::cpuset::CpuSet;
@@ -18,7 +19,7 @@ use entity::TaskState;
 use layout::enums::*;
 use loaded::{Active, LoadedPolicy};
 use machine::Topology;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum and default of ops.timeout_ms, in ns (SCX_WATCHDOG_MAX_TIMEOUT).
 pub(crate) const MAX_TIMEOUT_NS: u64 = 30_000_000_000;
@@ -56,7 +57,17 @@ pub struct ScxRq {
     /// DSQs created by policies whose tasks are to be enqueued again, each with its SCX_REENQ_*
     /// flags and the policy that created it.
     pub(crate) reenq_users: Vec<(DsqRef, u64, SchedId)>,
+    /// Sub-schedulers whose capabilities on the CPU have to be updated (ecaps_to_sync).
+    pub(crate) caps_to_sync: Vec<SchedId>,
+    /// Policies that ops.update_idle() is due for ([`OWES_SUB_IDLE`], [`OWES_ROOT_IDLE`]).
+    pub(crate) owes_idle: u8,
+    pub(crate) rescue: Box<Rescue>,
 }
+
+/// Flag of `owes_idle`: a sub-scheduler has missed that the CPU is idle (SCX_RQ_SUB_IDLE_RENOTIFY).
+pub(crate) const OWES_SUB_IDLE: u8 = 1;
+/// Flag of `owes_idle`: the root policy has missed that the CPU is idle (SCX_RQ_ROOT_IDLE_RENOTIFY).
+pub(crate) const OWES_ROOT_IDLE: u8 = 2;
 
 impl Default for ScxRq {
     fn default() -> ScxRq {
@@ -74,6 +85,9 @@ impl Default for ScxRq {
             ddsp_deferred: Vec::new(),
             reenq_local: 0,
             reenq_users: Vec::new(),
+            caps_to_sync: Vec::new(),
+            owes_idle: 0,
+            rescue: Box::default(),
         }
     }
 }
@@ -81,7 +95,10 @@ impl Default for ScxRq {
 impl ScxRq {
     /// Returns the SCX_RQ_* flags that the debug dump shows for the CPU.
     pub(crate) fn flags(&self) -> u32 {
-        u32::from(self.online) | u32::from(self.in_wakeup) << 16 | u32::from(self.in_balance) << 17
+        u32::from(self.online)
+            | u32::from(self.owes_idle) << 7
+            | u32::from(self.in_wakeup) << 16
+            | u32::from(self.in_balance) << 17
     }
 }
 
@@ -90,6 +107,10 @@ pub struct Core {
     pub state: EnableState,
     /// Whether tasks may belong to the class (scx_enabled).
     pub(crate) enabled: bool,
+    /// Whether the core behaves like Linux 7.3, and not like Linux 7.2.
+    pub(crate) is_linux_7_3: bool,
+    /// Settings of rescues, from the root policy.
+    pub(crate) rescue: RescueKnobs,
     /// Whether all normal tasks belong to the class, not only SCHED_EXT tasks.
     pub(crate) switching_all: bool,
     /// Whether the kernel thread scx_enable_helper executes: a policy is being enabled.
@@ -100,6 +121,8 @@ pub struct Core {
     pub(crate) cgroup_enabled: bool,
     /// Cgroups for which ops.cgroup_init() has succeeded, in the order of the calls.
     pub(crate) initialized_cgroups: Vec<u32>,
+    /// The sub-schedulers that know cgroups (Linux 7.3). The root policy knows all others.
+    pub(crate) cgroup_owners: BTreeMap<u32, SchedId>,
     /// The hierarchy of policies. Those fields of this struct that belong to a policy are the ones of
     /// the current policy ([`Scheds::current`]).
     pub(crate) scheds: Scheds,
@@ -190,11 +213,14 @@ impl Core {
         Core {
             state: EnableState::Disabled,
             enabled: false,
+            is_linux_7_3: false,
+            rescue: RescueKnobs::default(),
             switching_all: false,
             enabling: false,
             init_task_enabled: false,
             cgroup_enabled: false,
             initialized_cgroups: Vec::new(),
+            cgroup_owners: BTreeMap::new(),
             scheds: Scheds::default(),
             sub_exits: Vec::new(),
             sub_dispatch_prev: IDLE,
@@ -265,6 +291,12 @@ impl Core {
         };
     }
 
+    /// Returns whether sub-schedulers need capabilities to use CPUs.
+    #[inline(always)]
+    pub(crate) fn enforces_caps(&self) -> bool {
+        self.is_linux_7_3 && self.has_subs()
+    }
+
     /// Returns whether a CPU's local DSQ is empty. Idle CPU selection uses it.
     pub(crate) fn local_dsq_empty(&self, cpu: CpuId) -> bool {
         self.dsqs.is_empty(self.dsqs.local(cpu))
@@ -329,6 +361,10 @@ pub struct Pending {
     pub qseq: u32,
     pub dsq_id: u64,
     pub enq_flags: u64,
+    /// Slice and vtime that the task gets when it is inserted. The task already has them if the core
+    /// behaves like Linux 7.2.
+    pub slice: u64,
+    pub vtime: u64,
 }
 
 /// State of a running ops.dispatch() (struct scx_dsp_ctx).
@@ -348,6 +384,8 @@ pub struct Kick {
     pub flags: u64,
     /// What requested the kick: an index into [`KickCounts::by`].
     pub by: u8,
+    /// The policy that requested the kick. Before Linux 7.3, all kicks are those of the root policy.
+    pub sched: SchedId,
 }
 
 /// Index of the kicks that no callback requested, for example those of a BPF timer.

@@ -17,7 +17,9 @@ mod treap;
 #[cfg(test)]
 mod tests;
 
-use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
+use crate::layout::enums::{
+    SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_DSQ_REJECT, SCX_DSQ_RESCUE,
+};
 use crate::sched::ext::state::dsq::cursor::Cursor;
 pub(crate) use crate::sched::ext::state::dsq::namespace::Namespace;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -128,6 +130,9 @@ pub struct Dsqs {
     nodes: Table<TaskId, Node>,
     /// The DSQs of the current policy.
     names: Namespace,
+    /// The first of the CPUs' reject DSQs, which the rescue DSQs follow. They exist if sub-schedulers
+    /// need capabilities.
+    diverted: Option<u32>,
     /// Unused entries of `dsqs`.
     free: Vec<DsqRef>,
     cursors: Vec<Cursor>,
@@ -156,6 +161,7 @@ impl Dsqs {
                 first: nr_cpus,
                 ..Namespace::default()
             },
+            diverted: None,
             free: Vec::new(),
             cursors: Vec::new(),
             weights: 0x9e37_79b9,
@@ -247,6 +253,7 @@ impl Dsqs {
         let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
         debug_assert!(self.dsqs.iter().skip(first).all(|dsq| dsq.nr == 0));
         self.dsqs.truncate(first);
+        self.diverted = None;
         self.names.small.clear();
         self.names.large.clear();
         self.free.clear();
@@ -346,6 +353,10 @@ impl Dsqs {
             SCX_DSQ_LOCAL => trace::built_in_dsq(SCX_DSQ_LOCAL, dsq.0),
             SCX_DSQ_BYPASS => trace::built_in_dsq(SCX_DSQ_BYPASS, dsq.0 - self.nr_cpus),
             SCX_DSQ_GLOBAL => trace::built_in_dsq(SCX_DSQ_GLOBAL, dsq.0 - 2 * self.nr_cpus),
+            id @ (SCX_DSQ_REJECT | SCX_DSQ_RESCUE) => {
+                let first = self.diverted.expect("the DSQ exists");
+                trace::built_in_dsq(id, (dsq.0 - first) % self.nr_cpus)
+            }
             id => id,
         }
     }

@@ -20,12 +20,18 @@ pub enum ExitKind {
     Sysrq = 67,
     /// The policy above the sub-scheduler has ended.
     Parent = 68,
+    /// The policy above the sub-scheduler has ended it (scx_bpf_sub_kill).
+    ParentKill = 69,
     /// A runtime error.
     Error = 1024,
     /// The policy reported an error (scx_bpf_error).
     ErrorBpf = 1025,
     /// A runnable task waited for longer than the watchdog's timeout.
     ErrorStall = 1026,
+    /// A task was enqueued again and again without running.
+    ErrorReenq = 1027,
+    /// Tasks of the sub-scheduler used too much CPU time in rescues.
+    ErrorRescue = 1028,
     /// The sanitizer found an error. Linux has no such kind, because its verifier would reject the
     /// policy when it is loaded.
     ErrorCheck = 1152,
@@ -41,9 +47,12 @@ impl ExitKind {
             ExitKind::UnregKern => "unregistered from the main kernel",
             ExitKind::Sysrq => "disabled by sysrq-S",
             ExitKind::Parent => "parent exiting",
+            ExitKind::ParentKill => "killed by parent scheduler",
             ExitKind::Error => "runtime error",
             ExitKind::ErrorBpf => "scx_bpf_error",
             ExitKind::ErrorStall => "runnable task stall",
+            ExitKind::ErrorReenq => "reenqueue limit",
+            ExitKind::ErrorRescue => "rescue bandwidth overload",
             ExitKind::ErrorCheck => "sanitizer",
         }
     }
@@ -57,9 +66,12 @@ impl ExitKind {
             ExitKind::UnregKern => "SCX_EXIT_UNREG_KERN",
             ExitKind::Sysrq => "SCX_EXIT_SYSRQ",
             ExitKind::Parent => "SCX_EXIT_PARENT",
+            ExitKind::ParentKill => "SCX_EXIT_PARENT_KILL",
             ExitKind::Error => "SCX_EXIT_ERROR",
             ExitKind::ErrorBpf => "SCX_EXIT_ERROR_BPF",
             ExitKind::ErrorStall => "SCX_EXIT_ERROR_STALL",
+            ExitKind::ErrorReenq => "SCX_EXIT_ERROR_REENQ",
+            ExitKind::ErrorRescue => "SCX_EXIT_ERROR_RESCUE",
             ExitKind::ErrorCheck => "SCX_EXIT_ERROR_CHECK",
         }
     }

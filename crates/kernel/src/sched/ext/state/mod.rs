@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! State of sched_ext: the loaded policy, its callbacks, dispatch queues and idle masks.
 
+pub(crate) mod caps;
 pub mod cids;
 pub mod core;
 pub mod dsq;
@@ -11,4 +12,5 @@ pub mod exit_info;
 pub mod idle_masks;
 pub mod loaded;
 pub mod ops_table;
+pub(crate) mod rescue;
 pub mod scheds;

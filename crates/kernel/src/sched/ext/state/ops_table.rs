@@ -26,6 +26,13 @@ pub struct OpsTable {
     pub hotplug_seq: u64,
     /// ops.dispatch_max_batch; 0 stands for 32.
     pub dispatch_max_batch: u32,
+    /// ops.cid_shard_size: number of cids in a shard; 0 stands for 24.
+    pub cid_shard_size: u32,
+    /// ops.rescue_bandwidth_ppt: share of a CPU's time that rescues may use, in thousandths. 0 stands
+    /// for 20.
+    pub rescue_bandwidth_ppt: u32,
+    /// ops.rescue_quantum_us: CPU time of a rescue, us. 0 stands for 5000.
+    pub rescue_quantum_us: u32,
     /// Cgroup of a sub-scheduler; 0 stands for the whole machine.
     pub sub_cgroup_id: u64,
     pub(crate) name: String,
@@ -39,6 +46,9 @@ pub(crate) static NO_OPS: OpsTable = OpsTable {
     exit_dump_len: 0,
     hotplug_seq: 0,
     dispatch_max_batch: 0,
+    cid_shard_size: 0,
+    rescue_bandwidth_ppt: 0,
+    rescue_quantum_us: 0,
     sub_cgroup_id: 0,
     name: String::new(),
 };
@@ -85,7 +95,9 @@ pub(crate) fn hotplug_ops() -> impl Iterator<Item = Callback> {
 
 /// Returns the callbacks that become allowed just before the policy receives the existing tasks.
 pub(crate) fn normal_ops() -> impl Iterator<Item = Callback> {
-    OPS.into_iter().filter(|&op| op < Callback::CpuOnline)
+    let about_caps = |op| matches!(op, Callback::SubCapsUpdated | Callback::SubEcapsUpdated);
+    OPS.into_iter()
+        .filter(move |&op| op < Callback::CpuOnline || about_caps(op))
 }
 
 /// A policy that is ready to be loaded: its code and its callbacks.

@@ -7,6 +7,7 @@
 //! of sched_ext, so machines without sub-schedulers never park anything.
 
 use crate::layout::enums::{SCX_DSP_DFL_MAX_BATCH, SCX_SLICE_DFL};
+use crate::sched::ext::state::caps::SubCaps;
 use crate::sched::ext::state::core::{Core, DispatchContext, Ending, MAX_TIMEOUT_NS};
 use crate::sched::ext::state::dsq::{DsqRef, Namespace};
 use crate::sched::ext::state::events::Stats;
@@ -49,6 +50,8 @@ pub(crate) struct Sched {
     pub(crate) attached: bool,
     /// Whether the parent runs the tasks on its bypass DSQs for this policy (bypass_dsp_claim).
     pub(crate) is_hosted: bool,
+    /// Capabilities of the policy, which is a sub-scheduler (Linux 7.3).
+    pub(crate) caps: SubCaps,
     parked: Box<Parked>,
 }
 
@@ -84,6 +87,8 @@ struct Parked {
     watchdog_timeout: u64,
     /// Masks of ops.set_cmask() in the policy's arena (`Cids::scratch`).
     masks: Vec<(u64, u64)>,
+    /// Mask of the online CPUs in the policy's arena (`Cids::online`).
+    online: Option<(u64, u64)>,
     /// DSQs of the policy (`Dsqs::names`).
     names: Namespace,
 }
@@ -109,6 +114,7 @@ impl Parked {
             slice_dfl: SCX_SLICE_DFL,
             watchdog_timeout: MAX_TIMEOUT_NS,
             masks: Vec::new(),
+            online: None,
             names,
         })
     }
@@ -136,6 +142,7 @@ impl Core {
             phase: Phase::Linked,
             attached: false,
             is_hosted: false,
+            caps: SubCaps::default(),
             parked: Parked::new(names),
         };
         if !self.has_subs() {
@@ -147,6 +154,9 @@ impl Core {
             return None;
         }
         let names = self.dsqs.add_namespace(number as u8);
+        if self.is_linux_7_3 {
+            self.dsqs.add_diverted();
+        }
         self.scheds.all.push(sched(parent, cgroup, names));
         Some(SchedId(number as u8))
     }
@@ -189,6 +199,7 @@ impl Core {
         swap(&mut self.slice_dfl, &mut parked.slice_dfl);
         swap(&mut self.watchdog_timeout, &mut parked.watchdog_timeout);
         swap(&mut self.cids.scratch, &mut parked.masks);
+        swap(&mut self.cids.online, &mut parked.online);
         self.dsqs.swap_namespace(&mut parked.names);
     }
 
@@ -278,6 +289,19 @@ impl Core {
     /// Returns all policies that are loaded, the root policy first.
     pub(crate) fn loaded_scheds(&self) -> Vec<SchedId> {
         std::iter::once(SchedId::ROOT).chain(self.live_subs()).collect()
+    }
+
+    /// Returns all policies that are loaded, each before its children, and all children of a policy
+    /// before the next policy (scx_next_descendant_pre).
+    pub(crate) fn loaded_in_tree_order(&self) -> Vec<SchedId> {
+        let mut order = Vec::new();
+        let mut open = vec![SchedId::ROOT];
+        while let Some(id) = open.pop() {
+            order.push(id);
+            let children: Vec<SchedId> = self.live_subs().filter(|&sub| self.sched(sub).parent == id).collect();
+            open.extend(children.into_iter().rev());
+        }
+        order
     }
 
     /// Returns the bypass DSQ of a CPU for a task of the current policy (bypass_enq_target_dsq).

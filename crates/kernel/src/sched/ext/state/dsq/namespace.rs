@@ -2,7 +2,7 @@
 //! The DSQs of one policy in a hierarchy of policies. Different policies may use the same ids.
 
 use super::{Dsq, DsqRef, Dsqs, NO_DSQ};
-use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL};
+use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_REJECT, SCX_DSQ_RESCUE};
 use crate::simulation::id::CpuId;
 use std::collections::BTreeMap;
 
@@ -39,6 +39,36 @@ impl Dsqs {
             first,
             ..Namespace::default()
         }
+    }
+
+    /// Creates the reject and rescue DSQs of all CPUs, unless they exist. The lock of a CPU's runqueue
+    /// protects them, like the local DSQ.
+    pub(crate) fn add_diverted(&mut self) {
+        if self.diverted.is_none() {
+            self.diverted = Some(self.dsqs.len() as u32);
+            for id in [SCX_DSQ_REJECT, SCX_DSQ_RESCUE] {
+                for _ in 0..self.nr_cpus {
+                    self.dsqs.push(Dsq::new(id));
+                }
+            }
+        }
+    }
+
+    /// Returns the DSQ of the tasks that `cpu` has rejected.
+    pub(crate) fn reject(&self, cpu: CpuId) -> DsqRef {
+        DsqRef(self.diverted.expect("sub-schedulers need capabilities") + cpu.nr())
+    }
+
+    /// Returns the DSQ of the tasks that wait for a rescue on `cpu`.
+    pub(crate) fn rescue(&self, cpu: CpuId) -> DsqRef {
+        DsqRef(self.diverted.expect("sub-schedulers need capabilities") + self.nr_cpus + cpu.nr())
+    }
+
+    /// Returns whether the lock of a runqueue protects a DSQ (dsq_is_rq_owned).
+    #[inline]
+    pub(crate) fn is_rq_owned(&self, dsq: DsqRef) -> bool {
+        let is_diverted = |first: u32| (first..first + 2 * self.nr_cpus).contains(&dsq.0);
+        dsq.0 < self.nr_cpus || self.diverted.is_some_and(is_diverted)
     }
 
     /// Exchanges the DSQs of the current policy for those of a different policy.

@@ -37,10 +37,10 @@ use crate::watch::state::check::Checks;
 use crate::watch::state::decision::Decisions;
 use crate::watch::state::stepped::{Mover, Stepped};
 use crate::watch::state::violation::Invariants;
-use crate::watch::state::waiting::{BlockedTask, WaitingTask};
+use crate::watch::state::waiting::BlockedTask;
 use bpf::memory::{DEFAULT_LIMIT, Region};
 use machine::MachineSpec;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use trace::Record;
 use workload::{Op, Workload};
@@ -74,8 +74,8 @@ pub struct Machine {
     pub(crate) pids: Vec<TaskId>,
     /// Sleeps with timer slack.
     pub(crate) soft_timers: Vec<SoftTimer>,
-    /// Live tasks, ordered by [`Task::sort_key`].
-    pub(crate) threads: BTreeMap<u64, TaskId>,
+    /// Sort keys of the live tasks ([`Task::sort_key`]).
+    pub(crate) threads: BTreeSet<u64>,
     pub nr_alive: u32,
     /// Name and errno of each task that could not be created, because ops.init_task() failed or
     /// because a limit of tasks or memory was reached.
@@ -123,8 +123,10 @@ pub struct Machine {
     pub decisions: Decisions,
     /// Whether the policy has ended and [`Options::stop_with_policy`] is set.
     pub(crate) stopped: bool,
-    /// Tasks that waited for a CPU at the end of the run.
-    pub waiting_at_end: Vec<WaitingTask>,
+    /// Tasks that waited for a CPU at the end of the run, longest wait first.
+    pub(crate) left_waiting: Vec<TaskId>,
+    /// Descriptions of the queues that contain the first of these tasks.
+    pub(crate) left_on: Vec<String>,
     /// Whether the trace also contains detail records, which exist only on request
     /// (`trace::Event::is_detail`).
     pub details: bool,
@@ -295,7 +297,7 @@ impl Machine {
             free_tasks: Vec::new(),
             pids: vec![IDLE],
             soft_timers: Vec::new(),
-            threads: BTreeMap::new(),
+            threads: BTreeSet::new(),
             nr_alive: 0,
             failed_forks: Vec::new(),
             ended_tasks: Vec::new(),
@@ -304,7 +306,8 @@ impl Machine {
             layout,
             region,
             stopped: false,
-            waiting_at_end: Vec::new(),
+            left_waiting: Vec::new(),
+            left_on: Vec::new(),
             details: false,
             records: Vec::with_capacity(2 * BATCH),
             texts: false,
@@ -320,19 +323,12 @@ impl Machine {
             // A CPU does nothing before its first turn.
             machine.rqs.iter_mut().for_each(|rq| rq.speed = 0);
         }
-        for (index, task) in machine.workload.tasks.iter().enumerate() {
-            if task.spawn {
-                machine.sync.pending_spawns += 1;
-                machine.events.push(
-                    task.start_ns,
-                    Event::Spawn {
-                        index: index as u32,
-                        parent: IDLE,
-                        thread: false,
-                    },
-                );
-            }
-        }
+        let tasks = (0..).zip(&machine.workload.tasks);
+        let started = tasks.filter(|(_, task)| task.spawn);
+        machine.sync.pending_spawns = started.clone().count() as u32;
+        machine
+            .events
+            .push_starts(started.map(|(index, task)| (task.start_ns, index)));
         machine.start_remote_ticks();
         machine.start_noise();
         for (index, disturbance) in machine.workload.disturbances.iter().enumerate() {

@@ -148,7 +148,7 @@ impl Machine {
         self.finish_frequencies();
         self.observe(Transition::End);
         self.verify();
-        self.waiting_at_end = self.waiting_tasks();
+        self.record_waiting_tasks();
         self.flush(sink);
         if self.stopped {
             // The run has stopped as soon as the policy had a reason to end. The debug dump and the

@@ -7,7 +7,7 @@ use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use machine::MachineSpec;
 use trace::{Event, Record};
-use workload::{Action, Dist, Disturbance, Op, Program, SchedPolicy, TaskSpec, Workload};
+use workload::{Action, Dist, Disturbance, Op, Program, SchedPolicy, TaskKind, TaskSpec, Workload};
 
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
@@ -73,20 +73,22 @@ impl Bed {
     pub fn task(&mut self, cpu: u32, ops: Vec<Op>) -> &mut TaskSpec {
         let number = self.workload.tasks.len() as u32;
         self.workload.programs.push(Program { ops, counters: 2 });
-        self.workload.tasks.push(TaskSpec {
-            comm: format!("t{number}"),
-            program: number,
-            policy: SchedPolicy::Normal { nice: 0 },
-            cpus: None,
-            start_cpu: Some(cpu),
-            start_ns: 0,
-            process: number,
-            cgroup: 0,
-            spawn: true,
-            footprint_bytes: 0,
-            touch_mbps: None,
-            attributes: workload::Attributes::default(),
-        });
+        self.workload.tasks.push(
+            TaskKind {
+                comm: format!("t{number}"),
+                program: number,
+                policy: SchedPolicy::Normal { nice: 0 },
+                cpus: None,
+                start_cpu: Some(cpu),
+                start_ns: 0,
+                cgroup: 0,
+                spawn: true,
+                footprint_bytes: 0,
+                touch_mbps: None,
+                attributes: workload::Attributes::default(),
+            }
+            .in_process(number),
+        );
         self.workload.tasks.last_mut().expect("a task was pushed just now")
     }
 

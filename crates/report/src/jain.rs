@@ -16,7 +16,7 @@ const MAX_SHARE: u128 = 1_000_000_000;
 pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>> {
     let mut groups: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for (_, task) in tasks.iter().filter(|(_, task)| task.always_runnable(end)) {
-        let alive = end.saturating_sub(task.began.unwrap_or(0));
+        let alive = end.saturating_sub(task.began().unwrap_or(0));
         let share = u128::from(task.cpu_ns) * 1_000_000 / u128::from(alive.max(1));
         groups
             .entry(task.prio)
@@ -71,11 +71,14 @@ mod tests {
 
     #[test]
     fn only_always_runnable_tasks_of_equal_priority_are_compared() {
-        let task = |prio, cpu_ns, began| Task {
-            prio,
-            cpu_ns,
-            began: Some(began),
-            ..Task::default()
+        let task = |prio, cpu_ns, began| {
+            let mut task = Task {
+                prio,
+                cpu_ns,
+                ..Task::default()
+            };
+            task.begin(began);
+            task
         };
         let tasks = [
             task(120, 300, 0),

@@ -53,6 +53,7 @@ pub use hotspots::{FieldTransfers, HotspotsResult, LineCost, LockPairResult};
 pub use kicks::{KickingResult, KicksResult};
 pub use latency::Latency;
 pub use layout::Surface;
+pub use lost::may_be_lost;
 pub use result::{
     ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,
     LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Run, Status, SubResult, TaskResult, Throughput,

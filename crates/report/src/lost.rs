@@ -15,14 +15,19 @@ const IDLE_BOUND_NS: u64 = 1_000_000;
 /// longer than this number times the longest wait that ended.
 const BEYOND_LONGEST: u64 = 2;
 
+/// Returns whether a task that still waits may be lost, as far as its own wait shows this. `idle_ns` is
+/// the time during which CPUs that could run a waiting task were idle meanwhile.
+pub fn may_be_lost(waited_ns: u64, idle_ns: u64) -> bool {
+    waited_ns > BOUND_NS || idle_ns > IDLE_BOUND_NS && idle_ns > waited_ns / 2
+}
+
 /// Returns the waiting tasks that are probably lost. `longest_ended_ns` is the longest wait after
 /// which a task got a CPU.
 pub fn lost_tasks(waiting: &[Waiting], end_ns: u64, longest_ended_ns: u64) -> Option<LostTasks> {
     let waited = |task: &Waiting| end_ns.saturating_sub(task.since_ns);
     let is_lost = |task: &&Waiting| {
         let waited = waited(task);
-        let beside_idle = task.idle_ns > IDLE_BOUND_NS && task.idle_ns > waited / 2;
-        waited > longest_ended_ns.saturating_mul(BEYOND_LONGEST) && (waited > BOUND_NS || beside_idle)
+        waited > longest_ended_ns.saturating_mul(BEYOND_LONGEST) && may_be_lost(waited, task.idle_ns)
     };
     let lost: Vec<&Waiting> = waiting.iter().filter(is_lost).collect();
     let longest = lost.iter().min_by_key(|task| task.since_ns)?;

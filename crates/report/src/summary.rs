@@ -12,6 +12,8 @@ use crate::result::{
 use crate::score::{Measured, Score, score};
 use crate::task::Task;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use trace::{ByNumber, CpuPosition, Event, KTHREADD, Record, Shared, Sink};
 
 const IDLE: u32 = 0;
@@ -95,6 +97,8 @@ pub struct Summary {
     longest_wait_ns: u64,
     /// Totals of the background work. The other totals do not contain it.
     pub(crate) noise: NoiseCounts,
+    /// Names of the tasks. Millions of tasks can have the same name, so they contain only its number.
+    names: Names,
     /// Waits for a CPU in the current batch of records. They are not yet added to the histograms.
     waited: Vec<Waited>,
 }
@@ -141,7 +145,7 @@ impl Summary {
         task.preemptions = task.preemptions.saturating_add(counters.involuntary);
         task.migrations = task.migrations.saturating_add(counters.migrations);
         task.slept = counters.voluntary > 0;
-        task.began = Some(began_ns);
+        task.begin(began_ns);
     }
 
     /// Counts one record.
@@ -261,9 +265,9 @@ impl Summary {
                 task.noise = parent == KTHREADD;
                 self.noise.tasks += u64::from(task.noise);
                 task.prio = prio;
-                task.comm.clone_from(comm);
+                task.comm = self.names.number(comm);
             }
-            Event::TaskRename { pid, ref comm } => self.tasks.entry(pid).comm.clone_from(comm),
+            Event::TaskRename { pid, ref comm } => self.tasks.entry(pid).comm = self.names.number(comm),
             Event::TaskExit { pid } => self.tasks.entry(pid).exited = true,
             Event::Prio { pid, prio } => self.tasks.entry(pid).prio = prio,
             Event::Hotplug { online } => {
@@ -318,7 +322,6 @@ impl Summary {
         tasks.retain(|(_, task)| !task.noise);
         for (_, task) in &mut tasks {
             if let Some(latency) = task.end_wait(end) {
-                task.wakeup.add(latency);
                 self.wakeup.add(latency);
             }
         }
@@ -464,11 +467,18 @@ impl<'a> Ended<'a> {
 
     /// Returns the tasks with the most CPU time, in descending order of their CPU time.
     pub fn longest_running(&self) -> Vec<TaskResult> {
-        let mut tasks: Vec<&(u32, Task)> = self.tasks.iter().collect();
-        tasks.sort_by_key(|(_, task)| Reverse(task.cpu_ns));
+        // The longest tasks so far, without a list of all tasks.
+        let mut longest: Vec<&(u32, Task)> = Vec::with_capacity(RunResult::TASKS + 1);
+        for entry in self.tasks {
+            let at = longest.partition_point(|(_, longer)| longer.cpu_ns >= entry.1.cpu_ns);
+            if at < RunResult::TASKS {
+                longest.insert(at, entry);
+                longest.truncate(RunResult::TASKS);
+            }
+        }
         let result = |(pid, task): &(u32, Task)| TaskResult {
             pid: *pid,
-            comm: task.comm.clone(),
+            comm: self.counts.names.get(task.comm).to_owned(),
             prio: task.prio,
             cpu_ns: task.cpu_ns,
             wait_ns: task.wait_ns,
@@ -476,9 +486,9 @@ impl<'a> Ended<'a> {
             switches: task.switches,
             preemptions: task.preemptions,
             migrations: task.migrations,
-            wakeup_latency_p99_ns: task.wakeup.quantile(990_000),
+            wakeup_latency_p99_ns: task.wakeup_until(self.run.simulated_ns).quantile(990_000),
         };
-        tasks.into_iter().take(RunResult::TASKS).map(result).collect()
+        longest.into_iter().map(result).collect()
     }
 }
 
@@ -507,6 +517,35 @@ fn lock_results(locks: Vec<(u32, Lock)>, names: &[String]) -> Vec<LockResult> {
         ..LockResult::default()
     };
     locks.into_iter().map(result).collect()
+}
+
+/// Different names, with consecutive numbers. The empty name has the number 0.
+#[derive(Default)]
+struct Names {
+    /// All names but the empty one, by their numbers minus 1.
+    all: Vec<Rc<str>>,
+    numbers: BTreeMap<Rc<str>, u32>,
+}
+
+impl Names {
+    /// Returns the number of a name. Adds it if it is new.
+    fn number(&mut self, name: &str) -> u32 {
+        if name.is_empty() {
+            return 0;
+        }
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let name: Rc<str> = name.into();
+        self.all.push(Rc::clone(&name));
+        let number = u32::try_from(self.all.len()).expect("fewer than 2^32 names");
+        self.numbers.insert(name, number);
+        number
+    }
+
+    fn get(&self, number: u32) -> &str {
+        number.checked_sub(1).map_or("", |at| &self.all[at as usize])
+    }
 }
 
 /// If there are more tasks than this, their entries do not fit into the host's L1 and L2 caches.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Counters of one task. They are updated while the task's records are added.
 
-use crate::histogram::Histogram;
+use crate::histogram::Buckets;
 use trace::{Activity, RunState, TaskState, Wait};
 
 /// Counters of one task. All times are in ns.
@@ -19,24 +19,40 @@ pub(crate) struct Task {
     /// Number of switches away from the task while it was still runnable.
     pub preemptions: u64,
     pub migrations: u64,
-    /// Time at which the task was first runnable.
-    pub began: Option<u64>,
+    /// Time at which the task was first runnable, plus 1. It is 0 if the task has not been runnable.
+    /// (`Option<u64>` takes twice the memory.)
+    pub began: u64,
     pub exited: bool,
     /// Whether the task has slept at least once.
     pub slept: bool,
-    pub comm: String,
+    /// Number of the task's name in the summary's list of names.
+    pub comm: u32,
     /// Whether the task is background work of the machine, which does not belong to the workload.
     pub noise: bool,
-    pub wakeup: Histogram<3>,
+    /// Wake-up latencies.
+    pub wakeup: Buckets<3>,
 }
 
 impl Task {
+    /// Returns the time at which the task was first runnable.
+    pub fn began(&self) -> Option<u64> {
+        self.began.checked_sub(1)
+    }
+
+    /// Records that the task is runnable at this time.
+    #[inline]
+    pub fn begin(&mut self, now: u64) {
+        if self.began == 0 {
+            self.began = now.saturating_add(1);
+        }
+    }
+
     /// Makes the task runnable, unless it is already runnable.
     #[inline]
     pub fn wake(&mut self, now: u64) {
         if self.activity.state == RunState::Away {
             self.activity.wake(now);
-            self.began.get_or_insert(now);
+            self.begin(now);
         }
     }
 
@@ -45,7 +61,7 @@ impl Task {
     #[inline]
     pub fn switch_in(&mut self, now: u64) -> Option<u64> {
         let wait = self.activity.switch_in(now);
-        self.began.get_or_insert(now);
+        self.begin(now);
         self.add_wait(wait)
     }
 
@@ -63,10 +79,19 @@ impl Task {
     }
 
     /// Counts the wait of a task that still waits at the end of the run. If the wait began with a
-    /// wake-up, returns its length. The caller adds it to `wakeup`.
+    /// wake-up, returns its length. It is not in `wakeup`; see [`Task::wakeup_until`].
     pub fn end_wait(&mut self, now: u64) -> Option<u64> {
         let wait = self.activity.wait(now);
         self.add_wait(wait)
+    }
+
+    /// Returns the wake-up latencies, including that of a task that still waits at the end of the run.
+    pub fn wakeup_until(&self, end: u64) -> Buckets<3> {
+        let mut wakeup = self.wakeup.clone();
+        if let Some(wait) = self.activity.wait(end).filter(|wait| wait.woken) {
+            wakeup.add(wait.ns);
+        }
+        wakeup
     }
 
     #[inline]
@@ -84,7 +109,7 @@ impl Task {
         !self.slept
             && !self.exited
             && self
-                .began
+                .began()
                 .is_some_and(|began| end.saturating_sub(began) >= end.div_ceil(2))
     }
 }

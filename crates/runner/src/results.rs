@@ -22,16 +22,20 @@ pub(crate) fn arena_faults(machine: &Machine) -> Vec<ArenaFault> {
     vm.gaps().into_iter().map(fault).collect()
 }
 
-/// Returns a task that was waiting when the run ended.
-pub(crate) fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
-    report::Waiting {
-        pid: task.pid,
-        comm: task.comm.clone(),
-        since_ns: task.since_ns,
-        has_run: task.has_run,
-        idle_ns: task.idle_ns,
-        kept: task.kept.clone().unwrap_or_default(),
-    }
+/// Returns the tasks that were waiting when the run ended and may be lost.
+pub(crate) fn waiting(machine: &Machine) -> Vec<report::Waiting> {
+    let waiting = machine.waiting_at_end();
+    let suspicious =
+        waiting.filter(|waiting| report::may_be_lost(machine.now.saturating_sub(waiting.since_ns), waiting.idle_ns));
+    let described = suspicious.map(|waiting| report::Waiting {
+        pid: waiting.task.pid(),
+        comm: waiting.task.comm(),
+        since_ns: waiting.since_ns,
+        has_run: waiting.has_run,
+        idle_ns: waiting.idle_ns,
+        kept: waiting.kept.unwrap_or_default().to_owned(),
+    });
+    described.collect()
 }
 
 /// Returns how often each callback was called, and its instructions.

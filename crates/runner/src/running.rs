@@ -420,7 +420,7 @@ impl Running<'_> {
             status: self.status(),
             exit: self.exit().map(results::exit_record),
             failed_forks: machine.failed_forks.len() as u64,
-            waiting: machine.waiting_at_end.iter().map(results::waiting).collect(),
+            waiting: results::waiting(machine),
             deadlock: self.deadlock(),
             unit: scenario.workload.unit.clone(),
             score: scenario.workload.score,

@@ -7,7 +7,8 @@ use input::{Error, index};
 use kernel::stepping::Refused;
 use kernel::{Machine, Options};
 use workload::{
-    Action, Attributes as TaskAttributes, Cgroup, Dist, Disturbance, Op, Program, SchedPolicy, TaskSpec, Workload,
+    Action, Attributes as TaskAttributes, Cgroup, Dist, Disturbance, Op, Program, SchedPolicy, TaskKind, TaskSpec,
+    Workload,
 };
 
 /// Time for which a task computes before it begins again, ns. It is longer than a script.
@@ -198,24 +199,26 @@ fn workload(script: &Script) -> Workload {
             _ => continue,
         };
         let number = index(tasks.len());
-        tasks.push(TaskSpec {
-            comm: name.clone(),
-            program: 0,
-            policy: class(attributes, None),
-            cpus: Some(cpus.clone().unwrap_or_else(all)),
-            start_cpu: None,
-            start_ns: 0,
-            process: number,
-            cgroup: group_number(script, group),
-            spawn: false,
-            footprint_bytes: 0,
-            touch_mbps: None,
-            attributes: TaskAttributes {
-                kthread: kernel,
-                slice_ns: attributes.slice,
-                ..TaskAttributes::default()
-            },
-        });
+        tasks.push(
+            TaskKind {
+                comm: name.clone(),
+                program: 0,
+                policy: class(attributes, None),
+                cpus: Some(cpus.clone().unwrap_or_else(all)),
+                start_cpu: None,
+                start_ns: 0,
+                cgroup: group_number(script, group),
+                spawn: false,
+                footprint_bytes: 0,
+                touch_mbps: None,
+                attributes: TaskAttributes {
+                    kthread: kernel,
+                    slice_ns: attributes.slice,
+                    ..TaskAttributes::default()
+                },
+            }
+            .in_process(number),
+        );
     }
     let mut cgroups = vec![Cgroup {
         path: "/".to_string(),
@@ -226,7 +229,7 @@ fn workload(script: &Script) -> Workload {
         weight: 100,
     }));
     Workload {
-        tasks,
+        tasks: tasks.into(),
         programs,
         cgroups,
         // A group that a disturbance creates does not exist before. The lines of the script create

@@ -21,6 +21,7 @@ mod load;
 pub mod program;
 pub mod replay;
 pub mod rtapp;
+mod task_specs;
 mod tasks;
 
 pub use builder::Builder;
@@ -31,7 +32,8 @@ pub use input::{Error, Position};
 pub use load::{files, load};
 pub use program::{
     Attributes, Cgroup, Channel, Dist, Lack, MEASURED, Op, Program, RecordedMachine, Resource, SchedPolicy, Score,
-    TaskSpec, Workload,
+    TaskKind, Workload,
 };
 pub use rtapp::to_rtapp_json;
+pub use task_specs::{TaskSpec, TaskSpecs};
 pub use tasks::Tasks;

@@ -2,6 +2,7 @@
 //! Types that describe a workload: tasks, their programs, and the resources they share.
 
 use crate::disturbance::Disturbance;
+use crate::task_specs::TaskSpecs;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -305,9 +306,9 @@ impl Resource {
     }
 }
 
-/// Description of a task.
+/// Description of a task, apart from its process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TaskSpec {
+pub struct TaskKind {
     /// Name of the task. Only the first 15 bytes are used, as in the kernel.
     pub comm: String,
     pub program: ProgramId,
@@ -320,8 +321,6 @@ pub struct TaskSpec {
     /// Time in ns at which the task is created, counted from the start of the workload or from the
     /// fork.
     pub start_ns: u64,
-    /// Number of the process. Tasks with equal numbers are threads of one process.
-    pub process: u32,
     /// Index into [`Workload::cgroups`].
     pub cgroup: u32,
     /// Whether the task is created at the start. Otherwise it is only a template for [`Op::Fork`].
@@ -383,7 +382,7 @@ pub enum Score {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Workload {
     pub name: String,
-    pub tasks: Vec<TaskSpec>,
+    pub tasks: TaskSpecs,
     pub programs: Vec<Program>,
     pub resources: Vec<Resource>,
     pub cgroups: Vec<Cgroup>,

@@ -37,7 +37,8 @@
 //! the interrupted task, and is replayed as a wake-up by this task.
 
 use crate::generator::{empty, task};
-use crate::program::{Cgroup, Dist, Op, Program, Resource, SchedPolicy, Score, TaskSpec, Workload};
+use crate::program::{Cgroup, Dist, Op, Program, Resource, SchedPolicy, Score, Workload};
+use crate::task_specs::TaskSpec;
 use input::{Error, cpu_list};
 use std::collections::BTreeMap;
 use trace::recording::MAX_CPUS;

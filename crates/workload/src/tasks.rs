@@ -2,7 +2,8 @@
 //! A builder of workloads that adds one task at a time. Tests use it.
 
 use crate::generator::{empty, task};
-use crate::program::{Op, Program, Resource, TaskSpec, Workload};
+use crate::program::{Op, Program, Resource, Workload};
+use crate::task_specs::TaskSpec;
 
 /// A workload under construction. For example: `Tasks::default().add("a", ops).with(|task|
 /// task.cpus = Some(vec![0]))`.

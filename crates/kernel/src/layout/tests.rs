@@ -4,22 +4,24 @@
 use crate::layout::*;
 use crate::machine::Machine;
 use crate::testbed::{self, cpu_id, nth};
-use workload::{Cgroup, Dist, Op, Program, SchedPolicy, TaskSpec, Workload};
+use workload::{Cgroup, Dist, Op, Program, SchedPolicy, TaskKind, Workload};
 
 fn machine(cgroups: &[&str], programs: Vec<Vec<Op>>) -> Machine {
-    let task = |program| TaskSpec {
-        comm: format!("a-name-that-is-too-long-{program}"),
-        program,
-        policy: SchedPolicy::Normal { nice: 0 },
-        cpus: None,
-        start_cpu: None,
-        start_ns: 0,
-        process: program,
-        cgroup: 0,
-        spawn: program == 0,
-        footprint_bytes: 0,
-        touch_mbps: None,
-        attributes: workload::Attributes::default(),
+    let task = |program| {
+        TaskKind {
+            comm: format!("a-name-that-is-too-long-{program}"),
+            program,
+            policy: SchedPolicy::Normal { nice: 0 },
+            cpus: None,
+            start_cpu: None,
+            start_ns: 0,
+            cgroup: 0,
+            spawn: program == 0,
+            footprint_bytes: 0,
+            touch_mbps: None,
+            attributes: workload::Attributes::default(),
+        }
+        .in_process(program)
     };
     let workload = Workload {
         tasks: (0..programs.len() as u32).map(task).collect(),

@@ -93,7 +93,7 @@ impl Machine {
     ) -> Option<TaskId> {
         let spec = self.workload.tasks[index as usize].clone();
         if self.free_tasks.is_empty() && !self.charge_new_task() {
-            self.failed_forks.push((spec.comm, -EAGAIN));
+            self.failed_forks.push((spec.comm.clone(), -EAGAIN));
             self.noise.nr_tasks -= u32::from(self.noise.contains(index));
             return None;
         }
@@ -140,7 +140,7 @@ impl Machine {
             task_struct.cred = self.tasks[above].task_struct.cred;
             task_struct.real_cred = task_struct.cred;
         }
-        let inherited = above.map_or(0, |above| self.tasks[above].timer_slack);
+        let inherited = above.map_or(0, |above| self.tasks[above].rare.timer_slack);
         let timer_slack = attributes.timer_slack_ns.unwrap_or(inherited);
         let inherited = above.map_or(0, |above| self.tasks[above].fair.slice);
         let slice = attributes.slice_ns.map_or(inherited, custom_slice);
@@ -156,7 +156,7 @@ impl Machine {
         let all = affinity == ALL_CPUS;
         task_struct.nr_cpus_allowed = if all { self.nr_cpus() } else { cpus.weight() } as i32;
         self.cpus_mask(id).copy_from(cpus.words());
-        let mut comm = spec.comm;
+        let mut comm = spec.comm.clone();
         truncate_comm(&mut comm);
         layout::set_comm(&mut task_struct.comm, &comm);
         // A child inherits its parent's record of woken tasks, and the end of its parent's protection.
@@ -172,7 +172,6 @@ impl Machine {
             affinity,
             waiting_group: affinity,
             process,
-            moving_from: None,
             waiting_since: self.now,
             idle_before_wait: 0,
             last_wakee,
@@ -180,21 +179,14 @@ impl Machine {
             wakee_flip_decay,
             wake_generation,
             noise: self.noise.contains(index),
-            timer_slack,
-            timer_cpu: None,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             numa: None,
             cache_process: 0,
             preferred_llc: None,
             cache_work: false,
-            migration_pending: None,
             on_preferred_llc: false,
-            program: crate::programs::state::cursor::Cursor::new(
-                spec.program,
-                self.workload.programs[spec.program as usize].counters,
-                self.now,
-            ),
+            program: crate::programs::state::cursor::Cursor::new(spec.program, self.now),
             rt: RtEntity::default(),
             fair: FairEntity {
                 slice,
@@ -202,7 +194,11 @@ impl Machine {
                 ..FairEntity::for_task(spec.cgroup)
             },
             ext: ExtEntity::default(),
+            rare: Default::default(),
         };
+        if timer_slack != 0 {
+            task.rare.timer_slack = timer_slack;
+        }
         if let Some(rng) = self.noise.rng(index) {
             task.program.set_rng(rng);
         }
@@ -220,7 +216,7 @@ impl Machine {
             None => assert_eq!(self.tasks.push(task), id),
         }
         self.pids.push(id);
-        self.threads.insert(self.tasks[id].sort_key(), id);
+        self.threads.insert(self.tasks[id].sort_key());
         let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
         self.record_user_cpus(id, asked);
         self.nr_alive += 1;

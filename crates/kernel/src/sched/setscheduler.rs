@@ -33,7 +33,7 @@ impl Machine {
             // The task moves when it enables migration again. Before, the stopper interrupts it in
             // vain.
             if !allowed {
-                self.tasks[task].migration_pending = Some(to);
+                self.tasks[task].rare.migration_pending = Some(to);
                 if self.tasks[task].on_cpu() {
                     self.run_stopper(cpu, |_| ());
                 }
@@ -93,7 +93,10 @@ impl Machine {
         }
         self.tasks[task].task_struct.migration_disabled = 0;
         let cpu = self.tasks[task].cpu();
-        let pending = self.tasks[task].migration_pending.take();
+        let pending = self.tasks[task].rare.migration_pending;
+        if pending.is_some() {
+            self.tasks[task].rare.migration_pending = None;
+        }
         if !self.is_cpu_allowed(task, cpu) {
             let to = match pending.filter(|&to| self.is_cpu_allowed(task, to)) {
                 Some(to) => to,

@@ -355,7 +355,11 @@ impl Machine {
         let generation = t.wake_generation;
         let own = self.tasks[task].cpu();
         let cpu = self.timer_target(own);
-        self.tasks[task].timer_cpu = (cpu != own).then_some(cpu);
+        let timer_cpu = (cpu != own).then_some(cpu);
+        let rare = &mut self.tasks[task].rare;
+        if rare.timer_cpu != timer_cpu {
+            rare.timer_cpu = timer_cpu;
+        }
         let at = at.max(self.now);
         let event = Event::Wake { task, generation };
         self.events.push(at, event);

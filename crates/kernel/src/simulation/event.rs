@@ -6,7 +6,7 @@
 //! or timer that it belongs to. Changing the latter thus cancels the event. The exception is the
 //! step event of a CPU, which can be moved and removed (see `step`).
 
-use crate::simulation::id::{CpuId, Server, TaskId};
+use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -137,6 +137,15 @@ impl PartialOrd for Entry {
     }
 }
 
+/// Starts of consecutive tasks of the workload at the same time.
+struct Starts {
+    time: u64,
+    /// Index of the first task that is not in the queue yet.
+    next: u32,
+    /// Index after the last task.
+    end: u32,
+}
+
 /// log2 of the width of a bucket in ns. A bucket is 2^9 = 512 ns wide, so few events have to be
 /// sorted at a time.
 const SHIFT: u32 = 9;
@@ -145,6 +154,8 @@ const SHIFT: u32 = 9;
 const BUCKETS: usize = 65536;
 /// Number of sequence numbers that are reserved for ticks, one for each CPU.
 const TICKS: u64 = 1 << 16;
+/// Value of `EventQueue::start_sequence` if there is no start. No event has this sequence number.
+const NO_START: u64 = u64::MAX;
 /// Marks the end of a bucket's list.
 const NIL: u32 = u32::MAX;
 
@@ -175,6 +186,11 @@ pub struct EventQueue {
     free: u32,
     /// Events that are later than the last bucket.
     far: BinaryHeap<Entry>,
+    /// Starts of tasks that are not in the queue yet, latest first. Only the earliest start is in the
+    /// queue, because each of a million events would take as much memory as other data of a task.
+    starts: Vec<Starts>,
+    /// Sequence number of the start that is in the queue, or [`NO_START`].
+    start_sequence: u64,
     steps: Steps,
     sequence: u64,
     /// Whether ticks have sequence numbers as other events do, see
@@ -248,6 +264,8 @@ impl EventQueue {
             entries: Vec::new(),
             free: NIL,
             far: BinaryHeap::new(),
+            starts: Vec::new(),
+            start_sequence: NO_START,
             steps: Steps::new(nr_cpus),
             sequence: TICKS,
             ticks_by_start: false,
@@ -260,6 +278,49 @@ impl EventQueue {
         self.sequence += 1;
         self.wakers += u64::from(event.wakes());
         self.insert(key(time, self.sequence), event);
+    }
+
+    /// Adds the creations of all tasks that start with the run: time and index in the workload. Must be
+    /// called once. The result is the same as if each were pushed in this order.
+    pub(crate) fn push_starts(&mut self, tasks: impl Iterator<Item = (u64, u32)>) {
+        let first = self.sequence + 1;
+        for (time, index) in tasks {
+            self.sequence += 1;
+            match self.starts.last_mut() {
+                Some(last) if last.time == time && last.end == index => last.end += 1,
+                _ => self.starts.push(Starts {
+                    time,
+                    next: index,
+                    end: index + 1,
+                }),
+            }
+        }
+        // At equal times, the order remains that of the indexes.
+        self.starts.sort_by_key(|starts| starts.time);
+        self.starts.reverse();
+        self.push_next_start(first);
+    }
+
+    /// Adds the next start of a task with this sequence number. All starts have consecutive sequence
+    /// numbers, which are smaller than those of all later events.
+    fn push_next_start(&mut self, sequence: u64) {
+        let Some(starts) = self.starts.last_mut() else {
+            self.start_sequence = NO_START;
+            return;
+        };
+        let (time, index) = (starts.time, starts.next);
+        starts.next += 1;
+        if starts.next == starts.end {
+            self.starts.pop();
+        }
+        self.start_sequence = sequence;
+        self.wakers += 1;
+        let start = Event::Spawn {
+            index,
+            parent: IDLE,
+            thread: false,
+        };
+        self.insert(key(time, sequence), start);
     }
 
     /// Lets ticks and other timers that are due at the same time come in the order in which they were
@@ -434,6 +495,9 @@ impl EventQueue {
             self.current.pop();
         }
         self.wakers -= u64::from(event.wakes());
+        if key as u64 == self.start_sequence {
+            self.push_next_start(key as u64 + 1);
+        }
         Some((time, event))
     }
 
@@ -510,6 +574,35 @@ mod tests {
             assert_eq!(queue.pop(u64::MAX), Some((7, Event::Resched { cpu: cpu_id(cpu) })));
         }
         assert_eq!(queue.pop(u64::MAX), None);
+    }
+
+    #[test]
+    fn starts_come_as_if_each_had_been_pushed() {
+        let mut rng = crate::simulation::rng::Rng::new(2);
+        let (mut queue, mut expected) = (EventQueue::new(4), EventQueue::new(4));
+        let mut times: Vec<u64> = (0..300).map(|_| rng.below(5) * rng.below(2) * 700).collect();
+        times.push(50_000_000);
+        let starts = || times.iter().copied().zip(0..);
+        queue.push_starts(starts());
+        for (time, index) in starts() {
+            let (parent, thread) = (IDLE, false);
+            expected.push(time, Event::Spawn { index, parent, thread });
+        }
+        let mut nr = 0;
+        for cpu in 0.. {
+            let (popped, wanted) = (queue.pop(u64::MAX), expected.pop(u64::MAX));
+            assert_eq!(popped, wanted);
+            assert_eq!(queue.wakers() > 0, expected.wakers() > 0);
+            let Some((now, event)) = wanted else { break };
+            nr += u32::from(matches!(event, Event::Spawn { .. }));
+            if cpu < 1000 {
+                for queue in [&mut queue, &mut expected] {
+                    queue.push(now + u64::from(cpu) % 2 * 350, Event::Resched { cpu: cpu_id(cpu) });
+                }
+            }
+        }
+        assert_eq!(nr, 301);
+        assert!(queue.is_empty());
     }
 
     #[test]

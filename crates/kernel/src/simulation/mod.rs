@@ -6,6 +6,7 @@ pub mod contention;
 pub mod cpuset;
 pub mod event;
 pub mod id;
+pub mod on_demand;
 pub mod prandom;
 pub mod rng;
 pub mod step;

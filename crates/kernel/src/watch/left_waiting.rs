@@ -16,25 +16,32 @@ use crate::watch::state::waiting::*;
 use workload::{Channel, Op, Resource};
 
 impl Machine {
-    /// Returns the tasks that wait for a CPU, longest wait first. Throttled tasks are left out.
-    pub(crate) fn waiting_tasks(&self) -> Vec<WaitingTask> {
+    /// Records which tasks wait for a CPU. Throttled tasks are left out.
+    pub(crate) fn record_waiting_tasks(&mut self) {
         let ids = self.tasks.ids();
         let mut waiting: Vec<TaskId> = ids
             .filter(|&id| self.is_waiting(id) && !self.tasks[id].on_cpu() && !self.waits_by_design(id))
             .collect();
         waiting.sort_by_key(|&id| (self.tasks[id].waiting_since, self.tasks[id].pid()));
-        let described = |(rank, id): (usize, TaskId)| {
+        let first = waiting.iter().take(DESCRIBED);
+        self.left_on = first.map(|&id| self.describe_queue(id)).collect();
+        self.left_waiting = waiting;
+    }
+
+    /// Returns the tasks that waited for a CPU when the run ended, longest wait first. Throttled tasks
+    /// are left out.
+    pub fn waiting_at_end(&self) -> impl ExactSizeIterator<Item = WaitingTask<'_>> {
+        let waiting = self.left_waiting.iter().enumerate();
+        waiting.map(|(rank, &id)| {
             let task = &self.tasks[id];
             WaitingTask {
-                pid: task.pid(),
-                comm: task.comm(),
+                task,
                 since_ns: task.waiting_since,
                 has_run: task.off_cpu_at > 0,
                 idle_ns: self.checks.idle_while_waiting_ns - task.idle_before_wait,
-                kept: (rank < DESCRIBED).then(|| self.describe_queue(id)),
+                kept: self.left_on.get(rank).map(String::as_str),
             }
-        };
-        waiting.into_iter().enumerate().map(described).collect()
+        })
     }
 
     /// Returns whether a long wait of a task is no sign of an error. The deadlines of SCHED_IDLE tasks

@@ -102,7 +102,7 @@ fn a_task_can_be_inserted_while_its_enqueue_callback_runs() {
     for seed in 1..=5 {
         let run = run(&["STORED"], holds(seed, 300, 30));
         assert!(run.machine.ext().exit.is_none(), "{:?}", run.machine.ext().exit);
-        let left = run.machine.waiting_at_end.len();
+        let left = run.machine.waiting_at_end().len();
         assert!(left < 12, "{left} tasks wait");
     }
 }

@@ -132,7 +132,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     interactive.policy = SchedPolicy::Normal { nice: a.small("nice") };
     let mut compute = task("compute", 1, 1);
     compute.start_ns = apart / 2;
-    workload.tasks = vec![interactive, compute];
+    workload.tasks = vec![interactive, compute].into();
     let cpu = a.small("cpu");
     for task in &mut workload.tasks {
         task.cpus = Some(vec![cpu]);

@@ -83,7 +83,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("operations", None);
     workload.score = Score::TimePerOperation;
     workload.programs = vec![parent.finish(), program.finish()];
-    workload.tasks = vec![task("lat_proc", 0, 0), task("lat_proc", PROGRAM, 0)];
+    workload.tasks = vec![task("lat_proc", 0, 0), task("lat_proc", PROGRAM, 0)].into();
     if operation == "shell" {
         workload.programs.push(shell.finish());
         workload.tasks.push(task("lat_proc", SHELL, 0));

@@ -104,6 +104,6 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut job = task("job", 1, 0);
     job.spawn = false;
     job.footprint_bytes = a.get("footprint");
-    workload.tasks = vec![arrivals, job];
+    workload.tasks = vec![arrivals, job].into();
     Ok(workload)
 }

@@ -61,11 +61,9 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     });
     let mut workload = empty("rounds", Some(a.get("duration")));
     workload.programs.push(program.finish());
-    workload.tasks = (0..a.small("n")).map(|process| task("sleeper", 0, process)).collect();
-    let footprint = a.get("footprint");
-    for task in &mut workload.tasks {
-        task.footprint_bytes = footprint;
-    }
+    let mut sleeper = task("sleeper", 0, 0);
+    sleeper.footprint_bytes = a.get("footprint");
+    workload.tasks = (0..a.small("n")).map(|process| sleeper.in_process(process)).collect();
     begin::apply(a, &mut workload);
     Ok(workload)
 }

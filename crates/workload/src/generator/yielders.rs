@@ -45,6 +45,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("yields", Some(a.get("duration")));
     workload.score = Score::SwitchesPerSecond;
     workload.programs.push(program.finish());
-    workload.tasks = (0..a.small("n")).map(|process| task("yield", 0, process)).collect();
+    let yielder = task("yield", 0, 0);
+    workload.tasks = (0..a.small("n")).map(|process| yielder.in_process(process)).collect();
     Ok(workload)
 }

@@ -11,7 +11,8 @@ use super::sched::{Name, Sched};
 use super::task::{Phase, Task};
 use crate::builder::{Builder, Loop};
 use crate::check;
-use crate::program::{Attributes, Cgroup, Dist, Op, Program, SchedPolicy, TaskSpec, Workload};
+use crate::program::{Attributes, Cgroup, Dist, Op, Program, SchedPolicy, TaskKind, Workload};
+use crate::task_specs::TaskSpec;
 use input::{Error, Position, suggest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +52,9 @@ pub fn build(
         positions.push(position);
         let parent = parent(file, task, tasks, &firsts)?;
         let mut spec = spec;
-        spec.attributes.parent = parent;
+        if parent.is_some() {
+            spec.attributes.parent = parent;
+        }
         firsts.push(input::index(workload.tasks.len()));
         spec.process = processes.number(file, task)?;
         for instance in 0..task.instances {
@@ -191,10 +194,9 @@ fn fork_templates(workload: &mut Workload, specs: Vec<TaskSpec>) {
     let mut order: Vec<(u32, u32)> = templates.into_iter().map(|(task, at)| (at, task)).collect();
     order.sort_unstable();
     for (_, task) in order {
-        workload.tasks.push(TaskSpec {
-            spawn: false,
-            ..specs[task as usize].clone()
-        });
+        let mut template = specs[task as usize].clone();
+        template.spawn = false;
+        workload.tasks.push(template);
     }
 }
 
@@ -334,14 +336,13 @@ impl Programs<'_> {
         out.end(rounds, task.at);
 
         let built = out.builder.finish();
-        let spec = TaskSpec {
+        let spec = TaskKind {
             comm: task.name.into(),
             program,
             policy,
             cpus: if steady { first } else { task.set.cpus.clone() },
             start_cpu: None,
             start_ns: 0,
-            process: 0,
             cgroup,
             spawn: true,
             footprint_bytes: task
@@ -355,7 +356,8 @@ impl Programs<'_> {
                 timer_slack_ns: task.slack_ns,
                 slice_ns: sched.slice(Name::from_policy(policy)),
             },
-        };
+        }
+        .in_process(0);
         Ok((built, out.positions, spec))
     }
 

@@ -6,7 +6,7 @@ use super::file::{Fields, File, INT_MAX};
 use super::json::{Member, Value};
 use crate::builder::Builder;
 use crate::disturbance::{Action, Disturbance};
-use crate::program::{Attributes, Cgroup, Dist, Op, SchedPolicy, TaskSpec, Workload};
+use crate::program::{Attributes, Cgroup, Dist, Op, SchedPolicy, TaskKind, Workload};
 use input::{Error, Position};
 
 /// Keys that need a "taskgroup". If an object has several of them, they take effect in this order.
@@ -237,20 +237,22 @@ impl Noise {
             program.op(timer(self.period_ns));
             program.end_loop(rounds);
             let process = workload.tasks.iter().map(|task| task.process + 1).max().unwrap_or(0);
-            workload.tasks.push(TaskSpec {
-                comm: format!("{name}/{cpu}"),
-                program: input::index(workload.programs.len()),
-                policy,
-                cpus: Some(vec![cpu]),
-                start_cpu: Some(cpu),
-                start_ns: at_ns,
-                process,
-                cgroup: 0,
-                spawn: true,
-                footprint_bytes: 0,
-                touch_mbps: None,
-                attributes: Attributes::default(),
-            });
+            workload.tasks.push(
+                TaskKind {
+                    comm: format!("{name}/{cpu}"),
+                    program: input::index(workload.programs.len()),
+                    policy,
+                    cpus: Some(vec![cpu]),
+                    start_cpu: Some(cpu),
+                    start_ns: at_ns,
+                    cgroup: 0,
+                    spawn: true,
+                    footprint_bytes: 0,
+                    touch_mbps: None,
+                    attributes: Attributes::default(),
+                }
+                .in_process(process),
+            );
             workload.programs.push(program.finish());
         }
     }

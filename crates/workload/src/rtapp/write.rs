@@ -7,7 +7,8 @@
 
 use super::{disturbances, global::Global, sched};
 use crate::check;
-use crate::program::{Dist, Op, Program, Resource, ResourceId, SchedPolicy, TaskSpec, Workload};
+use crate::program::{Dist, Op, Program, Resource, ResourceId, SchedPolicy, Workload};
+use crate::task_specs::TaskSpec;
 use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -95,11 +96,11 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
         if spec.start_ns != 0 {
             return unfit("a start time");
         }
-        let started = |spec: &TaskSpec| TaskSpec {
-            spawn: true,
+        let started = |spec: &TaskSpec| {
             // Each instance of a kernel thread is a process of its own.
-            process: if spec.attributes.kthread { 0 } else { spec.process },
-            ..spec.clone()
+            let mut started = spec.in_process(if spec.attributes.kthread { 0 } else { spec.process });
+            started.spawn = true;
+            started
         };
         let is_equal = |group: &Group| started(group.spec) == started(spec);
         // The order of the tasks that are created at the start determines their CPUs. Therefore

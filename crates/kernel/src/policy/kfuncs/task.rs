@@ -202,17 +202,19 @@ fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
     let process = at >> 32;
     let mut looked_at = 1;
     let found = match flags {
-        ITER_ALL_PROCS => m.threads.range(after).find(|&(&at, _)| {
+        ITER_ALL_PROCS => m.threads.range(after).find(|&&at| {
             looked_at += 1;
             at >> 32 == at & 0xffff_ffff
         }),
         ITER_ALL_THREADS => m.threads.range(after).next(),
-        _ => m.threads.range(after).next().filter(|&(&at, _)| at >> 32 == process),
+        _ => m.threads.range(after).next().filter(|&&at| at >> 32 == process),
     };
     m.ext.charge_program(looked_at * THREAD);
     match found {
-        Some((&at, &p)) => {
+        Some(&at) => {
             m.region.store(it, at)?;
+            // The lower half of the key is the pid.
+            let p = m.find_task(at as u32).expect("the keys are those of live tasks");
             Ok(m.layout.task_addr(p))
         }
         None => {

@@ -67,7 +67,8 @@ pub struct Cursor {
     reload_share: u16,
     /// Time of the reload that has passed and is not subtracted from `reload` yet, in ns/[`WHOLE`].
     reload_carry: u16,
-    pub(crate) counters: Box<[u64]>,
+    /// Loop counter 0. The others, which few programs have, are in `rare`.
+    counter: u64,
     pub(crate) created: u64,
     /// Kernel work of this task's CPU that the next [`Op::Run`] already contains, ns. Only tasks of
     /// a replay have it.
@@ -82,6 +83,8 @@ struct Rare {
     posted: u64,
     /// Number of posts that are left of an [`Op::Relay`], and the time at which it began.
     relay: (u32, u64),
+    /// Loop counters from number 1 on.
+    counters: Vec<u64>,
     /// Timers that the task has used so far: their numbers and their last expiry times.
     timers: Vec<(u32, u64)>,
     /// For each step with a [`Dist::Trace`], the position in its list of values.
@@ -96,6 +99,7 @@ impl Rare {
         Rare {
             posted: now,
             relay: (0, now),
+            counters: Vec::new(),
             timers: Vec::new(),
             traces: BTreeMap::new(),
             rng: None,
@@ -104,9 +108,8 @@ impl Rare {
 }
 
 impl Cursor {
-    /// Returns a cursor at the start of the program with the number `program`. The loops of the
-    /// program use `counters` counters.
-    pub fn new(program: u32, counters: u32, now: u64) -> Cursor {
+    /// Returns a cursor at the start of the program with the number `program`.
+    pub fn new(program: u32, now: u64) -> Cursor {
         Cursor {
             program,
             pc: 0,
@@ -114,7 +117,7 @@ impl Cursor {
             ahead: 0,
             reload_share: WHOLE as u16,
             reload_carry: 0,
-            counters: vec![0; counters as usize].into(),
+            counter: 0,
             work: 0,
             time: 0,
             reload: 0,
@@ -138,6 +141,23 @@ impl Cursor {
 
     fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_with(|| Box::new(Rare::new(self.created)))
+    }
+
+    /// Returns the loop counter with a number. It is 0 before its first use.
+    #[inline]
+    fn counter(&mut self, number: u32) -> &mut u64 {
+        match number {
+            0 => &mut self.counter,
+            _ => self.rare_counter(number as usize - 1),
+        }
+    }
+
+    fn rare_counter(&mut self, at: usize) -> &mut u64 {
+        let counters = &mut self.rare().counters;
+        if counters.len() <= at {
+            counters.resize(at + 1, 0);
+        }
+        &mut counters[at]
     }
 
     /// Returns the time of the post that ended the last wait for a semaphore.
@@ -345,13 +365,13 @@ impl Cursor {
                 return Some(ns > 0 || self.work > 0);
             }
             Op::LoopInit { counter } => {
-                self.counters[counter as usize] = 0;
+                *self.counter(counter) = 0;
                 self.done();
                 return Some(self.work > 0);
             }
             Op::LoopBack { counter, times, target } => {
                 let again = times.is_none_or(|times| {
-                    let count = &mut self.counters[counter as usize];
+                    let count = self.counter(counter);
                     *count += 1;
                     *count < times
                 });

@@ -36,8 +36,9 @@ pub struct Sync {
     /// CPU on which the next task without a start CPU of its own will start. Such tasks are
     /// distributed over the CPUs in turn.
     pub next_start: u32,
-    /// Tgid of each process of the workload, which is the pid of its first task.
-    pub(crate) leaders: BTreeMap<u32, u32>,
+    /// Tgid of each process of the workload with several tasks, which is the pid of its first task.
+    /// It is 0 until this task is created.
+    leaders: BTreeMap<u32, u32>,
     /// Number of processes that were created by fork. Their process numbers count down from
     /// u32::MAX, so that they differ from the numbers of processes in the workload.
     pub(crate) forked: u32,
@@ -125,6 +126,14 @@ impl Shared {
     }
 }
 
+/// Returns a map with the processes that have several tasks.
+fn shared_processes(tasks: &[TaskSpec]) -> BTreeMap<u32, u32> {
+    let mut processes: Vec<u32> = tasks.iter().map(|task| task.process).collect();
+    processes.sort_unstable();
+    let shared = processes.windows(2).filter(|pair| pair[0] == pair[1]);
+    shared.map(|pair| (pair[0], 0)).collect()
+}
+
 impl Sync {
     pub fn new(resources: &[Resource], tasks: &[TaskSpec]) -> Sync {
         let shared = |resource: &Resource| match resource {
@@ -151,6 +160,7 @@ impl Sync {
         };
         Sync {
             resources: resources.iter().map(shared).collect(),
+            leaders: shared_processes(tasks),
             parents: tasks.iter().filter_map(|task| task.attributes.parent).collect(),
             ..Sync::default()
         }
@@ -158,7 +168,14 @@ impl Sync {
 
     /// Returns the tgid of a process, which is the pid of its first task.
     pub fn process_leader(&mut self, process: u32, pid: u32) -> u32 {
-        *self.leaders.entry(process).or_insert(pid)
+        match self.leaders.get_mut(&process) {
+            Some(leader @ 0) => {
+                *leader = pid;
+                pid
+            }
+            Some(leader) => *leader,
+            None => pid,
+        }
     }
 
     /// Records the pid of a task that was created at the start, if it is the parent of others.

@@ -510,7 +510,7 @@ pub(super) fn resolve_local_dsq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_f
         if rescue::try_admit(m, cpu, task) {
             return local;
         }
-        m.tasks[task].ext.rescue_at = m.jiffies();
+        m.tasks[task].rare.later.rescue_at = m.jiffies();
         return m.ext.dsqs.rescue(cpu);
     }
     set_reason(m, cpu, task, lacks);

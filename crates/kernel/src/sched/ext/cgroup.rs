@@ -209,7 +209,7 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
             handover::cancel(m, set, to);
             return Err(errno);
         }
-        m.tasks[task].moving_from = Some(from);
+        m.tasks[task].rare.moving_from = Some(from);
     }
     Ok(())
 }
@@ -218,7 +218,7 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
 /// (scx_cgroup_cancel_attach).
 fn cancel(m: &mut Machine, set: &[TaskId], to: u32) {
     for &task in set {
-        let Some(from) = m.tasks[task].moving_from.take() else {
+        let Some(from) = m.tasks[task].rare.moving_from.take() else {
             continue;
         };
         sub::in_sched(m, mover(m, task), |m| {
@@ -251,7 +251,7 @@ fn move_args(m: &Machine, task: TaskId, from: u32, to: u32) -> [u64; 3] {
 /// Calls ops.cgroup_move() for a task that has moved to another cgroup (scx_cgroup_move_task). The
 /// task is not queued during the call.
 pub(crate) fn moved(m: &mut Machine, task: TaskId, to: u32) {
-    let Some(from) = m.tasks[task].moving_from.take() else {
+    let Some(from) = m.tasks[task].rare.moving_from.take() else {
         return;
     };
     sub::in_sched(m, mover(m, task), |m| {

@@ -126,9 +126,9 @@ fn disable_task(m: &mut Machine, task: TaskId) {
     let scx = m.scx_entity_mut(task);
     scx.dsq_vtime = 0;
     scx.slice = 0;
-    let entity = &mut m.tasks[task].ext;
-    entity.slice_oob = None;
-    entity.reenq_count = 0;
+    if m.ext.is_linux_7_3 {
+        m.tasks[task].rare.later = Default::default();
+    }
 }
 
 /// Calls ops.disable() if the task is in the class, then ops.exit_task()

@@ -65,14 +65,19 @@ pub(crate) fn init_task(m: &mut Machine, task: TaskId) {
     let new = new_process(m);
     let state = &mut m.sched_cache;
     let t = &mut m.tasks[task];
-    t.cache_process = *state.index.entry(t.process).or_insert_with(|| {
+    let tgid = t.tgid() as usize;
+    if state.index.len() <= tgid {
+        state.index.resize(tgid + 1, 0);
+    }
+    if state.index[tgid] == 0 {
         let index = state.free.pop().unwrap_or_else(|| {
             state.processes.push(CacheProcess::default());
             state.processes.len() as u32 - 1
         });
         state.processes[index as usize] = new;
-        index
-    });
+        state.index[tgid] = index + 1;
+    }
+    t.cache_process = state.index[tgid] - 1;
     state.processes[t.cache_process as usize].nr_threads += 1;
 }
 
@@ -96,12 +101,14 @@ pub(crate) fn release_task(m: &mut Machine, task: TaskId) {
     let t = &m.tasks[task];
     let faults = t.numa.as_ref().map_or(0, |numa| numa.total);
     let process = &mut m.sched_cache.processes[t.cache_process as usize];
-    process.footprint = process.footprint.saturating_sub(faults);
+    if faults > 0 {
+        process.usage.footprint = process.usage.footprint.saturating_sub(faults);
+    }
     process.nr_threads -= 1;
     if process.nr_threads == 0 {
         *process = CacheProcess::default();
         m.sched_cache.free.push(t.cache_process);
-        m.sched_cache.index.remove(&t.process);
+        m.sched_cache.index[t.tgid() as usize] = 0;
     }
 }
 
@@ -128,7 +135,7 @@ pub(crate) fn exec(m: &mut Machine, task: TaskId) {
 pub(super) fn footprint_changed(m: &mut Machine, task: TaskId, from: u64, to: u64) {
     if m.sched_cache.active && has_memory(m, task) {
         let process = process_of(m, task);
-        process.footprint = (process.footprint + to).saturating_sub(from);
+        process.usage.footprint = (process.usage.footprint + to).saturating_sub(from);
     }
 }
 
@@ -159,12 +166,12 @@ fn account_runtime(m: &mut Machine, cpu: CpuId, task: TaskId, ns: u64) {
     m.sched_cache.cpus[cpu].recent.ns += ns;
     let number = m.tasks[task].cache_process;
     let process = &mut m.sched_cache.processes[number as usize];
-    let recent = process.recent_on(cpu);
+    let recent = process.usage.recent_on(cpu);
     recent.advance(epoch);
     recent.ns += ns;
     let stale = epoch.wrapping_sub(process.epoch).cast_signed() > TIMEOUT;
     if stale || unsuitable(m, number, cpu) {
-        m.sched_cache.processes[number as usize].cpu = None;
+        m.sched_cache.processes[number as usize].usage.cpu = None;
     }
     let preferred = preferred_llc(m, task);
     if m.tasks[task].preferred_llc != preferred && m.tasks[task].fair.on_rq {
@@ -200,7 +207,7 @@ fn begin_epochs(m: &mut Machine, cpu: CpuId) {
 fn occupancy(m: &mut Machine, number: u32, cpu: CpuId) -> u64 {
     let epoch = advance(m, cpu);
     let all = m.sched_cache.cpus[cpu].recent.ns;
-    let mut recent = m.sched_cache.processes[number as usize].recent.iter_mut();
+    let mut recent = m.sched_cache.processes[number as usize].usage.recent.iter_mut();
     let Some((_, recent)) = recent.find(|(used, _)| *used == cpu) else {
         return 0;
     };
@@ -215,18 +222,20 @@ fn unsuitable(m: &Machine, number: u32, cpu: CpuId) -> bool {
     let process = &m.sched_cache.processes[number as usize];
     let llc_size = u64::from(m.domains.llcs[m.domains.llc_index[cpu] as usize].weight);
     // 1024 / 1280 is 80 % (fits_capacity).
-    let fits = process.nr_running_avg * m.sched_cache.smt_threads * 1280 < llc_size * 1024;
+    let fits = process.usage.nr_running_avg * m.sched_cache.smt_threads * 1280 < llc_size * 1024;
     if process.nr_threads <= 1 || !fits {
         return true;
     }
     let llc_bytes = m.spec.topology.cpus[cpu.index()].llc_bytes;
-    m.numa.active() && llc_bytes < process.footprint * PAGE_BYTES
+    m.numa.active() && llc_bytes < process.usage.footprint * PAGE_BYTES
 }
 
 /// Returns the LLC that a task prefers (get_pref_llc). It prefers none if the LLC is not on the
 /// node that NUMA balancing prefers.
 fn preferred_llc(m: &Machine, task: TaskId) -> Option<u32> {
-    let cpu = m.sched_cache.processes[m.tasks[task].cache_process as usize].cpu?;
+    let cpu = m.sched_cache.processes[m.tasks[task].cache_process as usize]
+        .usage
+        .cpu?;
     let node = preferred_node(m, task);
     if node.is_some_and(|node| node != node_of(m, cpu)) {
         return None;
@@ -311,9 +320,9 @@ pub(crate) fn work(m: &mut Machine, cpu: CpuId, task: TaskId) {
         return;
     }
     process.next_scan = jiffies + period;
-    let old = process.cpu;
+    let old = process.usage.cpu;
     if unsuitable(m, number, cpu) {
-        process_of(m, task).cpu = None;
+        process_of(m, task).usage.cpu = None;
         return;
     }
     let old_llc = old.map(|cpu| m.domains.llc_index[cpu]);
@@ -346,12 +355,12 @@ pub(crate) fn work(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let llc_size = u64::from(m.domains.llcs[m.domains.llc_index[cpu] as usize].weight);
     let process = process_of(m, task);
     if most > 2 * old_share {
-        process.cpu = best;
+        process.usage.cpu = best;
     }
     // The average follows faster on small LLCs (update_avg_scale).
-    let difference = running.cast_signed() - process.nr_running_avg.cast_signed();
+    let difference = running.cast_signed() - process.usage.nr_running_avg.cast_signed();
     let step = difference / (llc_size / 4).clamp(2, 8).cast_signed();
-    process.nr_running_avg = process.nr_running_avg.wrapping_add_signed(step);
+    process.usage.nr_running_avg = process.usage.nr_running_avg.wrapping_add_signed(step);
 }
 
 /// Returns the CPUs whose LLCs are searched (get_scan_cpumasks): those of the node that NUMA
@@ -466,14 +475,14 @@ fn can_migrate_task(m: &mut Machine, env: &Env, task: TaskId) -> LlcMig {
         return LlcMig::Unrestricted;
     }
     let number = m.tasks[task].cache_process;
-    let Some(cpu) = process_of(m, task).cpu else {
+    let Some(cpu) = process_of(m, task).usage.cpu else {
         return LlcMig::Unrestricted;
     };
     if env.idle() && sched_asym(m, env.span(m), dst, src) {
         return LlcMig::Unrestricted;
     }
     if unsuitable(m, number, dst) {
-        process_of(m, task).cpu = None;
+        process_of(m, task).usage.cpu = None;
         return LlcMig::Unrestricted;
     }
     let to_preferred = m.domains.share_cache(dst, cpu);

@@ -131,7 +131,7 @@ impl Machine {
     #[inline(always)]
     pub(crate) fn wake_cpu(&self, task: TaskId) -> CpuId {
         let t = &self.tasks[task];
-        t.timer_cpu.unwrap_or(t.cpu())
+        t.rare.timer_cpu.unwrap_or(t.cpu())
     }
 
     /// Returns whether a task counts toward `nr_round_robin`.

@@ -8,12 +8,13 @@ use crate::hardware::footprint::state::Footprint;
 use crate::layout::*;
 use crate::programs::state::cursor::Cursor;
 use crate::sched::class::state::Class;
-use crate::sched::ext::state::entity::Entity as ExtEntity;
+use crate::sched::ext::state::entity::{Entity as ExtEntity, Later};
 use crate::sched::fair::state::entity::{Entity as FairEntity, scale_load, scale_load_down};
 use crate::sched::fair::state::numa::NumaTask;
 use crate::sched::rt::state::queue::Entity as RtEntity;
 use crate::simulation::cpuset::{ALL_CPUS, AffinityGroup, CpuSet, single_cpu};
 use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::on_demand::{OnDemand, Unchanged};
 use crate::simulation::table::Id;
 use bpf::memory::Owned;
 use std::rc::Rc;
@@ -104,6 +105,15 @@ pub struct Task {
     pub(crate) preferred_llc: Option<u32>,
     /// Whether the task searches for the preferred LLC of its process before it returns to user space.
     pub(crate) cache_work: bool,
+    pub children: u32,
+    /// Number of the task's process in the simulator. Tasks of a process share an address space.
+    pub process: u32,
+    pub rare: OnDemand<RareState>,
+}
+
+/// State that few tasks have.
+#[derive(Clone, Debug, Default)]
+pub struct RareState {
     /// CPU to which the task will move when it enables migration again, because its affinity has
     /// changed (migration_pending).
     pub(crate) migration_pending: Option<CpuId>,
@@ -111,12 +121,24 @@ pub struct Task {
     pub timer_slack: u64,
     /// CPU of the timer that ends the task's sleep, if it is not the task's own CPU (NO_HZ_FULL).
     pub timer_cpu: Option<CpuId>,
-    pub children: u32,
-    /// Number of the task's process in the simulator. Tasks of a process share an address space.
-    pub process: u32,
     /// Cgroup that the task is about to leave (cgrp_moving_from).
     pub moving_from: Option<u32>,
+    /// State of a task of a policy for Linux 7.3.
+    pub(crate) later: Later,
 }
+
+impl Unchanged for RareState {
+    const UNCHANGED: &'static RareState = &RareState {
+        migration_pending: None,
+        timer_slack: 0,
+        timer_cpu: None,
+        moving_from: None,
+        later: Later::UNUSED,
+    };
+}
+
+// Each further line of the host counts, see `simulation::on_demand`.
+const _: () = assert!(size_of::<Task>() == 7 * 64);
 
 impl Task {
     /// Returns the address at which BPF programs see the task's `task_struct`.
@@ -294,7 +316,7 @@ impl Task {
         };
         s.normal_prio = s.prio;
         // The timers of real-time tasks have no slack.
-        s.timer_slack_ns = if s.prio < 100 { 0 } else { self.timer_slack };
+        s.timer_slack_ns = if s.prio < 100 { 0 } else { self.rare.timer_slack };
     }
 
     /// Returns whether `cpu` is in the task's affinity. Most tasks have an affinity to all CPUs, so

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Data about tasks that wait when the run ends: for a CPU, or in a deadlock.
 
+use crate::sched::state::task::Task;
+
 /// A runnable task that waits for a CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitingTask {
-    pub pid: u32,
-    pub comm: String,
+#[derive(Clone, Copy)]
+pub struct WaitingTask<'a> {
+    pub task: &'a Task,
     /// Time at which the wait began, ns since the start of the run.
     pub since_ns: u64,
     /// Whether the task has run since it was created.
@@ -15,7 +16,7 @@ pub struct WaitingTask {
     pub idle_ns: u64,
     /// Description of the queue that contains the task. It is present only for the tasks that have
     /// waited longest.
-    pub kept: Option<String>,
+    pub kept: Option<&'a str>,
 }
 
 /// A task of a deadlock.

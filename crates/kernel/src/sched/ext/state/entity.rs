@@ -33,6 +33,29 @@ pub enum TaskState {
     Dead = SCX_TASK_DEAD as u32,
 }
 
+/// State of a task that is used only if the core behaves like Linux 7.3.
+#[derive(Clone, Debug, Default)]
+pub struct Later {
+    /// Slice (ns) and vtime that the task gets when a requested insertion is performed (ddsp_slice,
+    /// ddsp_vtime).
+    pub(crate) carried: (u64, u64),
+    /// Slice that a policy set without the lock of the runqueue, and that policy (slice_oob).
+    pub(crate) slice_oob: Option<(SchedId, u64)>,
+    /// Number of times that the task was enqueued again since it ran (reenq_cnt).
+    pub(crate) reenq_count: u32,
+    /// Jiffy in which the task began to wait for a rescue.
+    pub(crate) rescue_at: u64,
+}
+
+impl Later {
+    pub(crate) const UNUSED: Later = Later {
+        carried: (0, 0),
+        slice_oob: None,
+        reenq_count: 0,
+        rescue_at: 0,
+    };
+}
+
 /// Fields of a task that policies do not see.
 #[derive(Debug, Default)]
 pub struct Entity {
@@ -51,15 +74,6 @@ pub struct Entity {
     /// Whether the task has left one runqueue and has not reached the next one
     /// (TASK_ON_RQ_MIGRATING).
     pub(crate) migrating: bool,
-    /// Slice (ns) and vtime that the task gets when a requested insertion is performed (ddsp_slice,
-    /// ddsp_vtime). Used if the core behaves like Linux 7.3.
-    pub(crate) carried: (u64, u64),
-    /// Slice that a policy set without the lock of the runqueue, and that policy (slice_oob).
-    pub(crate) slice_oob: Option<(SchedId, u64)>,
-    /// Number of times that the task was enqueued again since it ran (reenq_cnt).
-    pub(crate) reenq_count: u32,
-    /// Jiffy in which the task began to wait for a rescue.
-    pub(crate) rescue_at: u64,
     /// Position of the task in its CPU's list of waiting tasks (scx_rq.runnable_list). Later
     /// positions have higher numbers; 0 means that the task does not wait.
     pub(crate) runnable: u64,

@@ -2,9 +2,9 @@
 //! State of cache-aware scheduling, see `sched::fair::sched_cache`.
 
 use crate::simulation::id::CpuId;
+use crate::simulation::on_demand::{OnDemand, Unchanged};
 use crate::simulation::table::Table;
 use machine::MachineSpec;
-use std::collections::BTreeMap;
 
 /// State of cache-aware scheduling that belongs to the whole machine.
 pub struct SchedCache {
@@ -24,10 +24,8 @@ pub struct SchedCache {
     /// [`Task::cache_process`]: crate::sched::state::task::Task::cache_process
     pub(crate) processes: Vec<CacheProcess>,
     pub(crate) free: Vec<u32>,
-    /// Index of each process, by its number ([`Task::process`]).
-    ///
-    /// [`Task::process`]: crate::sched::state::task::Task::process
-    pub(crate) index: BTreeMap<u32, u32>,
+    /// For each tgid, the index of the process plus 1, or 0 if there is no such process.
+    pub(crate) index: Vec<u32>,
 }
 
 /// State of a CPU.
@@ -73,12 +71,19 @@ pub(crate) struct LlcLoad {
 pub(crate) struct CacheProcess {
     /// Number of live threads (get_nr_threads).
     pub nr_threads: u32,
-    /// Recent runtime of the threads on the CPUs that they have used.
-    pub recent: Vec<(CpuId, RecentRuntime)>,
     /// Epoch of the last search for the preferred LLC.
     pub epoch: u64,
     /// Jiffy before which there is no further search.
     pub next_scan: u64,
+    pub usage: OnDemand<ProcessUsage>,
+}
+
+/// How the threads of a process use CPUs and memory. Empty until a thread runs in the fair class,
+/// because policies schedule most tasks of large machines.
+#[derive(Default)]
+pub(crate) struct ProcessUsage {
+    /// Recent runtime of the threads on the CPUs that they have used.
+    pub recent: Vec<(CpuId, RecentRuntime)>,
     /// A CPU of the preferred LLC. `None` if the process prefers none.
     pub cpu: Option<CpuId>,
     /// Average number of threads that run at the same time.
@@ -87,7 +92,16 @@ pub(crate) struct CacheProcess {
     pub footprint: u64,
 }
 
-impl CacheProcess {
+impl Unchanged for ProcessUsage {
+    const UNCHANGED: &'static ProcessUsage = &ProcessUsage {
+        recent: Vec::new(),
+        cpu: None,
+        nr_running_avg: 0,
+        footprint: 0,
+    };
+}
+
+impl ProcessUsage {
     /// Returns the recent runtime on a CPU, which is 0 if the threads have not used the CPU.
     pub(crate) fn recent_on(&mut self, cpu: CpuId) -> &mut RecentRuntime {
         let at = self.recent.iter().position(|&(used, _)| used == cpu);
@@ -121,7 +135,7 @@ impl SchedCache {
             llcs: vec![LlcLoad::default(); counts],
             processes: Vec::new(),
             free: Vec::new(),
-            index: BTreeMap::new(),
+            index: Vec::new(),
         }
     }
 }

@@ -100,7 +100,11 @@ fn the_preference_ends_when_the_process_has_slept() {
     }
     let mut m = bed.machine(two_llcs(4, 1));
     m.advance(190 * MS, &mut Vec::new());
-    let preferred = |m: &Machine| m.sched_cache.processes[m.tasks[nth(0)].cache_process as usize].cpu;
+    let preferred = |m: &Machine| {
+        m.sched_cache.processes[m.tasks[nth(0)].cache_process as usize]
+            .usage
+            .cpu
+    };
     assert!(preferred(&m).is_some());
     m.advance(1500 * MS, &mut Vec::new());
     assert_eq!(preferred(&m), None);

@@ -6,6 +6,7 @@ use crate::{host_kernel, stop};
 use input::error::Error;
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,13 +49,21 @@ impl Scheduler {
         };
         let failed = |error: std::io::Error| Error::new(format!("{program}: {error}"));
         let output = tempfile::tempfile().map_err(failed)?;
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(failed)?)
-            .stderr(output.try_clone().map_err(failed)?)
-            .spawn()
-            .map_err(failed)?;
+            .stderr(output.try_clone().map_err(failed)?);
+        // A shell starts background jobs with SIGINT ignored, and a program inherits that.
+        // SAFETY: signal() may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let child = command.spawn().map_err(failed)?;
         let mut scheduler = Scheduler {
             child,
             name: name.to_owned(),

@@ -7,7 +7,7 @@ use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use machine::MachineSpec;
 use trace::{Event, Record};
-use workload::{Action, Dist, Disturbance, Op, Program, SchedPolicy, TaskKind, TaskSpec, Workload};
+use workload::{Action, Dist, Disturbance, Op, Program, TaskSpec, Workload};
 
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
@@ -73,22 +73,9 @@ impl Bed {
     pub fn task(&mut self, cpu: u32, ops: Vec<Op>) -> &mut TaskSpec {
         let number = self.workload.tasks.len() as u32;
         self.workload.programs.push(Program { ops, counters: 2 });
-        self.workload.tasks.push(
-            TaskKind {
-                comm: format!("t{number}"),
-                program: number,
-                policy: SchedPolicy::Normal { nice: 0 },
-                cpus: None,
-                start_cpu: Some(cpu),
-                start_ns: 0,
-                cgroup: 0,
-                spawn: true,
-                footprint_bytes: 0,
-                touch_mbps: None,
-                attributes: workload::Attributes::default(),
-            }
-            .in_process(number),
-        );
+        let mut task = TaskSpec::new(format!("t{number}"), number, number);
+        task.start_cpu = Some(cpu);
+        self.workload.tasks.push(task);
         self.workload.tasks.last_mut().expect("a task was pushed just now")
     }
 
@@ -169,6 +156,18 @@ pub fn latencies(records: &[Record], pid: u32) -> Vec<u64> {
         }
     }
     found
+}
+
+/// Returns the time at which each of the first `nr` tasks exited, ns.
+pub fn exits(records: &[Record], nr: u32) -> Vec<u64> {
+    let exit = |pid| {
+        let last = records
+            .iter()
+            .rev()
+            .find(|r| matches!(r.event, Event::Switch { prev, .. } if prev == pid));
+        last.expect("the task has left its CPU").time
+    };
+    (1..=nr).map(exit).collect()
 }
 
 /// Returns the lengths of the periods in which the task ran without interruption, in ns. A period

@@ -6,10 +6,7 @@ use crate::parse::{Attributes, Command, Line, Script};
 use input::{Error, index};
 use kernel::stepping::Refused;
 use kernel::{Machine, Options};
-use workload::{
-    Action, Attributes as TaskAttributes, Cgroup, Dist, Disturbance, Op, Program, SchedPolicy, TaskKind, TaskSpec,
-    Workload,
-};
+use workload::{Action, Cgroup, Dist, Disturbance, Op, Program, SchedPolicy, TaskSpec, Workload};
 
 /// Time for which a task computes before it begins again, ns. It is longer than a script.
 const FOREVER_NS: u64 = 1_000_000_000_000_000;
@@ -199,26 +196,14 @@ fn workload(script: &Script) -> Workload {
             _ => continue,
         };
         let number = index(tasks.len());
-        tasks.push(
-            TaskKind {
-                comm: name.clone(),
-                program: 0,
-                policy: class(attributes, None),
-                cpus: Some(cpus.clone().unwrap_or_else(all)),
-                start_cpu: None,
-                start_ns: 0,
-                cgroup: group_number(script, group),
-                spawn: false,
-                footprint_bytes: 0,
-                touch_mbps: None,
-                attributes: TaskAttributes {
-                    kthread: kernel,
-                    slice_ns: attributes.slice,
-                    ..TaskAttributes::default()
-                },
-            }
-            .in_process(number),
-        );
+        let mut task = TaskSpec::new(name.clone(), 0, number);
+        task.policy = class(attributes, None);
+        task.cpus = Some(cpus.clone().unwrap_or_else(all));
+        task.cgroup = group_number(script, group);
+        task.spawn = false;
+        task.attributes.kthread = kernel;
+        task.attributes.slice_ns = attributes.slice;
+        tasks.push(task);
     }
     let mut cgroups = vec![Cgroup {
         path: "/".to_string(),

@@ -2,7 +2,7 @@
 //! The tasks of a workload, in little memory: equal tasks share their description, and copies of a
 //! workload share the list of tasks.
 
-use crate::program::TaskKind;
+use crate::program::{Attributes, SchedPolicy, TaskKind};
 use serde::{Serialize, Serializer};
 use std::ops::{Deref, DerefMut};
 use std::slice;
@@ -27,6 +27,24 @@ impl TaskKind {
 }
 
 impl TaskSpec {
+    /// Returns a task with nice 0 that may use all CPUs and is created at the start.
+    pub fn new(comm: impl Into<String>, program: u32, process: u32) -> TaskSpec {
+        let kind = Arc::new(TaskKind {
+            comm: comm.into(),
+            program,
+            policy: SchedPolicy::Normal { nice: 0 },
+            cpus: None,
+            start_cpu: None,
+            start_ns: 0,
+            cgroup: 0,
+            spawn: true,
+            footprint_bytes: 0,
+            touch_mbps: None,
+            attributes: Attributes::default(),
+        });
+        TaskSpec { process, kind }
+    }
+
     /// Returns a copy of the task in a process.
     #[must_use]
     pub fn in_process(&self, process: u32) -> TaskSpec {

@@ -4,24 +4,14 @@
 use crate::layout::*;
 use crate::machine::Machine;
 use crate::testbed::{self, cpu_id, nth};
-use workload::{Cgroup, Dist, Op, Program, SchedPolicy, TaskKind, Workload};
+use workload::{Cgroup, Dist, Op, Program, TaskSpec, Workload};
 
 fn machine(cgroups: &[&str], programs: Vec<Vec<Op>>) -> Machine {
     let task = |program| {
-        TaskKind {
-            comm: format!("a-name-that-is-too-long-{program}"),
-            program,
-            policy: SchedPolicy::Normal { nice: 0 },
-            cpus: None,
-            start_cpu: None,
-            start_ns: 0,
-            cgroup: 0,
-            spawn: program == 0,
-            footprint_bytes: 0,
-            touch_mbps: None,
-            attributes: workload::Attributes::default(),
-        }
-        .in_process(program)
+        let comm = format!("a-name-that-is-too-long-{program}");
+        let mut task = TaskSpec::new(comm, program, program);
+        task.spawn = program == 0;
+        task
     };
     let workload = Workload {
         tasks: (0..programs.len() as u32).map(task).collect(),

@@ -9,7 +9,7 @@ use crate::sched::ext::enable::run_as_user;
 use crate::sched::tracepoint;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use workload::{Attributes, Op, Program, SchedPolicy, TaskKind, Workload};
+use workload::{Op, Program, SchedPolicy, TaskSpec, Workload};
 
 pub use crate::programs::state::native::{Native, Turn as NativeTurn};
 
@@ -23,22 +23,9 @@ pub fn add_to(workload: &mut Workload, comm: &str) -> u32 {
     });
     // The number of a process that no task of the workload has.
     let process = workload.tasks.iter().map(|task| task.process + 1).max().unwrap_or(0);
-    workload.tasks.push(
-        TaskKind {
-            comm: comm.to_owned(),
-            program,
-            policy: SchedPolicy::Normal { nice: 0 },
-            cpus: None,
-            start_cpu: None,
-            start_ns: 0,
-            cgroup: 0,
-            spawn: false,
-            footprint_bytes: 0,
-            touch_mbps: None,
-            attributes: Attributes::default(),
-        }
-        .in_process(process),
-    );
+    let mut task = TaskSpec::new(comm, program, process);
+    task.spawn = false;
+    workload.tasks.push(task);
     workload.tasks.len() as u32 - 1
 }
 

@@ -4,9 +4,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// The value of state that was never changed.
-pub trait Unchanged: Default + 'static {
-    /// Equal to the default.
+/// State that has a value before it is first changed.
+pub trait Unchanged: Clone + 'static {
     const UNCHANGED: &'static Self;
 }
 
@@ -31,7 +30,7 @@ impl<T: Unchanged> Deref for OnDemand<T> {
 
 impl<T: Unchanged> DerefMut for OnDemand<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.get_or_insert_default()
+        self.0.get_or_insert_with(|| Box::new(T::UNCHANGED.clone()))
     }
 }
 
@@ -39,7 +38,7 @@ impl<T: Unchanged> DerefMut for OnDemand<T> {
 mod tests {
     use super::*;
 
-    #[derive(Default)]
+    #[derive(Clone)]
     struct Count(u32);
 
     impl Unchanged for Count {

@@ -27,7 +27,7 @@ mod yielders;
 pub use arguments::{Arguments, Parameter, Unit};
 
 use crate::check::{MAX_TASKS, WHY_MAX_TASKS};
-use crate::program::{Attributes, Cgroup, SchedPolicy, TaskKind, Workload};
+use crate::program::{Cgroup, Workload};
 use crate::task_specs::TaskSpec;
 use input::{Error, suggest};
 
@@ -112,23 +112,8 @@ pub(crate) fn empty(unit: &str, duration_ns: Option<u64>) -> Workload {
     }
 }
 
-/// Returns a task with nice 0 that may use all CPUs, is created at the start and belongs to the
-/// given process.
 pub(crate) fn task(comm: &str, program: u32, process: u32) -> TaskSpec {
-    TaskKind {
-        comm: comm.into(),
-        program,
-        policy: SchedPolicy::Normal { nice: 0 },
-        cpus: None,
-        start_cpu: None,
-        start_ns: 0,
-        cgroup: 0,
-        spawn: true,
-        footprint_bytes: 0,
-        touch_mbps: None,
-        attributes: Attributes::default(),
-    }
-    .in_process(process)
+    TaskSpec::new(comm, program, process)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use super::file::{Fields, File, INT_MAX};
 use super::json::{Member, Value};
 use crate::builder::Builder;
 use crate::disturbance::{Action, Disturbance};
-use crate::program::{Attributes, Cgroup, Dist, Op, SchedPolicy, TaskKind, Workload};
+use crate::program::{Cgroup, Dist, Op, SchedPolicy, Workload};
+use crate::task_specs::TaskSpec;
 use input::{Error, Position};
 
 /// Keys that need a "taskgroup". If an object has several of them, they take effect in this order.
@@ -237,22 +238,13 @@ impl Noise {
             program.op(timer(self.period_ns));
             program.end_loop(rounds);
             let process = workload.tasks.iter().map(|task| task.process + 1).max().unwrap_or(0);
-            workload.tasks.push(
-                TaskKind {
-                    comm: format!("{name}/{cpu}"),
-                    program: input::index(workload.programs.len()),
-                    policy,
-                    cpus: Some(vec![cpu]),
-                    start_cpu: Some(cpu),
-                    start_ns: at_ns,
-                    cgroup: 0,
-                    spawn: true,
-                    footprint_bytes: 0,
-                    touch_mbps: None,
-                    attributes: Attributes::default(),
-                }
-                .in_process(process),
-            );
+            let program_id = input::index(workload.programs.len());
+            let mut task = TaskSpec::new(format!("{name}/{cpu}"), program_id, process);
+            task.policy = policy;
+            task.cpus = Some(vec![cpu]);
+            task.start_cpu = Some(cpu);
+            task.start_ns = at_ns;
+            workload.tasks.push(task);
             workload.programs.push(program.finish());
         }
     }

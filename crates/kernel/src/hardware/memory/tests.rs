@@ -27,18 +27,6 @@ fn memory_spec(nodes: u32, llcs: u32, cores: u32) -> MachineSpec {
     spec
 }
 
-/// Returns the time at which each of the first `nr` tasks exited, ns.
-fn exits(records: &[Record], nr: u32) -> Vec<u64> {
-    let exit = |pid| {
-        let last = records
-            .iter()
-            .rev()
-            .find(|r| matches!(r.event, Event::Switch { prev, .. } if prev == pid));
-        last.expect("the task has left its CPU").time
-    };
-    (1..=nr).map(exit).collect()
-}
-
 /// Runs one task on each of the CPUs 0, 1, ... with these footprints (sizes of working sets) and
 /// rates. Each task has 10 ms of work. Returns the times at which the tasks exit.
 fn side_by_side(spec: MachineSpec, tasks: &[(u64, Option<u32>)]) -> Vec<u64> {

@@ -26,18 +26,6 @@ fn two_threads(cores: u32) -> MachineSpec {
     spec
 }
 
-/// Returns the time at which each of the first `nr` tasks exited, ns.
-fn exits(records: &[Record], nr: u32) -> Vec<u64> {
-    let exit = |pid| {
-        let last = records
-            .iter()
-            .rev()
-            .find(|r| matches!(r.event, Event::Switch { prev, .. } if prev == pid));
-        last.expect("the task has left its CPU").time
-    };
-    (1..=nr).map(exit).collect()
-}
-
 #[test]
 fn two_hogs_on_one_core_take_longer_than_on_two() {
     for (cpus, end) in [([0, 2], 10 * MS), ([0, 1], 16_125_985)] {

@@ -4,7 +4,7 @@
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
 use machine::MachineSpec;
-use trace::{Event, Record};
+use trace::Event;
 use workload::{Dist, Op};
 
 const US: u64 = 1000;
@@ -18,18 +18,6 @@ fn in_turn(cpus: u32) -> MachineSpec {
 
 fn work(ns: u64) -> Op {
     Op::Run(Dist::Fixed(ns))
-}
-
-/// Returns the time at which each of the first `nr` tasks exited, ns.
-fn exits(records: &[Record], nr: u32) -> Vec<u64> {
-    let exit = |pid| {
-        let last = records
-            .iter()
-            .rev()
-            .find(|r| matches!(r.event, Event::Switch { prev, .. } if prev == pid));
-        last.expect("the task has left its CPU").time
-    };
-    (1..=nr).map(exit).collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::layout::{PF_KTHREAD, PF_WQ_WORKER};
 use crate::simulation::rng::Rng;
 use machine::MachineSpec;
 use machine::noise::{ACTIVITIES, Activity, Scope};
-use workload::{Dist, Op, Program, SchedPolicy, TaskKind, Workload};
+use workload::{Dist, Op, Program, SchedPolicy, TaskSpec, Workload};
 
 /// Makes the random generator of the background work differ from that of the machine, whose seed
 /// is the seed of the run.
@@ -123,20 +123,10 @@ fn add_task(workload: &mut Workload, activity: &Activity, number: u32, cpu: u32,
     workload.programs.push(Program { ops, counters: 1 });
     let number = number.to_string();
     let process = workload.tasks.iter().map(|task| task.process).max();
-    workload.tasks.push(
-        TaskKind {
-            comm: activity.name.replace("{cpu}", &number).replace("{pool}", &number),
-            program,
-            policy: SchedPolicy::Normal { nice: activity.nice },
-            cpus: (activity.scope == Scope::Cpu).then(|| vec![cpu]),
-            start_cpu: Some(cpu),
-            start_ns: 0,
-            cgroup: 0,
-            spawn: true,
-            footprint_bytes: 0,
-            touch_mbps: None,
-            attributes: workload::Attributes::default(),
-        }
-        .in_process(process.map_or(0, |process| process + 1)),
-    );
+    let comm = activity.name.replace("{cpu}", &number).replace("{pool}", &number);
+    let mut task = TaskSpec::new(comm, program, process.map_or(0, |process| process + 1));
+    task.policy = SchedPolicy::Normal { nice: activity.nice };
+    task.cpus = (activity.scope == Scope::Cpu).then(|| vec![cpu]);
+    task.start_cpu = Some(cpu);
+    workload.tasks.push(task);
 }

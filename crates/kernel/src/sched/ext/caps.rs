@@ -208,7 +208,10 @@ pub(crate) fn grant(m: &mut Machine, cgroup_id: u64, caps: u64, cids: u64, denie
             }
             continue;
         }
-        let own = &mut m.ext.sched_mut(child).caps.granted[cid as usize];
+        // A child that is about to be enabled may have no tables yet.
+        let Some(own) = m.ext.sched_mut(child).caps.granted.get_mut(cid as usize) else {
+            return Ok(-ENODEV);
+        };
         let new = caps & !*own;
         *own |= new;
         if new != 0 {
@@ -360,8 +363,7 @@ pub(super) fn write_mask(
     Ok(())
 }
 
-/// Delivers changes that the sub-scheduler could not be told before it was enabled
-/// (scx_sub_seed_caps).
+/// Delivers changes from before the sub-scheduler was enabled (scx_sub_seed_caps).
 pub(super) fn seed(m: &mut Machine, id: SchedId) {
     let updates = &mut m.ext.sched_mut(id).caps.updates;
     let pending = updates.iter_mut().enumerate();
@@ -510,7 +512,7 @@ pub(super) fn resolve_local_dsq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_f
         if rescue::try_admit(m, cpu, task) {
             return local;
         }
-        m.tasks[task].rare.later.rescue_at = m.jiffies();
+        m.tasks[task].rare.linux_7_3.rescue_at = m.jiffies();
         return m.ext.dsqs.rescue(cpu);
     }
     set_reason(m, cpu, task, lacks);

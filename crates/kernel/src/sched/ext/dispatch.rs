@@ -227,7 +227,7 @@ fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, task_cpu, Some(task));
     m.tasks[task].ext.ops_state = OpsState::None;
     if m.ext.is_linux_7_3 {
-        m.tasks[task].rare.later.carried = (slice, vtime);
+        m.tasks[task].rare.linux_7_3.carried = (slice, vtime);
         enq_flags |= SCX_ENQ_APPLY_SLICE;
     }
     if m.ext.dsqs.local_cpu(dsq).is_some() {
@@ -493,7 +493,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wak
         Some(cpu) => {
             if m.ext.is_linux_7_3 {
                 m.ext.stats.refill_slice_dfl += 1;
-                m.tasks[task].rare.later.carried = (m.ext.slice_dfl_of(m.tasks[task].ext.sched), 0);
+                m.tasks[task].rare.linux_7_3.carried = (m.ext.slice_dfl_of(m.tasks[task].ext.sched), 0);
                 m.scx_entity_mut(task).ddsp_enq_flags = SCX_ENQ_SLICE_DFL;
             } else {
                 refill_slice(m, task);

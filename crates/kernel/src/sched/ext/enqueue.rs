@@ -117,8 +117,8 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, mut enq
 /// many, which ends the policy. The task is then on no DSQ until the policy has ended.
 #[cold]
 fn count_reenqueue(m: &mut Machine, cpu: CpuId, task: TaskId) -> bool {
-    m.tasks[task].rare.later.reenq_count += 1;
-    let count = m.tasks[task].rare.later.reenq_count;
+    m.tasks[task].rare.linux_7_3.reenq_count += 1;
+    let count = m.tasks[task].rare.linux_7_3.reenq_count;
     if count > 1 {
         m.ext.stats.reenq_local_repeat += 1;
     }
@@ -286,7 +286,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: T
 /// Gives a task the slice and vtime that an insertion carries (apply_slice_vtime). A slice of 0 keeps
 /// the rest of the task's slice.
 pub(super) fn apply_carried(m: &mut Machine, task: TaskId, enq_flags: u64) {
-    let (slice, vtime) = m.tasks[task].rare.later.carried;
+    let (slice, vtime) = m.tasks[task].rare.linux_7_3.carried;
     let scx = m.scx_entity_mut(task);
     if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
         scx.dsq_vtime = vtime;
@@ -297,7 +297,7 @@ pub(super) fn apply_carried(m: &mut Machine, task: TaskId, enq_flags: u64) {
     }
     scx.slice = slice;
     if enq_flags & SCX_ENQ_SLICE_DFL == 0 {
-        m.tasks[task].rare.later.slice_oob = None;
+        m.tasks[task].rare.linux_7_3.slice_oob = None;
     }
 }
 

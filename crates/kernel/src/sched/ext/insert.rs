@@ -157,7 +157,7 @@ fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, carried: (u64, u64), enq_f
         DirectDispatch::Closed => {}
         expected => {
             if mark_direct_dispatch(m, expected, task, dsq_id, enq_flags) && m.ext.is_linux_7_3 {
-                m.tasks[task].rare.later.carried = carried;
+                m.tasks[task].rare.linux_7_3.carried = carried;
             }
             return;
         }

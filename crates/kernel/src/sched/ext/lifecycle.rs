@@ -14,7 +14,7 @@ use crate::layout::{SCHED_EXT, SCHED_IDLE, SCHED_NORMAL, scx_exit_task_args, scx
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
 use crate::sched::ext::state::core::EnableState;
-use crate::sched::ext::state::entity::TaskState;
+use crate::sched::ext::state::entity::{Linux73, TaskState};
 use crate::sched::ext::state::ops_table::Frame;
 use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::state::task::{PRIO_TO_WEIGHT, Task, WEIGHT_IDLEPRIO};
@@ -127,7 +127,7 @@ fn disable_task(m: &mut Machine, task: TaskId) {
     scx.dsq_vtime = 0;
     scx.slice = 0;
     if m.ext.is_linux_7_3 {
-        m.tasks[task].rare.later = Default::default();
+        m.tasks[task].rare.linux_7_3 = Linux73::UNUSED;
     }
 }
 

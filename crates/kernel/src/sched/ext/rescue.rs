@@ -44,7 +44,7 @@ pub(super) fn set_slice(m: &mut Machine, task: TaskId, slice: u64) -> bool {
         return false;
     }
     m.scx_entity_mut(task).slice = slice;
-    m.tasks[task].rare.later.slice_oob = None;
+    m.tasks[task].rare.linux_7_3.slice_oob = None;
     true
 }
 
@@ -223,7 +223,7 @@ fn check_overload(m: &mut Machine, cpu: CpuId) {
         return;
     };
     let (now, limit) = (m.jiffies(), m.ext.rescue.overload_after);
-    let waited = now - m.tasks[task].rare.later.rescue_at;
+    let waited = now - m.tasks[task].rare.linux_7_3.rescue_at;
     if waited < limit || now < m.rqs[cpu].ext.rescue.kill_at + limit {
         return;
     }

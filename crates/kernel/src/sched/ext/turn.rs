@@ -26,7 +26,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
     m.clr_task_runnable(task, true);
     if m.ext.is_linux_7_3 {
-        m.tasks[task].rare.later.reenq_count = 0;
+        m.tasks[task].rare.linux_7_3.reenq_count = 0;
         apply_slice_oob(m, cpu, task);
     }
     m.rqs[cpu].ext.can_stop_tick = m.scx_entity(task).slice == SCX_SLICE_INF;
@@ -172,7 +172,7 @@ fn update_curr_7_3(m: &mut Machine, cpu: CpuId, curr: TaskId, ns: u64) {
 /// Gives a task on `cpu` the slice that its policy requested without the lock of the runqueue
 /// (apply_task_slice_oob). Only a policy that may use the CPU can make the slice longer.
 fn apply_slice_oob(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    let Some((sched, slice)) = m.tasks[task].rare.later.slice_oob.take() else {
+    let Some((sched, slice)) = m.tasks[task].rare.linux_7_3.slice_oob.take() else {
         return;
     };
     let owner = m.tasks[task].ext.sched;
@@ -216,7 +216,7 @@ pub(crate) fn task_set_slice(m: &mut Machine, task: TaskId, slice: u64) {
             const MAX: u64 = (1 << 43) - 2;
             let is_clamped = slice != SCX_SLICE_INF && slice > MAX;
             m.ext.stats.slice_clamped += i64::from(is_clamped);
-            m.tasks[task].rare.later.slice_oob = Some((current, if is_clamped { MAX } else { slice }));
+            m.tasks[task].rare.linux_7_3.slice_oob = Some((current, if is_clamped { MAX } else { slice }));
         }
         Some(cpu) => {
             let extends = slice > m.scx_entity(task).slice;

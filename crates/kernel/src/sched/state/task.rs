@@ -8,7 +8,7 @@ use crate::hardware::footprint::state::Footprint;
 use crate::layout::*;
 use crate::programs::state::cursor::Cursor;
 use crate::sched::class::state::Class;
-use crate::sched::ext::state::entity::{Entity as ExtEntity, Later};
+use crate::sched::ext::state::entity::{Entity as ExtEntity, Linux73};
 use crate::sched::fair::state::entity::{Entity as FairEntity, scale_load, scale_load_down};
 use crate::sched::fair::state::numa::NumaTask;
 use crate::sched::rt::state::queue::Entity as RtEntity;
@@ -112,7 +112,7 @@ pub struct Task {
 }
 
 /// State that few tasks have.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RareState {
     /// CPU to which the task will move when it enables migration again, because its affinity has
     /// changed (migration_pending).
@@ -124,7 +124,7 @@ pub struct RareState {
     /// Cgroup that the task is about to leave (cgrp_moving_from).
     pub moving_from: Option<u32>,
     /// State of a task of a policy for Linux 7.3.
-    pub(crate) later: Later,
+    pub(crate) linux_7_3: Linux73,
 }
 
 impl Unchanged for RareState {
@@ -133,7 +133,7 @@ impl Unchanged for RareState {
         timer_slack: 0,
         timer_cpu: None,
         moving_from: None,
-        later: Later::UNUSED,
+        linux_7_3: Linux73::UNUSED,
     };
 }
 

@@ -4,26 +4,13 @@
 use super::*;
 use crate::simulation::cpuset::CpuSet;
 use crate::testbed::{self, cpu_id, nth};
-use workload::{Op, Program, SchedPolicy, TaskKind, Workload};
+use workload::{Op, Program, TaskSpec, Workload};
 
 /// Returns a machine with one sleeping task. Idle tracking is on, and all CPUs are marked as busy.
 /// `shape` contains four numbers: nodes, LLCs per node, cores per LLC and threads per core.
 fn machine(shape: [u32; 4], ops_flags: u64) -> Machine {
     let [nodes, llcs, cores, threads] = shape;
-    let sleeper = TaskKind {
-        comm: "sleeper".into(),
-        program: 0,
-        policy: SchedPolicy::Normal { nice: 0 },
-        cpus: None,
-        start_cpu: None,
-        start_ns: 0,
-        cgroup: 0,
-        spawn: true,
-        footprint_bytes: 0,
-        touch_mbps: None,
-        attributes: workload::Attributes::default(),
-    }
-    .in_process(0);
+    let sleeper = TaskSpec::new("sleeper", 0, 0);
     let program = Program {
         ops: vec![Op::Sleep(workload::Dist::Fixed(testbed::SECOND))],
         counters: 0,

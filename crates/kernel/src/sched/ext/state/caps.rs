@@ -16,7 +16,7 @@ pub(crate) struct SubCaps {
     /// Granted capabilities by cid (scx_pshard.caps).
     pub(crate) granted: Vec<u64>,
     pub(crate) cpus: Table<CpuId, CpuCaps>,
-    /// Changes of each shard that ops.sub_caps_updated() has not been told about.
+    /// Changes of each shard for which ops.sub_caps_updated() has yet to be called.
     pub(crate) updates: Vec<Update>,
 }
 

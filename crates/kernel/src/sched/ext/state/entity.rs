@@ -34,8 +34,8 @@ pub enum TaskState {
 }
 
 /// State of a task that is used only if the core behaves like Linux 7.3.
-#[derive(Clone, Debug, Default)]
-pub struct Later {
+#[derive(Clone, Debug)]
+pub struct Linux73 {
     /// Slice (ns) and vtime that the task gets when a requested insertion is performed (ddsp_slice,
     /// ddsp_vtime).
     pub(crate) carried: (u64, u64),
@@ -47,8 +47,8 @@ pub struct Later {
     pub(crate) rescue_at: u64,
 }
 
-impl Later {
-    pub(crate) const UNUSED: Later = Later {
+impl Linux73 {
+    pub(crate) const UNUSED: Linux73 = Linux73 {
         carried: (0, 0),
         slice_oob: None,
         reenq_count: 0,

@@ -80,7 +80,7 @@ pub(crate) struct CacheProcess {
 
 /// How the threads of a process use CPUs and memory. Empty until a thread runs in the fair class,
 /// because policies schedule most tasks of large machines.
-#[derive(Default)]
+#[derive(Clone)]
 pub(crate) struct ProcessUsage {
     /// Recent runtime of the threads on the CPUs that they have used.
     pub recent: Vec<(CpuId, RecentRuntime)>,

@@ -395,7 +395,15 @@ fn run(command: &str, directory: &Path) -> (i32, String) {
     let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).current_dir(directory).env("PATH", path);
-    for name in ["CLICOLOR", "CLICOLOR_FORCE", "UPDATE_GOLDEN"] {
+    // If make runs the tests, a make in a page would print its directory.
+    for name in [
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+        "UPDATE_GOLDEN",
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "MFLAGS",
+    ] {
         shell.env_remove(name);
     }
     shell.env("TERM", "xterm").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");

@@ -240,6 +240,13 @@ fn notes(recorded: &RecordedMachine, scenario: &Scenario, is_named: bool, is_sim
                 .to_owned(),
         );
     }
+    if !recorded.names_scheduler() {
+        notes.push(format!(
+            "the recording does not name its scheduler or its kernel, so {} replays it; kernels before 6.6 had a \
+             different scheduler",
+            recorded.policy
+        ));
+    }
     if recorded.hz > 0 && recorded.hz != scenario.machine.hz {
         notes.push(format!(
             "recorded with {} ticks per second, but simulated with {}",

@@ -418,6 +418,14 @@ pub struct RecordedMachine {
     pub lacks: Vec<Lack>,
 }
 
+impl RecordedMachine {
+    /// Returns whether the recording says under which scheduler or kernel it was made. If it does
+    /// not, `policy` is an assumption.
+    pub fn names_scheduler(&self) -> bool {
+        !self.name.is_empty() || !self.release.is_empty()
+    }
+}
+
 /// Something that a recording lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Lack {

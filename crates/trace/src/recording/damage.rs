@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
-/// Reason why a binary recording cannot be read. The texts follow "this recording is damaged: ".
+/// Reason why a binary recording cannot be read. The texts follow "this recording is damaged: ",
+/// except that of [`Damage::Unsuitable`].
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     #[error(transparent)]
@@ -27,6 +28,10 @@ pub enum Damage {
     /// A file of a recording that consists of several.
     #[error("{}: {damage}", path.display())]
     File { path: PathBuf, damage: Box<Damage> },
+    /// The recording is not damaged, but contains nothing that can be read. The text is a whole
+    /// message.
+    #[error("{0}")]
+    Unsuitable(Cow<'static, str>),
     /// Any other contradiction to the format.
     #[error("{0}")]
     Malformed(Cow<'static, str>),

@@ -135,12 +135,44 @@ pub fn read(text: &str) -> Result<Recording, RecordingError> {
     read_text(text.as_bytes())
 }
 
+/// The part of an HTML page of systrace that is being read. Such a page contains ftrace text in a
+/// script.
+#[derive(PartialEq)]
+enum Page {
+    /// The text is no HTML page.
+    None,
+    Outside,
+    Trace,
+}
+
+impl Page {
+    /// Returns whether a line is part of the trace.
+    fn has(&mut self, number: u32, line: &str) -> bool {
+        let begin = line.trim_start();
+        if number == 1
+            && begin
+                .get(..9)
+                .is_some_and(|begin| begin.eq_ignore_ascii_case("<!doctype"))
+        {
+            *self = Page::Outside;
+        }
+        match self {
+            Page::Outside if line.contains("# tracer:") => *self = Page::Trace,
+            Page::Trace if line.contains("</script>") => *self = Page::Outside,
+            _ => {}
+        }
+        *self != Page::Outside
+    }
+}
+
 /// Reads the text of a recording line by line. Bytes that are not UTF-8, for example of a name that
-/// the kernel cut off, become U+FFFD.
+/// the kernel cut off, become U+FFFD. A copy of a text can end inside a line, which then counts as
+/// a lost event.
 fn read_text(mut text: impl BufRead) -> Result<Recording, RecordingError> {
     let mut lines = Lines::default();
     let mut bytes = Vec::new();
     let mut number = 0;
+    let mut page = Page::None;
     loop {
         number += 1;
         let error = |message| RecordingError {
@@ -156,11 +188,19 @@ fn read_text(mut text: impl BufRead) -> Result<Recording, RecordingError> {
         if bytes.len() as u64 == MAX_LINE_BYTES {
             return Err(error(format!("the line has more than {MAX_LINE_BYTES} bytes")));
         }
-        match line::parse(&String::from_utf8_lossy(&bytes)).map_err(error)? {
-            Parsed::Event(line) => lines.add(&line),
-            Parsed::Lost(lost) => lines.add_gap(lost),
-            Parsed::NrCpus(nr_cpus) => lines.nr_cpus = nr_cpus,
-            Parsed::Nothing => {}
+        let text = String::from_utf8_lossy(&bytes);
+        if !page.has(number, &text) {
+            continue;
+        }
+        // In old pages of systrace, each line is a part of a JavaScript string.
+        let text = text.strip_suffix("\\n\\\n").unwrap_or(&text);
+        match line::parse(text) {
+            Ok(Parsed::Event(line)) => lines.add(&line),
+            Ok(Parsed::Lost(lost)) => lines.add_gap(lost),
+            Ok(Parsed::NrCpus(nr_cpus)) => lines.nr_cpus = nr_cpus,
+            Ok(Parsed::Nothing) => {}
+            Err(_) if !bytes.ends_with(b"\n") && !lines.lines.is_empty() => lines.lost += 1,
+            Err(message) => return Err(error(message)),
         }
     }
     Builder::default().build(lines)

@@ -117,10 +117,19 @@ fn read_format(input: &dyn Input, begin: &[u8], path: &Path) -> Result<Recording
 
 /// Converts the lines of a binary recording into records.
 fn build(format: &str, lines: Result<Lines, Damage>) -> Result<Recording, RecordingError> {
-    let lines = lines.map_err(|why| RecordingError {
-        line: 0,
-        message: format!("this recording in the format {format} is damaged: {why}"),
-        hint: DAMAGED_HINT.into(),
+    let lines = lines.map_err(|why| {
+        let (message, hint) = match why {
+            Damage::Unsuitable(message) => (message.into_owned(), EVENTS_HINT),
+            why => (
+                format!("this recording in the format {format} is damaged: {why}"),
+                DAMAGED_HINT,
+            ),
+        };
+        RecordingError {
+            line: 0,
+            message,
+            hint: hint.into(),
+        }
     })?;
     let built = Builder::default().build(lines);
     built.map_err(|error| RecordingError { line: 0, ..error })

@@ -54,7 +54,8 @@ pub fn read(input: &dyn Input) -> Result<Lines, Damage> {
         } else if name.starts_with("formats/") && name.ends_with("/format") {
             formats.add(&text(input, &entry)?)?;
         } else if name == "ebpf_trace" {
-            return Err("it was recorded by schedviz's BPF program, whose format is not read".into());
+            let message = "schedviz recorded this trace with its BPF program, whose format cannot be read";
+            return Err(Damage::Unsuitable(message.into()));
         }
     }
     if cpus.is_empty() {

@@ -209,6 +209,13 @@ fn a_text_that_is_no_recording_is_refused_with_its_line() {
     assert!(message("a [000] 1.0: x: y").starts_with("line 1: expected a task's name and pid, found 'a'"));
     let garbled = "a 1 [000] 1.000: sched:sched_switch: prev_comm=a prev_pid=x";
     assert!(message(garbled).contains("the fields of sched_switch cannot be read: 'prev_comm=a prev_pid=x'"));
+    let whole = "a 1 [000] 1.000000: sched_switch: a:1 [120] S ==> b:2 [120]\n";
+    let cut = format!("{whole}{garbled}");
+    assert_eq!(
+        read(&cut).map(|recording| (recording.switches, recording.lost)),
+        Ok((1, 1))
+    );
+    assert!(message(&format!("{cut}\n")).starts_with("line 2: the fields of sched_switch cannot be read"));
     let no_switch = "a 1 [000] 1.000000: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=000\n\
                      a 1 [000] 1.000001: probe:f: x";
     let want = "line 1: no scheduler events: sched_switch is missing; the recording contains probe:f, sched_waking";
@@ -219,6 +226,22 @@ fn a_text_that_is_no_recording_is_refused_with_its_line() {
     assert_eq!(read(no_wakeup).map(|recording| recording.unwoken), Ok(1));
     let lost = "a 1 [000] 1.000000: sched_switch: a:1 [120] S ==> b:2 [120]\nCPU:1 [LOST 5 EVENTS]\n";
     assert!(message(lost).starts_with("line 1: 1 of 2 switches are missing\n  hint: record all"));
+}
+
+/// Tests the pages of systrace, of which old ones contain the lines in a JavaScript string.
+#[test]
+fn an_html_page_with_ftrace_text_is_read() {
+    let line = "  a-1 [000] d..3 1.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 \
+                prev_state=S ==> next_comm=b next_pid=2 next_prio=120";
+    let begin = "<!DOCTYPE html>\n<style>\n  body { a-1 [000] }\n</style>\n<script>\n";
+    for (before, end) in [("", "\n"), ("  var linuxPerfData = \"\\\n", "\\n\\\n")] {
+        let page = format!("{begin}{before}# tracer: nop{end}#{end}{line}{end}  </script>\n<p>other text</p>\n");
+        let recording = read(&page).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(recording.switches, 1);
+        assert_eq!(recording.counts["sched_switch"], 1);
+    }
+    let other = read("<!DOCTYPE html>\n<p>text</p>\n").expect_err("no recording");
+    assert!(other.message.starts_with("no scheduler events"), "{other}");
 }
 
 #[test]

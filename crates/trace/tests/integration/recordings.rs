@@ -216,4 +216,13 @@ fn messages_name_the_format_and_the_damage() {
         error.contains("line 16 of the metadata: expected a type; 'uint6_t' is not defined"),
         "{error}"
     );
+    // A trace of a user-space program is not damaged.
+    let metadata = written::CTF_METADATA.replace("sched_switch", "my_event");
+    let ctf = Ctf::new("user", metadata.as_bytes(), &[]);
+    let error = recording::open(&ctf.0).expect_err("refused");
+    assert_eq!(
+        error.message,
+        "no scheduler events: the metadata of this CTF trace describe no event sched_switch"
+    );
+    assert!(error.hint.starts_with("record the events"), "{error}");
 }

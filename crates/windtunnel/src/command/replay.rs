@@ -94,11 +94,14 @@ fn describe(recorded: &RecordedMachine, workload: &Workload, surface: Surface) -
         1 => " in 1 group".to_owned(),
         groups => format!(" in {groups} groups"),
     };
+    let under = match recorded.names_scheduler() {
+        true => format!(" under {}", recorded.policy),
+        false => String::new(),
+    };
     let line = format!(
-        "{}: {} tasks{groups}, recorded under {} on {}",
+        "{}: {} tasks{groups}, recorded{under} on {}",
         recorded.path.display(),
         workload.tasks.len(),
-        recorded.policy,
         parts.join(", ")
     );
     surface.line(&line, " ")

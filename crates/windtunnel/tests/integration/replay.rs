@@ -238,13 +238,14 @@ fn runs_of_a_recording_print_its_validation_and_what_it_lacks() {
         "switches",
         "run time of ",
         "the recording lacks affinities",
+        "the recording does not name its scheduler",
         "machine calibrate",
     ] {
         assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
     }
     let described = windtunnel(&["replay", RECORDING]);
     assert!(
-        described.stdout.contains("recorded under eevdf on 2 CPUs") && described.stdout.contains("--validate"),
+        described.stdout.contains("recorded on 2 CPUs") && described.stdout.contains("--validate"),
         "{}",
         described.stdout
     );

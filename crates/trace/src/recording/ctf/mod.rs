@@ -51,7 +51,8 @@ pub fn read(path: &Path) -> Result<Lines, Damage> {
         }
     }
     let Some((folder, metadata)) = kernel else {
-        return Err("the trace describes no event sched_switch".into());
+        let message = "no scheduler events: the metadata of this CTF trace describe no event sched_switch";
+        return Err(Damage::Unsuitable(message.into()));
     };
     let mut lines = Lines::default();
     let at = |path: &Path, damage| Damage::File {

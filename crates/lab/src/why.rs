@@ -200,7 +200,9 @@ pub fn explain(scenario: &Scenario, waits: &[Wait], progress: &mut dyn FnMut(u64
 }
 
 /// Returns the decisions about the task of a wait, and the kicks of the CPUs in whose queues it was.
+/// The decisions can be later than the end of the wait, which is known only after they are made.
 fn related(story: &Story, decisions: &[Decision]) -> Vec<Decision> {
+    let until = story.end.as_ref().map_or(u64::MAX, |end| end.time);
     let mut homes: Vec<u32> = story.moves.iter().map(|step| step.to).collect();
     homes.push(story.queued_on);
     let about = |decision: &&Decision| match decision.what {
@@ -212,7 +214,8 @@ fn related(story: &Story, decisions: &[Decision]) -> Vec<Decision> {
         // A kick that only ends idling does not end anybody's turn.
         DecisionKind::Kick { target, flags } => homes.contains(&target) && flags & SCX_KICK_IDLE == 0,
     };
-    let mut related: Vec<Decision> = decisions.iter().filter(about).copied().collect();
+    let during = decisions.iter().filter(|decision| decision.time <= until);
+    let mut related: Vec<Decision> = during.filter(about).copied().collect();
     // The decision about the CPU precedes the wake-up in time, or has the same time.
     if let Some(chosen) = related
         .iter()

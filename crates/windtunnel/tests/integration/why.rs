@@ -29,6 +29,23 @@ fn a_wait_of_a_run_is_explained_with_the_decisions_of_the_policy() {
     }
 }
 
+#[test]
+fn decisions_after_the_wait_are_left_out() {
+    let load = ["-m", "smp4", "-w", "closed:n=9,compute=7ms,think=1ms", "--for", "100ms"];
+    let text = why(&[&["vtime", "--longest", "3", "--json"][..], &load].concat());
+    let waits: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
+    for wait in waits.as_array().expect("a list") {
+        let end = wait["end_ns"].as_u64().expect("the wait ends");
+        let decisions = wait["decisions"].as_array().expect("a list");
+        let times = decisions.iter().map(|decision| decision["time_ns"].as_u64());
+        let times: Vec<u64> = times.map(|time| time.expect("a time")).collect();
+        assert!(
+            !times.is_empty() && times.iter().all(|&time| time <= end),
+            "{end}: {times:?}"
+        );
+    }
+}
+
 /// A trace of a run contains the same wait as the run.
 #[test]
 fn a_wait_is_the_same_in_a_run_and_in_its_trace() {

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Measures how long the HTML page takes to react: page-speed.mjs PAGE.html
 //
-// Opens the page in a headless Chromium and operates the first timeline with keys and the pointer.
+// Opens the page in a headless Chromium (the program that the variable CHROMIUM names, or one of
+// the path) and operates the first timeline with keys and the pointer.
 // Prints for each action the CPU time of the page's main thread, and the time until the next frame.
 // The former hardly depends on what else the host does.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { delimiter, join, resolve } from "node:path";
 
 if (process.argv.length !== 3) {
   console.error("usage: page-speed.mjs PAGE.html, for example of windtunnel run eevdf vtime steal -m epyc-2s --html PAGE.html");
   process.exit(2);
 }
 const profile = mkdtempSync(join(tmpdir(), "page-speed-"));
-const chromium = spawn(process.env.CHROMIUM || "chromium-headless-shell",
-  ["--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", `--user-data-dir=${profile}`, "about:blank"],
+const folders = (process.env.PATH || "").split(delimiter);
+const installed = ["chromium-headless-shell", "chromium", "google-chrome"].find((name) => folders.some((folder) => existsSync(join(folder, name))));
+const chromium = spawn(process.env.CHROMIUM || installed || "chromium-headless-shell",
+  ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", `--user-data-dir=${profile}`, "about:blank"],
   { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
 chromium.on("error", (error) => { console.error(`page-speed: ${error.message}`); process.exit(2); });
 

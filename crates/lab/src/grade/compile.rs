@@ -3,6 +3,7 @@
 //! memory, so the compiler has limits.
 
 use input::Error;
+use runner::quote::quote;
 use runner::search;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,22 @@ const MAX_TIME: Duration = Duration::from_secs(60);
 /// Number of lines of the compiler's messages that are passed on.
 const MAX_LINES: usize = 12;
 
+/// Returns the command that compiles `source` into the current directory, for example for the runs
+/// that the grades name.
+pub fn command(source: &Path) -> String {
+    let headers = search::folders("policies").into_iter();
+    let headers = headers.map(|folder| format!(" -I {}", quote(&folder.display().to_string())));
+    let headers = headers.take(1).collect::<String>();
+    let (source, object) = (quote(&source.display().to_string()), quote(&object_name(source)));
+    format!("{COMPILER} -g -O2 -mcpu=v3 -target bpf{headers} -c {source} -o {object}")
+}
+
+fn object_name(source: &Path) -> String {
+    let name = source.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.unwrap_or_default();
+    format!("{}.bpf.o", name.trim_end_matches(".c").trim_end_matches(".bpf"))
+}
+
 /// Compiles `source` into the directory `folder` and returns the object.
 ///
 /// # Errors
@@ -36,12 +53,7 @@ pub fn compile(source: &Path, folder: &Path) -> Result<Result<PathBuf, String>, 
             file.len()
         )));
     }
-    let name = source
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let stem = name.trim_end_matches(".c").trim_end_matches(".bpf");
-    let object = folder.join(format!("{stem}.bpf.o"));
+    let object = folder.join(object_name(source));
     let messages = folder.join("messages");
     let output = File::create(&messages).map_err(|error| Error::io(&messages, &error))?;
     let mut command = Command::new("sh");

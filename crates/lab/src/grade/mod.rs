@@ -33,6 +33,8 @@ pub struct Graded {
     pub title: String,
     /// Path of the submission.
     pub submission: String,
+    /// The command that compiles the submission, or `None` if it is an object.
+    pub compile: Option<String>,
     pub items: Vec<GradedItem>,
     /// The reason why the policy cannot run at all: it does not compile or is refused.
     pub unusable: Option<String>,
@@ -78,6 +80,7 @@ pub fn grade(lab: &Lab, submission: &Path, progress: &dyn Fn(u64)) -> Result<Opt
         lab: lab.name.clone(),
         title: lab.title.clone(),
         submission: submission.display().to_string(),
+        compile: None,
         items: Vec::new(),
         unusable: None,
         tasks: Vec::new(),
@@ -86,6 +89,7 @@ pub fn grade(lab: &Lab, submission: &Path, progress: &dyn Fn(u64)) -> Result<Opt
     let object = match submission.to_string_lossy().ends_with(".o") {
         true => Ok(submission.to_owned()),
         false => {
+            graded.compile = Some(compile::command(submission));
             compile::compile(submission, folder.path())?.map_err(|messages| format!("does not compile: {messages}"))
         }
     };

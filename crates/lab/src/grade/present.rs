@@ -40,6 +40,11 @@ pub fn text(graded: &Graded, surface: impl Into<Surface>) -> String {
         let _ = write!(out, "\n0 points: {}\n", escape::text(reason).trim_end());
         return out;
     }
+    if let Some(command) = &graded.compile
+        && graded.items.iter().any(|item| item.command.is_some())
+    {
+        let _ = writeln!(out, "\nto compile it for the runs below: {command}");
+    }
     for (item, number) in graded
         .items
         .iter()
@@ -129,6 +134,7 @@ pub fn json(graded: &Graded) -> Value {
         "lab": graded.lab,
         "title": graded.title,
         "submission": graded.submission,
+        "compile": graded.compile,
         "points": graded.points(),
         "of": graded.of(),
         "unusable": graded.unusable,

@@ -44,6 +44,9 @@
     const factors = all("#effects-body h3").map((head) => head.textContent);
     check("effects of all factors", factors.includes("policy") && factors.includes("set.slice_ns"), factors);
     check("effects have intervals", all("#effects-body .interval").length >= 4);
+    const drawing = document.querySelector("#parallel-body svg").getBoundingClientRect();
+    const outside = all("#parallel-body text").filter((text) => text.getBoundingClientRect().right > drawing.right + 1);
+    check("names of axes are within the drawing", outside.length === 0, outside.map((text) => text.textContent));
     const lines = all("#parallel-body .line");
     check("a line for each cell", lines.length === 12, lines.length);
     lines[0].dispatchEvent(new MouseEvent("click", { bubbles: true }));

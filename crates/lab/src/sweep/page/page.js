@@ -41,6 +41,7 @@
   const text = (metric, value, place) => {
     const unit = data.metrics[metric].unit;
     if (unit === "ns") return time(value);
+    if (unit === "score" && data.places[place].score_unit === "s") return time(value * 1e9);
     return plain(value) + (unit === "score" ? " " + data.places[place].score_unit : unit === "%" ? " %" : "");
   };
   const better = (metric, place) => metric === 0 ? data.places[place].better : data.metrics[metric].better;
@@ -202,7 +203,8 @@
     byId("parallel-body").replaceChildren(svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Parallel coordinates" },
       ...heads.flatMap((name, index) => [
         svg("path", { class: "axis-line", d: `M${x(index)} 30V${height - 25}` }),
-        svg("text", { class: "name", x: x(index), y: 20 }, name)]),
+        // The name of the last axis ends at the axis, because the drawing ends shortly after it.
+        svg("text", { class: "name", x: x(index), y: 20, "text-anchor": index > 0 && index === count - 1 ? "end" : "start" }, name)]),
       ...lines, ...labels));
   }
 

@@ -393,7 +393,8 @@ impl Machine {
             grow_records(&mut self.records);
         }
         let time = self.now;
-        let after = self.after(self.local_time(cpu));
+        // The same as `after(local_time(cpu))`.
+        let after = self.after(self.rqs[cpu].free_at);
         // SAFETY: the capacity was checked above. `Vec::push` would be slower here. Because it
         // could unwind, the compiler would first build the record elsewhere in small stores, and
         // then copy it with wider loads that have to wait for those stores.

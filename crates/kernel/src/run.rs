@@ -23,7 +23,10 @@ const VERIFY_EVERY: u64 = 256;
 impl Machine {
     /// Takes the next event, if its time is not later than `until`.
     #[inline(always)]
-    fn next_event(&mut self, until: u64) -> Option<(u64, Event)> {
+    fn next_event<const PLAIN: bool>(&mut self, until: u64) -> Option<(u64, Event)> {
+        if PLAIN {
+            return self.events.pop(until);
+        }
         match &mut self.overlap {
             None => self.next_of_turn().or_else(|| self.events.pop(until)),
             Some(overlap) => overlap.next.take().or_else(|| self.events.pop(until)),
@@ -54,11 +57,22 @@ impl Machine {
     }
 
     fn handle_events(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
+        if self.overlap.is_none() && self.turns.is_none() {
+            self.handle_events_of::<true>(until, sink)
+        } else {
+            self.handle_events_of::<false>(until, sink)
+        }
+    }
+
+    /// Performs [`Machine::handle_events`]. With `PLAIN`, callbacks do not overlap, and all CPUs run at
+    /// the same time. The loop of such a machine then contains no code for the other cases.
+    fn handle_events_of<const PLAIN: bool>(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
         loop {
-            let Some((mut time, event)) = self.next_event(until) else {
+            let Some((mut time, event)) = self.next_event::<PLAIN>(until) else {
                 return self.events.is_empty().then(|| self.end_without_events());
             };
-            if self.overlap.is_some() {
+            debug_assert!(!PLAIN || self.overlap.is_none() && self.turns.is_none());
+            if !PLAIN && self.overlap.is_some() {
                 // The end of suspended handlers may have delayed earlier events.
                 time = time.max(self.now);
             }
@@ -68,10 +82,10 @@ impl Machine {
                 self.now
             );
             self.now = time;
-            if self.overlap.is_some() && !self.admit(event) {
+            if !PLAIN && self.overlap.is_some() && !self.admit(event) {
                 continue;
             }
-            if self.turns.is_some() && !self.take_turn(event) {
+            if !PLAIN && self.turns.is_some() && !self.take_turn(event) {
                 continue;
             }
             if let Event::Step { cpu } = event {
@@ -93,13 +107,10 @@ impl Machine {
                 self.events.push(awake, event);
                 continue;
             }
-            if self.overlap.is_none() {
+            if PLAIN {
                 self.handle(event);
             } else {
-                self.handle_overlapped(event);
-            }
-            if self.turns.is_some() {
-                self.after_event_in_turn();
+                self.handle_rare(event);
             }
             if cfg!(debug_assertions) {
                 self.nr_events += 1;
@@ -185,6 +196,19 @@ impl Machine {
             // `clear` would test each record, which costs about 2 % of the instructions of an
             // event.
             unsafe { self.records.set_len(0) };
+        }
+    }
+
+    /// Calls the handler of an event, on a machine whose callbacks overlap or whose CPUs run in turn.
+    #[inline(never)]
+    fn handle_rare(&mut self, event: Event) {
+        if self.overlap.is_none() {
+            self.handle(event);
+        } else {
+            self.handle_overlapped(event);
+        }
+        if self.turns.is_some() {
+            self.after_event_in_turn();
         }
     }
 

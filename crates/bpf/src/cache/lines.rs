@@ -286,26 +286,33 @@ impl Lines {
         self.fetch(cache, addr)
     }
 
-    /// Charges a load by `cpu` from each of the cache lines at `addrs`, like [`Lines::load`]. Returns
-    /// the number of loads and their total cost in ns.
+    /// Charges a load by `cpu` from the first cache line of some objects of an array, like
+    /// [`Lines::load`]. The array starts at `base`, and an object begins every `stride` bytes. Both
+    /// numbers are multiples of the size of a cache line. Returns the number of loads and their total
+    /// cost in ns.
     #[inline]
-    pub fn load_each(&self, cpu: u32, addrs: impl Iterator<Item = u64>) -> (u64, u64) {
+    pub fn load_each(&self, cpu: u32, base: u64, stride: u64, indexes: impl Iterator<Item = u64>) -> (u64, u64) {
+        debug_assert!(base.is_multiple_of(LINE) && stride.is_multiple_of(LINE));
         let cache = self.cache(cpu);
         let (mut nr, mut total) = (0, 0);
         if self.special.is_some() {
-            addrs.for_each(|addr| {
+            indexes.for_each(|index| {
                 nr += 1;
-                total += self.load(cpu, addr);
+                total += self.load(cpu, base + index * stride);
             });
             return (nr, total);
         }
+        // The loop computes the address of a word directly from the index.
+        let (first, step, own) = (self.host_address(base) as u64, stride / LINE * 8, cache.own);
         let mut fetched = 0;
-        addrs.for_each(|addr| {
+        indexes.for_each(|index| {
             nr += 1;
-            let word = self.word(addr);
+            debug_assert!(in_reach(self.region_base(), base + index * stride));
+            // SAFETY: as in `word`, because this is the word of the line at `base + index * stride`.
+            let word = unsafe { &*((first + index * step) as *const Cell<u64>) };
             let holders = word.get();
-            if holders & cache.own == 0 {
-                word.set(holders | cache.own);
+            if holders & own == 0 {
+                word.set(holders | own);
                 if holders != 0 {
                     fetched += 1;
                     total += cache.nearest(holders);

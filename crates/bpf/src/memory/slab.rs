@@ -143,6 +143,12 @@ impl Slab {
         self.layout.base + index * self.layout.stride
     }
 
+    /// Returns the distance between two objects in bytes.
+    #[inline]
+    pub fn stride(&self) -> u64 {
+        self.layout.stride
+    }
+
     /// Returns the index of the object that starts at this address. The object may be live or
     /// freed. Callers use this to check pointers that a policy passes.
     #[inline]

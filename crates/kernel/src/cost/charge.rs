@@ -30,11 +30,27 @@ impl Machine {
     }
 
     fn account_since(&mut self, cpu: CpuId) {
-        let now = self.now;
+        if self.details || self.replays || self.stepped.is_some() {
+            self.account_special(cpu);
+        } else {
+            self.account_with::<false>(cpu);
+        }
+    }
+
+    #[inline(never)]
+    fn account_special(&mut self, cpu: CpuId) {
         if self.stepped.is_some() {
             // Linux rounds the clock of the load averages whenever it updates the clock.
             self.update_clock_pelt(cpu);
         }
+        self.account_with::<true>(cpu);
+    }
+
+    /// Performs [`Machine::account`]. `SPECIAL` includes what only replays and runs with detail records
+    /// need. Without it, the function saves no registers.
+    #[inline(always)]
+    fn account_with<const SPECIAL: bool>(&mut self, cpu: CpuId) {
+        let now = self.now;
         let rq = &mut self.rqs[cpu];
         let elapsed = now - rq.clock;
         let debt = rq.debt();
@@ -51,20 +67,25 @@ impl Machine {
         rq.charged -= uncharged;
         let kernel = if rq.spinning { elapsed } else { worked_off };
         rq.time.overhead_ns += kernel;
+        rq.uncharged += elapsed - uncharged;
         let rest = elapsed - kernel;
         let curr = rq.curr;
         if curr == IDLE {
             rq.time.idle_ns += rest;
-        } else {
-            if rest > 0 {
-                rq.time.tasks_ns += rest;
-                self.consume(cpu, curr, rest.saturating_sub(progressed));
-            }
-            if self.replays {
-                self.tasks[curr].program.credit(kernel.saturating_sub(uncharged));
+            return;
+        }
+        if SPECIAL && self.replays {
+            self.tasks[curr].program.credit(kernel.saturating_sub(uncharged));
+        }
+        if rest > 0 {
+            rq.time.tasks_ns += rest;
+            let (ns, speed) = (rest.saturating_sub(progressed), rq.speed);
+            if SPECIAL {
+                self.consume(cpu, curr, ns);
+            } else if speed != 0 {
+                self.tasks[curr].program.consume(ns, speed);
             }
         }
-        self.rqs[cpu].uncharged += elapsed - uncharged;
     }
 
     /// Charges the running task for the time that it has run (update_curr). The scheduler does this

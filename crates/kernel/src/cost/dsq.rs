@@ -32,8 +32,9 @@ impl Machine {
         }
         let cpu = self.this_cpu.nr();
         let visited = self.ext.dsqs.search_path(dsq, task);
-        let addrs = visited.map(|task| self.layout.task_addr(task));
-        let (levels, transfers) = self.region.lines().load_each(cpu, addrs);
+        let (first, stride) = self.layout.task_spacing();
+        let slots = visited.map(|task| task.slot().into());
+        let (levels, transfers) = self.region.lines().load_each(cpu, first, stride, slots);
         self.charge_here(levels * u64::from(self.spec.costs.dsq_level_ns) + transfers);
         self.charge_dsq_links(self.ext.dsqs.neighbours(task));
     }

@@ -148,6 +148,8 @@ impl Machine {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn record_wait(&mut self, index: LockIndex, local: u64, ns: u64) {
         let (cpu, lock) = (self.this_cpu, index.index() as u32);
         if self.locks.all[index].stat.contended == 1 {

@@ -352,6 +352,12 @@ impl Layout {
         self.tasks.addr(task.slot().into())
     }
 
+    /// Returns the address of the task_struct of slot 0, and the distance between two of them in bytes.
+    #[inline]
+    pub(crate) fn task_spacing(&self) -> (u64, u64) {
+        (self.tasks.addr(0), self.tasks.stride())
+    }
+
     /// Acquires a reference to a task for the policy. While there are references, the slot is not
     /// reused.
     pub(crate) fn get_task(&mut self, task: TaskId) {

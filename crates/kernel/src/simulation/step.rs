@@ -100,9 +100,9 @@ impl Steps {
     /// earliest step.
     #[inline]
     pub(crate) fn runner_up(&self) -> Option<CpuId> {
-        let root = self.nodes[0];
-        let rest = root.into_iter().filter(|&key| key != self.first).min().unwrap_or(NEVER);
-        (rest != NEVER).then(|| cpu_of_key(rest))
+        let [a, b, c, d] = self.nodes[0];
+        let second = a.min(b).max(c.min(d)).min(a.max(b)).min(c.max(d));
+        (second != NEVER).then(|| cpu_of_key(second))
     }
 }
 

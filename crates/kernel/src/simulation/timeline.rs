@@ -37,14 +37,16 @@ pub enum LockId {
     Bpf(u64),
 }
 
-/// Statistics of one lock, similar to those in /proc/lock_stat.
+/// Statistics of one lock, similar to those in /proc/lock_stat. Every acquisition changes the first two
+/// numbers, a contended one all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct LockStat {
     pub acquisitions: u64,
+    pub held_ns: u64,
     pub contended: u64,
     pub wait_ns: u64,
     pub wait_max_ns: u64,
-    pub held_ns: u64,
 }
 
 id! {
@@ -52,10 +54,11 @@ id! {
     LockIndex
 }
 
-/// The timeline of a lock. All times are local times of the CPUs that held the lock, ns.
+/// The timeline of a lock. All times are local times of the CPUs that held the lock, ns. An acquisition
+/// without contention, and the release, use only the first cache line of the host.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Timeline {
-    pub(crate) id: LockId,
     /// End of the last critical section.
     pub(crate) free_at: u64,
     /// Start of the busy interval that ends at `free_at`. During a busy interval the lock is never
@@ -69,7 +72,11 @@ pub(crate) struct Timeline {
     pub(crate) acquired_at: u64,
     pub(crate) last_holder: CpuId,
     pub(crate) stat: LockStat,
+    pub(crate) id: LockId,
 }
+
+const _: () = assert!(size_of::<Timeline>() == 2 * 64);
+const _: () = assert!(std::mem::offset_of!(Timeline, stat.contended) == 64);
 
 /// All locks of a machine.
 #[derive(Default)]

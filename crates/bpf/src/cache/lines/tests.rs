@@ -150,7 +150,7 @@ fn watched_transfers_cost_the_same_and_add_up() {
         }
         let (addr, lines) = (region.alloc(256).unwrap().next_multiple_of(LINE), region.lines());
         lines.register_values(addr, 24, 24, 5);
-        let each = lines.load_each(2, [addr, addr + LINE].into_iter()).1;
+        let each = lines.load_each(2, addr, LINE, 0..2).1;
         let ns = each + lines.store(0, addr + 8) + lines.load(4, addr + 8) + lines.store_two(5, addr);
         (ns, lines.transfers(), lines.moved())
     };

@@ -181,11 +181,23 @@ impl Cursor {
 
     /// Subtracts `ns` of CPU time at `speed` from the remaining work. The speed is work per ns,
     /// 1024 on the fastest CPU.
+    #[inline]
     pub fn consume(&mut self, ns: u64, speed: u64) {
-        let ns = match self.reload {
-            0 => ns,
-            _ => self.consume_reload(ns),
-        };
+        match self.reload {
+            0 => self.consume_work(ns, speed),
+            _ => self.consume_reload_and_work(ns, speed),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn consume_reload_and_work(&mut self, ns: u64, speed: u64) {
+        let ns = self.consume_reload(ns);
+        self.consume_work(ns, speed);
+    }
+
+    #[inline(always)]
+    fn consume_work(&mut self, ns: u64, speed: u64) {
         let time = ns.min(self.time);
         self.time -= time;
         let done = (ns - time) * speed;

@@ -104,11 +104,11 @@ fn invoke<const N: usize>(m: &mut Machine, op: Callback, frame: Frame, args: &[u
     running.locked_cpu = frame.locked_cpu;
     running.task = frame.task;
     running.nested = 0;
-    if m.details && m.overlap.is_none() {
-        return invoke_recorded(m, op, function as usize, args);
-    }
-    if m.overlap.is_some() {
-        return invoke_overlapped(m, op, function as usize, args);
+    if m.details || m.overlap.is_some() {
+        return match m.overlap {
+            Some(_) => invoke_overlapped(m, op, function as usize, args),
+            None => invoke_recorded(m, op, function as usize, args),
+        };
     }
     let before = m.ext.settled_insns;
     let (result, insns, _) = execute(m, op, function as usize, args, before);

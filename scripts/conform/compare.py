@@ -104,9 +104,8 @@ class Both:
     def simulate(self, words, seconds):
         """Executes scripts in the simulator. Returns an error message, or an empty text."""
         try:
-            run = subprocess.run(
-                [self.options.command, "--no-cache", "script", *words], capture_output=True, text=True, timeout=seconds
-            )
+            command = [self.options.command, "--no-cache", "script", "--policies", f"{self.options.dir}/policies"]
+            run = subprocess.run([*command, *words], capture_output=True, text=True, timeout=seconds)
         except subprocess.TimeoutExpired:
             return f"failed: the simulator does not end within {seconds} s, this is a bug"
         return "" if run.returncode == 0 else f"failed: {run.stderr.strip()[-300:]}"

@@ -22,6 +22,12 @@ for library in $(ldd "$binary" | grep -oE '/[^ ]+'); do
 done
 mkdir -p "$root/target"
 cp -r target/policies "$root/target/"
+mkdir -p "$dir/policies"
+for source in scripts/conform/policies/*.bpf.c; do
+  object=$dir/policies/$(basename "$source" .c).o
+  clang-19 -g -O2 -mcpu=v3 -Wall -target bpf -c "$source" -o "$object"
+  cp "$object" "$root/target/policies/"
+done
 cp -r profiles policies "$root/"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done

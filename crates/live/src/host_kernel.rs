@@ -59,12 +59,59 @@ pub fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| "?".into(), |text| text.trim().to_owned())
 }
 
+/// Returns whether a sub-scheduler is attached to the cgroup with this id. The directories of
+/// sub-schedulers lie in that of their parent.
+pub fn has_sub(cgroup_id: u64) -> bool {
+    fn contains(folder: &Path, name: &str) -> bool {
+        let Ok(entries) = fs::read_dir(folder.join("sub")) else {
+            return false;
+        };
+        let mut subs = entries.flatten().map(|entry| entry.path());
+        subs.any(|sub| sub.is_dir() && (sub.ends_with(name) || contains(&sub, name)))
+    }
+    contains(&Path::new(SCHED_EXT).join("root"), &format!("sub-{cgroup_id}"))
+}
+
+/// Checks that a sub-scheduler can be attached now.
+///
+/// # Errors
+/// The kernel has no sched_ext or no BTF, this process lacks a privilege, or no scheduler is loaded.
+pub fn can_attach() -> Result<(), Error> {
+    can_use_bpf()?;
+    match state().as_str() {
+        "enabled" => Ok(()),
+        state => Err(Error::new(format!(
+            "no policy is loaded that could accept a sub-scheduler (state: {state})"
+        ))
+        .hint("load a policy with ops.sub_attach() first: `windtunnel live load`")),
+    }
+}
+
 /// Checks that a policy can be loaded now.
 ///
 /// # Errors
 /// The kernel has no sched_ext or no BTF, this process lacks a privilege, or a scheduler is already
 /// loaded.
 pub fn can_load() -> Result<(), Error> {
+    can_use_bpf()?;
+    if state() != "disabled" {
+        let ops = match ops() {
+            name if name.is_empty() => String::new(),
+            name => format!(" '{name}'"),
+        };
+        return Err(
+            Error::new(format!("another scheduler{ops} is loaded (state: {})", state())).hint(
+                "`windtunnel live unload` unloads what windtunnel loaded; end the process that loaded any other, or \
+                 `echo S > /proc/sysrq-trigger`",
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// # Errors
+/// The kernel has no sched_ext or no BTF, or this process lacks a privilege.
+fn can_use_bpf() -> Result<(), Error> {
     has_sched_ext()?;
     if !Path::new(BTF).exists() {
         return Err(Error::new(format!(
@@ -77,18 +124,6 @@ pub fn can_load() -> Result<(), Error> {
         return Err(
             Error::new("no privilege to load a policy: CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN are needed")
                 .hint("run it as root: sudo windtunnel live load ..."),
-        );
-    }
-    if state() != "disabled" {
-        let ops = match ops() {
-            name if name.is_empty() => String::new(),
-            name => format!(" '{name}'"),
-        };
-        return Err(
-            Error::new(format!("another scheduler{ops} is loaded (state: {})", state())).hint(
-                "`windtunnel live unload` unloads what windtunnel loaded; end the process that loaded any other, or \
-                 `echo S > /proc/sysrq-trigger`",
-            ),
         );
     }
     Ok(())

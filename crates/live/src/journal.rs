@@ -37,13 +37,13 @@ impl Journal {
     /// messages. The kernel writes this message from a worker thread, shortly after the policy has
     /// ended.
     pub fn settled(&mut self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let mut lines = self.new_lines();
         for _ in 0..20 {
-            std::thread::sleep(Duration::from_millis(50));
-            lines.extend(self.new_lines());
             if lines.iter().any(|line| line.contains(DISABLED)) {
                 break;
             }
+            std::thread::sleep(Duration::from_millis(50));
+            lines.extend(self.new_lines());
         }
         lines.extend(self.new_lines());
         lines

@@ -23,7 +23,10 @@ const POLL: Duration = Duration::from_millis(50);
 const RESTARTS: u32 = 100;
 
 pub fn run(args: &Args) -> Result<ExitStatus, Error> {
-    host_kernel::can_load()?;
+    match args.cgroup {
+        Some(_) => host_kernel::can_attach()?,
+        None => host_kernel::can_load()?,
+    }
     let Policy::Object { name, path } = Policy::find(&args.policy)? else {
         return Err(
             Error::new("'eevdf' is the kernel's default scheduler, not a policy that can be loaded")
@@ -31,7 +34,10 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
         );
     };
     let settings: Vec<(String, String)> = args.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
-    let source = Source::new(name, path, &settings)?;
+    let mut source = Source::new(name, path, &settings)?;
+    if let Some(cgroup) = &args.cgroup {
+        source.attach_to(cgroup)?;
+    }
     stop::install_handlers();
     let mut begun = None;
     let mut restarts = 0;
@@ -80,13 +86,17 @@ fn hold(args: &Args, source: &Source, begun: &mut Option<Instant>) -> Result<Hel
     for program in &loaded.left_out {
         outln!("  left out: {program}");
     }
-    let session = Session::record(source, &loaded.globals)?;
+    let session = match args.cgroup {
+        // The session is that of the loaded policy.
+        Some(_) => None,
+        None => Some(Session::record(source, &loaded.globals)?),
+    };
     let ops = host_kernel::ops();
     let attached = Instant::now();
     begun.get_or_insert(attached);
     let first = Sample::now(&source.object, &loaded.globals);
     let mut last = (attached, first);
-    while !over(args, *begun) && host_kernel::state() == "enabled" && host_kernel::ops() == ops {
+    while !over(args, *begun) && source.is_enabled() && host_kernel::ops() == ops {
         thread::sleep(POLL);
         let since = last.0.elapsed();
         if since >= Duration::from_secs(1) {
@@ -102,7 +112,7 @@ fn hold(args: &Args, source: &Source, begun: &mut Option<Instant>) -> Result<Hel
             last = (Instant::now(), now);
         }
     }
-    let ejected = host_kernel::state() != "enabled" || host_kernel::ops() != ops;
+    let ejected = !source.is_enabled() || host_kernel::ops() != ops;
     let events = host_kernel::events();
     outln!("{}", totals(source, &loaded, &events));
     drop(session);

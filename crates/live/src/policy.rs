@@ -18,7 +18,12 @@ use profile::{Profile, Properties, Run, instances};
 use runner::load;
 use std::ffi::CString;
 use std::fmt::Display;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Member of the callback table with the cgroup of a sub-scheduler. A cgroup's id is the number of the
+/// inode of its directory.
+const SUB_CGROUP_ID: &str = "sub_cgroup_id";
 
 /// A policy that is ready to be loaded.
 pub struct Source {
@@ -30,6 +35,8 @@ pub struct Source {
     /// user-space part would take between opening and enabling the object.
     profile: Profile,
     machine: MachineSpec,
+    /// Id of the cgroup to which the policy is attached as a sub-scheduler.
+    sub_cgroup_id: Option<u64>,
 }
 
 /// A loaded policy. Dropping this value unloads the policy.
@@ -82,7 +89,27 @@ impl Source {
             object,
             profile,
             machine,
+            sub_cgroup_id: None,
         })
+    }
+
+    /// Makes the policy a sub-scheduler of the cgroup with this directory.
+    ///
+    /// # Errors
+    /// The directory does not exist, or the policy cannot be a sub-scheduler.
+    pub fn attach_to(&mut self, cgroup: &Path) -> Result<(), Error> {
+        if ops_member(self.object.btf(), SUB_CGROUP_ID).is_none() {
+            let error = Error::new(format!("{}: the policy cannot be a sub-scheduler", self.name));
+            return Err(error.hint("sub-schedulers are a struct sched_ext_ops_cid with the member sub_cgroup_id"));
+        }
+        let directory = std::fs::metadata(cgroup).map_err(|error| Error::io(cgroup, &error))?;
+        self.sub_cgroup_id = Some(directory.ino());
+        Ok(())
+    }
+
+    /// Returns whether the kernel schedules with this policy.
+    pub fn is_enabled(&self) -> bool {
+        host_kernel::state() == "enabled" && self.sub_cgroup_id.is_none_or(host_kernel::has_sub)
     }
 
     /// Loads the object into the kernel, attaches its programs and enables its callbacks.
@@ -138,7 +165,7 @@ impl Source {
         }
         // Attaching succeeds even if the policy's init callback fails. In this case the kernel
         // ejects the policy at once.
-        if host_kernel::state() != "enabled" {
+        if !self.is_enabled() {
             return Err(self.not_enabled("", journal));
         }
         for map in object.maps() {
@@ -201,6 +228,9 @@ impl Source {
             map.set_max_entries(entries)
                 .map_err(|error| self.profile_error(format!("{name}: {error}")))?;
         }
+        if let Some(id) = self.sub_cgroup_id {
+            self.set_member(open, SUB_CGROUP_ID, id)?;
+        }
         let mut unknown = 0;
         for (member, text) in &self.profile.ops {
             let field = ops_member(self.object.btf(), member);
@@ -221,15 +251,22 @@ impl Source {
                 unknown = value & !known;
                 value &= known;
             }
-            let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
-            for mut table in tables {
-                // The initial value has the layout that the object's types declare.
-                let to = table.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + size));
-                to.ok_or_else(|| self.profile_error(format!("ops.{member} is not in the callback table")))?
-                    .copy_from_slice(&value.to_le_bytes()[..size]);
-            }
+            self.set_member(open, member, value as u64)?;
         }
         Ok((unknown != 0).then(|| format!("bits {unknown:#x} of ops.flags, which this kernel does not know")))
+    }
+
+    /// Sets a number in the callback tables.
+    fn set_member(&self, open: &mut OpenObject, member: &str, value: u64) -> Result<(), Error> {
+        let missing = || self.profile_error(format!("ops.{member} is not in the callback table"));
+        let (at, size) = ops_member(self.object.btf(), member).ok_or_else(missing)?;
+        let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
+        for mut table in tables {
+            // The initial value has the layout that the object's types declare.
+            let to = table.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + size));
+            to.ok_or_else(missing)?.copy_from_slice(&value.to_le_bytes()[..size]);
+        }
+        Ok(())
     }
 
     /// Runs programs of type syscall. The policy's user-space part would run these programs before
@@ -388,7 +425,13 @@ fn in_vmlinux(kind: &str, function: &str) -> bool {
 
 /// Returns the offset and the size in bytes of a member of the callback table, if it is a number.
 fn ops_member(btf: &Btf, member: &str) -> Option<(usize, usize)> {
-    let ops = btf.composite(btf.find_struct("sched_ext_ops")?)?;
+    let ops = btf.iter().find_map(|(_, ty)| match ty.kind {
+        TypeKind::Var { ty, .. } => {
+            let is_table = ["sched_ext_ops", "sched_ext_ops_cid"].contains(&&*btf.get(ty).name);
+            btf.composite(ty).filter(|_| is_table)
+        }
+        _ => None,
+    })?;
     let member = ops.members.iter().find(|known| *known.name == *member)?;
     let size = btf.size_of(member.ty).filter(|&size| size <= 8)?;
     Some(((member.bit_offset / 8) as usize, size as usize))

@@ -7,7 +7,6 @@ use bpf::engine::Engine;
 use input::Source;
 use input::error::Error;
 use kernel::Machine;
-use kernel::release::Release;
 use profile::Properties;
 use script::Script;
 use std::path::Path;
@@ -15,28 +14,50 @@ use std::path::Path;
 /// Largest script that is read, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Reads and executes a script. Returns its log.
+/// Reads and executes a script. Returns its log. If `policies` is a directory with the object of a
+/// policy, this object is used.
 ///
 /// # Errors
 /// The script cannot be read or is wrong, or its policy cannot be loaded.
-pub fn run(path: &Path) -> Result<String, Error> {
+pub fn run(path: &Path, policies: Option<&Path>) -> Result<String, Error> {
     let place = path.display().to_string();
     let source = Source::read(path, MAX_BYTES)?;
     let script = Script::parse(&place, &source.text)?;
-    script::run(&script, |machine, policy| load_policy(&place, machine, policy))
+    script::run(&script, |machine, policy, cgroup| {
+        let object = policies.map(|folder| folder.join(format!("{}.bpf.o", policy.name)));
+        let named = object.filter(|object| object.is_file());
+        let named = named.map_or_else(|| policy.name.clone(), |object| object.display().to_string());
+        load_policy(&place, machine, policy, &named, cgroup)
+    })
 }
 
-/// Loads the policy of a script, as `run` would load it.
-fn load_policy(place: &str, machine: &mut Machine, policy: &script::Policy) -> Result<(), Error> {
+/// Loads the policy of a script, or attaches one to a cgroup, as `run` would.
+fn load_policy(
+    place: &str,
+    machine: &mut Machine,
+    policy: &script::Policy,
+    named: &str,
+    cgroup: Option<u32>,
+) -> Result<script::Loaded, Error> {
     let here = |error: Error| Error::new(format!("{place}:{}: {error}", policy.line));
-    let Policy::Object { name, path } = Policy::find(&policy.name).map_err(here)? else {
-        return Ok(());
+    let Policy::Object { name, path } = Policy::find(named).map_err(here)? else {
+        return match cgroup {
+            None => Ok(script::Loaded::Enabled),
+            Some(_) => Err(here(Error::new(
+                "the fair class and programs cannot be attached to a group",
+            ))),
+        };
     };
-    let release = Release::default();
-    let facts = Properties::new(machine.spec(), &release);
+    let facts = Properties::new(machine.spec(), &script::RELEASE);
     let (object, profile) = load::prepare(&name, &path, &policy.parameters, facts).map_err(here)?;
-    match load::enable(machine, &object, &profile, Engine::default()).map_err(here)? {
-        Loaded::Enabled(_) => Ok(()),
+    let engine = Engine::default();
+    let loaded = match cgroup {
+        None => load::enable(machine, &object, &profile, engine),
+        Some(cgroup) => load::enable_sub(machine, &object, &profile, engine, cgroup),
+    };
+    match loaded.map_err(here)? {
+        Loaded::Enabled(_) => Ok(script::Loaded::Enabled),
+        Loaded::Refused(_) if cgroup.is_some() => Ok(script::Loaded::Refused),
         Loaded::Refused(exit) => Err(here(Error::new(format!("the policy was refused: {exit}")))),
     }
 }

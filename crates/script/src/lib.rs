@@ -14,4 +14,4 @@ mod words;
 
 pub use input::Error;
 pub use parse::{Command, Line, Policy, Script};
-pub use run::run;
+pub use run::{Loaded, RELEASE, run};

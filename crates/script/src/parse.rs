@@ -107,11 +107,20 @@ pub enum Command {
         cpu: u32,
         online: bool,
     },
+    /// A sub-scheduler is attached to a group.
+    Attach {
+        group: String,
+        policy: Policy,
+    },
+    /// The sub-scheduler of a group is detached.
+    Detach {
+        group: String,
+    },
     Advance(u64),
     Tick,
 }
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 25] = [
     "machine",
     "policy",
     "group",
@@ -133,6 +142,8 @@ const COMMANDS: [&str; 23] = [
     "cpu.idle",
     "cpu.max",
     "hotplug",
+    "attach",
+    "detach",
     "advance",
     "tick",
 ];
@@ -145,6 +156,7 @@ const MAX_GROUPS: usize = 16;
 /// Names that the lines so far have introduced.
 struct Names {
     nr_cpus: u32,
+    has_policy: bool,
     tasks: Vec<String>,
     groups: Vec<String>,
 }
@@ -198,6 +210,15 @@ impl Names {
 
     fn group(&self, words: &mut Words) -> Result<String, Error> {
         let word = words.next("the path of a group")?;
+        self.known_group(words, word)
+    }
+
+    /// Returns a group other than the root.
+    fn subgroup(&self, words: &mut Words) -> Result<String, Error> {
+        let word = words.next("the path of a group")?;
+        if word.text == "/" {
+            return Err(words.error(word.column, "the root group has the policy of the script"));
+        }
         self.known_group(words, word)
     }
 
@@ -258,7 +279,7 @@ fn attributes(words: &mut Words) -> Result<Attributes, Error> {
 
 const ATTRIBUTES: [&str; 7] = ["class", "nice", "prio", "slice", "cpus", "cgroup", "kernel"];
 
-fn command(words: &mut Words, names: &mut Names) -> Result<Command, Error> {
+fn command(words: &mut Words, number: usize, names: &mut Names) -> Result<Command, Error> {
     let first = words.next("a command")?;
     let mut known: &[&str] = &[];
     let command = match first.text {
@@ -387,6 +408,19 @@ fn command(words: &mut Words, names: &mut Names) -> Result<Command, Error> {
                 _ => return Err(words.error(state.column, format!("expected `on` or `off`, found `{}`", state.text))),
             }
         }
+        "attach" => {
+            if !names.has_policy {
+                let error = words.error(first.column, "no policy could accept a sub-scheduler");
+                return Err(error.hint("begin the script with a line such as `policy tree` after the machine"));
+            }
+            Command::Attach {
+                group: names.subgroup(words)?,
+                policy: parse_policy(words, number)?,
+            }
+        }
+        "detach" => Command::Detach {
+            group: names.subgroup(words)?,
+        },
         "advance" => {
             let word = words.next("a duration")?;
             Command::Advance(words.duration(word)?)
@@ -414,6 +448,7 @@ impl Script {
         let mut machine: Option<MachineLine> = None;
         let mut names = Names {
             nr_cpus: 0,
+            has_policy: false,
             tasks: Vec::new(),
             groups: Vec::new(),
         };
@@ -441,10 +476,11 @@ impl Script {
                 ("policy", Some(_)) if policy.is_none() && lines.is_empty() => {
                     words.used[0] = true;
                     policy = Some(parse_policy(&mut words, number)?);
+                    names.has_policy = true;
                     header.push((number, text));
                 }
                 _ => {
-                    let command = command(&mut words, &mut names)?;
+                    let command = command(&mut words, number, &mut names)?;
                     elapsed += match command {
                         Command::Advance(ns) => ns,
                         _ => 4_000_000,
@@ -469,10 +505,11 @@ impl Script {
     }
 }
 
+/// Parses the rest of a line: a policy and its parameters.
 fn parse_policy(words: &mut Words, line: usize) -> Result<Policy, Error> {
     let name = words.next("the name of a policy")?.text.to_string();
     let mut parameters = Vec::new();
-    for (word, used) in words.words.iter().zip(&mut words.used).skip(1) {
+    for (word, used) in words.words.iter().zip(&mut words.used) {
         if let Some((parameter, value)) = word.text.split_once('=') {
             *used = true;
             parameters.push((parameter.to_string(), value.to_string()));

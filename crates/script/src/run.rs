@@ -4,6 +4,7 @@
 use crate::log::Log;
 use crate::parse::{Attributes, Command, Line, Script};
 use input::{Error, index};
+use kernel::release::Release;
 use kernel::stepping::Refused;
 use kernel::{Machine, Options};
 use workload::{Action, Cgroup, Dist, Disturbance, Op, Program, SchedPolicy, TaskSpec, Workload};
@@ -11,22 +12,37 @@ use workload::{Action, Cgroup, Dist, Disturbance, Op, Program, SchedPolicy, Task
 /// Time for which a task computes before it begins again, ns. It is longer than a script.
 const FOREVER_NS: u64 = 1_000_000_000_000_000;
 
-/// Executes a script and returns its log. `load` loads the script's policy into the machine.
+/// Result of an attempt to load a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    Enabled,
+    /// The kernel or the parent policy has refused the policy.
+    Refused,
+}
+
+/// The release of Linux whose behaviour a script shows.
+pub const RELEASE: Release = Release::LINUX_7_3;
+
+/// Executes a script and returns its log. `load` loads a policy into the machine: that of the script, or
+/// the sub-scheduler of the cgroup with this index.
 ///
 /// # Errors
-/// The machine cannot be created, or the policy cannot be loaded.
+/// The machine cannot be created, or a policy cannot be loaded.
 pub fn run(
     script: &Script,
-    load: impl FnOnce(&mut Machine, &crate::Policy) -> Result<(), Error>,
+    mut load: impl FnMut(&mut Machine, &crate::Policy, Option<u32>) -> Result<Loaded, Error>,
 ) -> Result<String, Error> {
     let options = Options {
         isolated: vec![0],
+        release: RELEASE,
         ..Options::default()
     };
     let mut machine = Machine::new(script.machine.spec(), workload(script), options).map_err(Error::new)?;
     machine.begin_stepping();
     if let Some(policy) = &script.policy {
-        load(&mut machine, policy)?;
+        if load(&mut machine, policy, None)? == Loaded::Refused {
+            return Err(Error::new(format!("the policy {} was refused", policy.name)));
+        }
         machine.step_until(0);
         machine.occupy_housekeeping_cpu();
         machine.take_events();
@@ -36,6 +52,7 @@ pub fn run(
         log.begin(0, *number, line);
     }
     let mut tasks = Tasks::default();
+    let mut attached: Vec<&String> = Vec::new();
     settle(&mut machine, &mut log, &mut tasks);
     for line in &script.lines {
         log.begin(machine.now, line.number, &line.text);
@@ -43,8 +60,27 @@ pub fn run(
             Command::Create { name, .. } | Command::Fork { child: name, .. } => Some(name.clone()),
             _ => None,
         };
-        let result = execute(script, &mut machine, line);
+        let result = match &line.command {
+            Command::Attach { group, policy } => {
+                let loaded = load(&mut machine, policy, Some(group_number(script, group)))?;
+                if loaded == Loaded::Enabled {
+                    attached.push(group);
+                }
+                (loaded == Loaded::Enabled).then_some(()).ok_or(Refused::Policy)
+            }
+            // The program that has loaded a sub-scheduler stays although the kernel has ejected it.
+            Command::Detach { group } if !attached.contains(&group) => Err(Refused::Policy),
+            Command::Detach { group } => {
+                attached.retain(|&other| other != group);
+                machine.step_detach(group_number(script, group));
+                Ok(())
+            }
+            _ => execute(script, &mut machine, line),
+        };
         tasks.announced.extend(created);
+        for event in machine.take_events() {
+            log.event(&event);
+        }
         if let Err(refused) = result {
             log.line(&format!("! {}", describe(&refused, &line.command)));
         }
@@ -97,6 +133,7 @@ fn describe(refused: &Refused, command: &Command) -> String {
             };
             format!("{name} is not running")
         }
+        Refused::Policy => "refused".to_string(),
         Refused::Errno(errno) => {
             let text = std::io::Error::from_raw_os_error(*errno).to_string();
             let text = text.split(" (os error").next().unwrap_or_default();
@@ -281,6 +318,7 @@ fn execute(script: &Script, m: &mut Machine, line: &Line) -> Result<(), Refused>
             m.step_hotplug(*cpu, *online);
             Ok(())
         }
+        Command::Attach { .. } | Command::Detach { .. } => unreachable!("the caller executes this command"),
         Command::Advance(ns) => {
             m.step_until(m.now + ns);
             Ok(())

@@ -48,6 +48,9 @@ pub struct Load {
     /// Unload the policy after this time [default: run until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse_some)]
     pub for_ns: Option<u64>,
+    /// Attach the policy to this cgroup, as a sub-scheduler of the loaded policy
+    #[arg(long, value_name = "DIRECTORY")]
+    pub cgroup: Option<PathBuf>,
     /// Do not print a line of statistics each second
     #[arg(long, short)]
     pub quiet: bool,

@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -397,6 +398,121 @@ static int create_group(const char *name)
 	return ioctl(device, STEP_NEW_GROUP);
 }
 
+/* Sub-schedulers: the processes that keep them attached, and the lines of their output. */
+static struct {
+	pid_t loader;
+	char group[64];
+} subs[8];
+#define SUBS (sizeof(subs) / sizeof(*subs))
+
+static bool file_has(const char *path, const char *text)
+{
+	char line[STEP_LINE];
+	FILE *file = fopen(path, "r");
+	bool found = false;
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = strstr(line, text);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Returns whether a process is in nanosleep() or clock_nanosleep(). */
+static bool sleeps(pid_t pid)
+{
+	char path[64];
+	int number = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%d", &number) != 1)
+		number = -1;
+	if (file)
+		fclose(file);
+	return number == SYS_nanosleep || number == SYS_clock_nanosleep;
+}
+
+/* Starts `windtunnel-live load -q`, which keeps a policy loaded. Its output goes to the file `output`. */
+static pid_t start_loader(char **words, const char *cgroup, const char *output)
+{
+	char *arguments[2 * WORDS + 8] = { "windtunnel-live", "load", "-q", words[0] };
+	int count = 4;
+	pid_t loader;
+
+	if (cgroup) {
+		arguments[count++] = "--cgroup";
+		arguments[count++] = (char *)cgroup;
+	}
+	for (char **word = words + 1; *word; word++) {
+		arguments[count++] = "--set";
+		arguments[count++] = *word;
+	}
+	loader = fork();
+	if (loader == 0) {
+		int file = open(output, O_CREAT | O_TRUNC | O_WRONLY, 0644);
+
+		signal(SIGCHLD, SIG_DFL);
+		dup2(file, 1);
+		dup2(file, 2);
+		execvp(arguments[0], arguments);
+		dprintf(2, "%s: %s\n", arguments[0], strerror(errno));
+		_exit(1);
+	}
+	return loader;
+}
+
+/* Ends a loader at once, and waits until the kernel has detached its policy. */
+static void kill_loader(pid_t loader)
+{
+	kill(loader, SIGKILL);
+	/* It fails when the process has ended, because children are reaped on their own. */
+	waitpid(loader, NULL, 0);
+}
+
+/*
+ * attach GROUP POLICY [KEY=VALUE...]: no time passes. The loader prints a line when the policy is attached.
+ * If it has failed, it ends, or it sleeps to wait for messages of the kernel.
+ */
+static int attach_policy(char **words)
+{
+	char cgroup[160], output[64];
+	size_t at = 0;
+
+	while (at < SUBS && subs[at].loader)
+		at++;
+	if (at == SUBS || !words[1] || !words[2])
+		return fail("attach: expected a group and a policy, and at most %zu sub-schedulers", SUBS);
+	snprintf(cgroup, sizeof(cgroup), CGROUPS "%s", words[1]);
+	snprintf(output, sizeof(output), "/tmp/loader-%zu", at);
+	unlink(output);
+	subs[at].loader = start_loader(words + 2, cgroup, output);
+	snprintf(subs[at].group, sizeof(subs[at].group), "%s", words[1]);
+	/* While the loader waits inside the kernel, the machine is at rest now and then. */
+	while (!file_has(output, ": loaded in ") && kill(subs[at].loader, 0) == 0 && !sleeps(subs[at].loader))
+		ioctl(device, STEP_REST);
+	if (file_has(output, ": loaded in "))
+		return 0;
+	kill_loader(subs[at].loader);
+	subs[at].loader = 0;
+	return fail("refused");
+}
+
+/* Ends the sub-scheduler of a group, or all of them. */
+static int detach_policy(const char *group)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < SUBS; i++)
+		if (subs[i].loader && (!group || !strcmp(subs[i].group, group))) {
+			kill_loader(subs[i].loader);
+			subs[i].loader = 0;
+			found = true;
+		}
+	return found || !group ? 0 : fail("refused");
+}
+
 static int execute(char **words)
 {
 	const char *name = words[1] ?: "", *value = words[1] && words[2] ? words[2] : "";
@@ -441,6 +557,10 @@ static int execute(char **words)
 	}
 	if (!strcmp(command, "group"))
 		return create_group(name);
+	if (!strcmp(command, "attach"))
+		return attach_policy(words);
+	if (!strcmp(command, "detach"))
+		return detach_policy(name);
 	if (!strcmp(command, "weight"))
 		return group_file(name, "cpu.weight", value);
 	if (!strcmp(command, "cpu.idle"))
@@ -496,6 +616,7 @@ static void bring_cpus_online(void)
 static void clean_up(void)
 {
 	ioctl(device, STEP_END);
+	detach_policy(NULL);
 	while (ioctl(device, STEP_FORGET) > 0)
 		usleep(1000);
 	while (nr_groups) {
@@ -542,24 +663,7 @@ static void note_loader_output(void)
 /* policy NAME [KEY=VALUE...] */
 static void load_policy(char **words)
 {
-	char *arguments[2 * WORDS + 8] = { "windtunnel-live", "load", "-q", words[1] };
-	int count = 4;
-
-	for (char **word = words + 2; *word; word++) {
-		arguments[count++] = "--set";
-		arguments[count++] = *word;
-	}
-	loader = fork();
-	if (loader == 0) {
-		int file = open("/tmp/loader", O_CREAT | O_TRUNC | O_WRONLY, 0644);
-
-		signal(SIGCHLD, SIG_DFL);
-		dup2(file, 1);
-		dup2(file, 2);
-		execvp(arguments[0], arguments);
-		dprintf(2, "%s: %s\n", arguments[0], strerror(errno));
-		_exit(1);
-	}
+	loader = start_loader(words + 1, NULL, "/tmp/loader");
 	for (int i = 0; !policy_enabled() && kill(loader, 0) == 0 && i < 1000; i++)
 		usleep(10000);
 	if (!policy_enabled())

@@ -149,6 +149,16 @@ found:
 	log_event("migrate %s cpu=%d to=%d by=%s%s", task_name(p), task_cpu(p), cpu, reason, detail);
 }
 
+/* A sub-scheduler becomes part of the hierarchy. None of its callbacks has been called yet. */
+static int on_link(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (logging)
+		ext_watch_sub((struct scx_sched *)regs->di);
+	return 0;
+}
+
+static struct kprobe link_probe = { .symbol_name = "scx_link_sched", .pre_handler = on_link };
+
 static void on_fork(void *unused, struct task_struct *parent, struct task_struct *child)
 {
 	if (task_of(parent) && !task_of(child))
@@ -181,5 +191,5 @@ void events_log(bool on)
 int events_init(void)
 {
 	for_each_kernel_tracepoint(attach, NULL);
-	return register_kprobe(&balance_probe);
+	return register_kprobe(&balance_probe) ?: register_kprobe(&link_probe);
 }

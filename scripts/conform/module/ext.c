@@ -12,13 +12,20 @@ extern void rhashtable_walk_exit(struct rhashtable_iter *iterator);
 extern int rhashtable_walk_start_check(struct rhashtable_iter *iterator);
 extern void *rhashtable_walk_next(struct rhashtable_iter *iterator);
 extern void rhashtable_walk_stop(struct rhashtable_iter *iterator);
+extern int kernfs_path_from_node(struct kernfs_node *to, struct kernfs_node *from, char *buffer, unsigned long size);
 
-/* The callbacks at the beginning of struct sched_ext_ops, and two at its end. */
-#define SLOTS 37
+/* The callbacks at the beginning of struct sched_ext_ops, and three at its end. */
+#define SLOTS 38
 #define ACQUIRE 35
 #define RELEASE 36
+#define EXIT 37
+/* Most policies: the root and its sub-schedulers. */
+#define SCHEDS 4
 
-/* The arguments: t task, c CPU or other number, x flags, b bool, m cpumask, g cgroup; _ is not printed. */
+/*
+ * The arguments: t task, c CPU or other number, x flags, b bool, m cpumask, k mask of cids, g cgroup,
+ * s sub-scheduler, r release, e exit; _ is not printed.
+ */
 static const struct op {
 	const char *name, *cid_name, *arguments;
 	const char *labels[4];
@@ -51,17 +58,41 @@ static const struct op {
 	{ "cgroup_set_weight", "cpuctl_set_weight", "gc", { "group", "weight" } },
 	{ "cgroup_set_bandwidth", "cpuctl_set_bandwidth", "gxxx", { "group", "period_us", "quota_us", "burst_us" } },
 	{ "cgroup_set_idle", "cpuctl_set_idle", "gb", { "group", "idle" } },
-	{}, {}, {}, {}, /* sub-schedulers */
+	{ "sub_attach", 0, "s", { "group" }, 'd' },
+	{ "sub_detach", 0, "s", { "group" } },
+	{ "sub_caps_updated", 0, "kx", { "cids", "caps" } },
+	{ "sub_ecaps_updated", 0, "cxx", { "on", "before", "after" } },
 	{ "cpu_online", "cid_online", "c", { "on" } },
 	{ "cpu_offline", "cid_offline", "c", { "on" } },
 	{ "cpu_acquire", 0, "c_", { "on" } },
 	{ "cpu_release", 0, "cr", { "on", "reason" } },
+	{ "exit", 0, "e", { "kind" } },
 };
 
 typedef u64 (*callback_t)(u64, u64, u64, u64);
 
-static struct scx_sched *policy;
-static callback_t originals[SLOTS];
+/* The loaded policies. The root comes first; a place is free again when its policy has ended. */
+static struct watched {
+	struct scx_sched *sched;
+	callback_t originals[SLOTS];
+} watched[SCHEDS];
+
+/* Whether the script has had a sub-scheduler. */
+static bool has_subs;
+
+/* Writes the cgroup of a sub-scheduler, or an empty text for the root. */
+static const char *sched_text(const struct scx_sched *sched, char *text, unsigned long size)
+{
+	static const char label[] = " sched=";
+	unsigned long length = sizeof(label) - 1;
+
+	text[0] = 0;
+	if (sched && sched->level) {
+		scnprintf(text, size, "%s", label);
+		kernfs_path_from_node(sched->cgrp->kn, NULL, text + length, size - length);
+	}
+	return text;
+}
 
 static void add_argument(struct row *row, char kind, u64 value)
 {
@@ -81,8 +112,17 @@ static void add_argument(struct row *row, char kind, u64 value)
 	case 'm':
 		add_cpus(row, (const cpumask_t *)value);
 		break;
+	case 'k':
+		add_cpus(row, (const cpumask_t *)((struct scx_cmask *)value)->bits);
+		break;
 	case 'g':
 		add_path(row, (struct cgroup *)value);
+		break;
+	case 's':
+		add(row, "%s", ((struct scx_sub_attach_args *)value)->cgroup_path);
+		break;
+	case 'e':
+		add(row, "%d", ((struct scx_exit_info *)value)->kind);
 		break;
 	case 'r':
 		add(row, "%d", ((struct scx_cpu_release_args *)value)->reason);
@@ -100,75 +140,111 @@ static bool foreign(const struct op *op, const u64 *values)
 	return op->arguments[0] == 'c' && (int)values[0] == 0;
 }
 
-static u64 call(int slot, u64 a, u64 b, u64 c, u64 d)
+static u64 call(int policy, int slot, u64 a, u64 b, u64 c, u64 d)
 {
+	struct scx_sched *sched = watched[policy].sched;
+	callback_t original = watched[policy].originals[slot];
 	const struct op *op = &ops[slot];
-	const char *name = policy->is_cid_type && op->cid_name ? op->cid_name : op->name;
+	const char *name = sched->is_cid_type && op->cid_name ? op->cid_name : op->name;
 	u64 values[] = { a, b, c, d }, result;
+	char of[80];
 	struct row row = {};
 
+	/* It is the last callback. */
+	if (slot == EXIT && sched->level)
+		watched[policy].sched = NULL;
 	/* The first callbacks for a new task are ops.init_task and ops.enable. */
 	if (slot == 14 || slot == 16)
 		task_adopt((struct task_struct *)a);
 	if (foreign(op, values))
-		return originals[slot](a, b, c, d);
+		return original(a, b, c, d);
+	sched_text(sched, of, sizeof(of));
 	for (int i = 0; op->arguments[i]; i++) {
 		if (op->arguments[i] == '_')
 			continue;
 		add(&row, " %s=", op->labels[i]);
 		add_argument(&row, op->arguments[i], values[i]);
 	}
-	log_event("call %s cpu=%d%s", name, current_cpu(), row.text);
-	result = originals[slot](a, b, c, d);
+	log_event("call %s cpu=%d%s%s", name, current_cpu(), of, row.text);
+	result = original(a, b, c, d);
 	if (op->result == 'd')
-		log_event("return %s cpu=%d value=%d", name, current_cpu(), (int)result);
+		log_event("return %s cpu=%d%s value=%d", name, current_cpu(), of, (int)result);
 	if (op->result == 'b')
-		log_event("return %s cpu=%d value=%d", name, current_cpu(), (int)(result & 1));
+		log_event("return %s cpu=%d%s value=%d", name, current_cpu(), of, (int)(result & 1));
 	return result;
 }
 
-#define CALLS(C)                                                                                                   \
-	C(0) C(1) C(2) C(3) C(4) C(5) C(6) C(7) C(8) C(9) C(10) C(11) C(12) C(13) C(14) C(15) C(16) C(17) C(21)    \
-	C(22) C(23) C(24) C(25) C(26) C(27) C(28) C(33) C(34) C(35) C(36)
-#define C(slot)                                                                                                    \
-	static u64 call##slot(u64 a, u64 b, u64 c, u64 d)                                                          \
+/* A function for each policy and slot. */
+#define CALLS(C, policy)                                                                                           \
+	C(policy, 0) C(policy, 1) C(policy, 2) C(policy, 3) C(policy, 4) C(policy, 5) C(policy, 6) C(policy, 7)    \
+	C(policy, 8) C(policy, 9) C(policy, 10) C(policy, 11) C(policy, 12) C(policy, 13) C(policy, 14)            \
+	C(policy, 15) C(policy, 16) C(policy, 17) C(policy, 21) C(policy, 22) C(policy, 23) C(policy, 24)          \
+	C(policy, 25) C(policy, 26) C(policy, 27) C(policy, 28) C(policy, 29) C(policy, 30) C(policy, 31)          \
+	C(policy, 32) C(policy, 33) C(policy, 34) C(policy, 35) C(policy, 36) C(policy, 37)
+#define FUNCTION(policy, slot)                                                                                     \
+	static u64 call##policy##_##slot(u64 a, u64 b, u64 c, u64 d)                                               \
 	{                                                                                                          \
-		return call(slot, a, b, c, d);                                                                     \
+		return call(policy, slot, a, b, c, d);                                                             \
 	}
-CALLS(C)
-#undef C
-#define C(slot) [slot] = call##slot,
-static const callback_t calls[SLOTS] = { CALLS(C) };
-#undef C
+CALLS(FUNCTION, 0) CALLS(FUNCTION, 1) CALLS(FUNCTION, 2) CALLS(FUNCTION, 3)
+#define ENTRY(policy, slot) [slot] = call##policy##_##slot,
+static const callback_t calls[SCHEDS][SLOTS] = {
+	{ CALLS(ENTRY, 0) }, { CALLS(ENTRY, 1) }, { CALLS(ENTRY, 2) }, { CALLS(ENTRY, 3) }
+};
 
 static callback_t *slot_of(struct scx_sched *sched, int slot)
 {
 	if (slot == ACQUIRE)
-		return (callback_t *)&sched->ops.cpu_acquire;
+		return sched->is_cid_type ? NULL : (callback_t *)&sched->ops.cpu_acquire;
 	if (slot == RELEASE)
-		return (callback_t *)&sched->ops.cpu_release;
+		return sched->is_cid_type ? NULL : (callback_t *)&sched->ops.cpu_release;
+	if (slot == EXIT)
+		return sched->is_cid_type ? (callback_t *)&sched->ops_cid.exit : (callback_t *)&sched->ops.exit;
 	return (callback_t *)&sched->ops.select_cpu + slot;
 }
 
-/* Takes the places of the callbacks, or gives them back. */
+/* Takes the places of a policy's callbacks. */
+static void watch(int policy, struct scx_sched *sched)
+{
+	struct watched *w = &watched[policy];
+
+	w->sched = sched;
+	for (int slot = 0; slot < SLOTS; slot++) {
+		callback_t *place = calls[policy][slot] ? slot_of(sched, slot) : NULL;
+
+		w->originals[slot] = place ? *place : NULL;
+		if (w->originals[slot])
+			*place = calls[policy][slot];
+	}
+}
+
+/* Begins to watch the loaded policy, or ends to watch all policies. */
 void ext_watch(int on)
 {
-	struct scx_sched *sched = *(struct scx_sched **)inside.scx_root;
+	struct scx_sched *root = *(struct scx_sched **)inside.scx_root;
 
-	if (!on && policy && policy == sched)
-		for (int slot = 0; slot < SLOTS; slot++)
-			if (originals[slot])
-				*slot_of(policy, slot) = originals[slot];
-	policy = on ? sched : NULL;
-	for (int slot = 0; slot < SLOTS; slot++) {
-		callback_t *place = policy && calls[slot] ? slot_of(policy, slot) : NULL;
+	has_subs = false;
+	if (on && root)
+		watch(0, root);
+	for (int policy = 0; policy < SCHEDS && !on; policy++) {
+		struct watched *w = &watched[policy];
 
-		if (place && slot >= ACQUIRE && policy->is_cid_type)
-			place = NULL;
-		originals[slot] = place ? *place : NULL;
-		if (place && *place)
-			*place = calls[slot];
+		for (int slot = 0; slot < SLOTS && w->sched && (policy || w->sched == root); slot++)
+			if (w->originals[slot])
+				*slot_of(w->sched, slot) = w->originals[slot];
+		w->sched = NULL;
 	}
+}
+
+/* Begins to watch a sub-scheduler. */
+void ext_watch_sub(struct scx_sched *sched)
+{
+	for (int policy = 1; policy < SCHEDS; policy++)
+		if (!watched[policy].sched) {
+			watch(policy, sched);
+			has_subs = true;
+			return;
+		}
 }
 
 static const char *dsq_name(const struct scx_dispatch_q *dsq, char *buffer, unsigned long size)
@@ -179,6 +255,12 @@ static const char *dsq_name(const struct scx_dispatch_q *dsq, char *buffer, unsi
 		return "local";
 	if (dsq->id == SCX_DSQ_GLOBAL)
 		return "global";
+	if (dsq->id == SCX_DSQ_BYPASS)
+		return "bypass";
+	if (dsq->id == SCX_DSQ_REJECT)
+		return "reject";
+	if (dsq->id == SCX_DSQ_RESCUE)
+		return "rescue";
 	scnprintf(buffer, size, dsq->id >> 63 ? "builtin:%#llx" : "%#llx", dsq->id);
 	return buffer;
 }
@@ -186,10 +268,10 @@ static const char *dsq_name(const struct scx_dispatch_q *dsq, char *buffer, unsi
 /* The part of a task's row that belongs to sched_ext. */
 void ext_add_task(struct row *row, struct task_struct *p)
 {
-	char name[32];
+	char name[32], of[80];
 
-	add(row, " dsq=%s slice=%llu vtime=%llu weight=%u", dsq_name(p->scx.dsq, name, sizeof(name)), p->scx.slice,
-	    p->scx.dsq_vtime, p->scx.weight);
+	add(row, " dsq=%s slice=%llu vtime=%llu weight=%u%s", dsq_name(p->scx.dsq, name, sizeof(name)), p->scx.slice,
+	    p->scx.dsq_vtime, p->scx.weight, sched_text(p->scx.sched, of, sizeof(of)));
 }
 
 static void log_dsq(const char *key, struct scx_dispatch_q *dsq)
@@ -214,25 +296,56 @@ static void log_dsq(const char *key, struct scx_dispatch_q *dsq)
 
 #define DSQS 4096
 
-/* Logs the queues of sched_ext: local ones by CPU, global ones by node, the policy's own by number. */
-void ext_log(void)
+/* Logs a queue that each CPU has. */
+static void log_cpu_dsqs(const char *name, struct scx_dispatch_q *(*get)(int cpu, const struct scx_sched *sched),
+			 const struct scx_sched *sched)
+{
+	for (int cpu = 1; cpu_usable(cpu) >= 0; cpu++) {
+		struct row key = {};
+
+		if (!cpu_usable(cpu))
+			continue;
+		add(&key, "dsq%s %d", name, cpu);
+		log_dsq(key.text, get(cpu, sched));
+	}
+}
+
+static struct scx_dispatch_q *local_dsq(int cpu, const struct scx_sched *sched)
+{
+	return &rq_of(cpu)->scx.local_dsq;
+}
+
+static struct scx_dispatch_q *reject_dsq(int cpu, const struct scx_sched *sched)
+{
+	return &rq_of(cpu)->scx.reject_dsq;
+}
+
+static struct scx_dispatch_q *rescue_dsq(int cpu, const struct scx_sched *sched)
+{
+	return &rq_of(cpu)->scx.rescue.dsq;
+}
+
+static struct scx_dispatch_q *bypass_dsq(int cpu, const struct scx_sched *sched)
+{
+	return &((struct scx_sched_pcpu *)percpu_of(sched->pcpu, cpu))->bypass_dsq;
+}
+
+/* Logs the queues of a policy: global ones by node, its own by number, and those of bypass mode. */
+static void log_sched(struct scx_sched *policy, bool bypass)
 {
 	static struct scx_dispatch_q *dsqs[DSQS];
 	struct rhashtable_iter iterator;
 	struct scx_dispatch_q *dsq;
-	char key[40];
+	struct row name = {};
+	char key[160];
 	int count = 0;
 
-	if (!policy)
-		return;
-	for (int cpu = 1; cpu_usable(cpu) >= 0; cpu++) {
-		if (!cpu_usable(cpu))
-			continue;
-		scnprintf(key, sizeof(key), "dsq local %d", cpu);
-		log_dsq(key, &rq_of(cpu)->scx.local_dsq);
+	if (policy->level) {
+		add(&name, " ");
+		add_path(&name, policy->cgrp);
 	}
 	for (int node = 0; node < node_count(); node++) {
-		scnprintf(key, sizeof(key), "dsq global %d", node);
+		scnprintf(key, sizeof(key), "dsq%s global %d", name.text, node);
 		log_dsq(key, &policy->pnode[node]->global_dsq);
 	}
 	rhashtable_walk_enter(&policy->dsq_hash, &iterator);
@@ -255,7 +368,26 @@ void ext_log(void)
 	rhashtable_walk_stop(&iterator);
 	rhashtable_walk_exit(&iterator);
 	for (int i = 0; i < count; i++) {
-		scnprintf(key, sizeof(key), "dsq %#llx", dsqs[i]->id);
+		scnprintf(key, sizeof(key), "dsq%s %#llx", name.text, dsqs[i]->id);
 		log_dsq(key, dsqs[i]);
 	}
+	if (bypass) {
+		add(&name, " bypass");
+		log_cpu_dsqs(name.text, bypass_dsq, policy);
+	}
+}
+
+/* Logs the queues of sched_ext: those of the CPUs, and those of the policies. */
+void ext_log(void)
+{
+	if (!watched[0].sched)
+		return;
+	log_cpu_dsqs(" local", local_dsq, NULL);
+	if (has_subs) {
+		log_cpu_dsqs(" reject", reject_dsq, NULL);
+		log_cpu_dsqs(" rescue", rescue_dsq, NULL);
+	}
+	for (int policy = 0; policy < SCHEDS; policy++)
+		if (watched[policy].sched)
+			log_sched(watched[policy].sched, has_subs);
 }

@@ -88,9 +88,72 @@ static int take_work(struct kprobe *probe, struct pt_regs *regs)
 
 static struct kprobe work_probe = { .symbol_name = "__queue_work", .pre_handler = take_work };
 
+/* Number of threads that end policies. */
+static atomic_t ending;
+
+/* Returns whether a thread is ending a policy, although CPU 0 may have nothing to do for a moment. */
+bool house_ends_policy(void)
+{
+	return atomic_read(&ending) > 0;
+}
+
+static int on_end_begins(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	atomic_inc(&ending);
+	return 0;
+}
+
+static int on_end_done(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	atomic_dec(&ending);
+	return 0;
+}
+
+static struct kretprobe end_probe = {
+	.kp.symbol_name = "scx_sub_disable",
+	.entry_handler = on_end_begins,
+	.handler = on_end_done,
+	.maxactive = 8,
+};
+
+static bool sheltering;
+
+/*
+ * Keeps new kernel threads on CPU 0, with the priority of the thread that creates them. A policy would
+ * see threads that begin as normal tasks, such as the helper thread of a sub-scheduler.
+ */
+void house_shelter(bool on)
+{
+	sheltering = on;
+}
+
+static int keep_affinity(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (!sheltering)
+		return 0;
+	instruction_pointer_set(regs, (unsigned long)kernel.__x86_return_thunk);
+	return 1;
+}
+
+static int keep_priority(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (!sheltering || !(current->flags & PF_KTHREAD) || (struct task_struct *)regs->di != current ||
+	    regs->si != SCHED_NORMAL)
+		return 0;
+	regs_set_return_value(regs, 0);
+	instruction_pointer_set(regs, (unsigned long)kernel.__x86_return_thunk);
+	return 1;
+}
+
+static struct kprobe thread_probes[] = {
+	{ .symbol_name = "kthread_affine_node", .pre_handler = keep_affinity },
+	{ .symbol_name = "sched_setscheduler_nocheck", .pre_handler = keep_priority },
+};
+
 int house_init(void)
 {
-	return register_kprobe(&fallback_probe) ?: register_kprobe(&work_probe);
+	return register_kprobe(&fallback_probe) ?: register_kprobe(&work_probe) ?: register_kprobe(&thread_probes[0]) ?:
+	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probe);
 }
 
 /* Takes in one task that became runnable on CPU 0 and has no such priority yet. */

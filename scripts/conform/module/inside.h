@@ -10,6 +10,7 @@
 #define STEP_ROW 1024 /* longest line of the log */
 
 struct rq;
+struct scx_sched;
 struct task_group;
 struct task_struct;
 
@@ -56,6 +57,7 @@ int groups_count(void);
 
 /* ext.c */
 void ext_watch(int on);
+void ext_watch_sub(struct scx_sched *sched);
 void ext_log(void);
 
 /* state.c */

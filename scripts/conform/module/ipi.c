@@ -36,36 +36,45 @@ static __always_inline u64 interrupts(int cpu)
 	return sum;
 }
 
-/* Number of interrupts of each CPU in which RCU asked for a quiescent state. */
-static DEFINE_PER_CPU(u64, rcu_interrupts);
+/* Number of calls of functions on each CPU that other parts of the kernel asked for. */
+static DEFINE_PER_CPU(u64, foreign_calls);
 
-static int on_rcu_interrupt(struct kprobe *probe, struct pt_regs *regs)
+static int on_foreign_call(struct kprobe *probe, struct pt_regs *regs)
 {
-	this_cpu_inc(rcu_interrupts);
+	this_cpu_inc(foreign_calls);
 	return 0;
 }
 
-static struct kprobe rcu_probe = { .symbol_name = "rcu_exp_handler", .pre_handler = on_rcu_interrupt };
+/* RCU asks for a quiescent state; code of the kernel has changed; the TLB is flushed. */
+static struct kprobe foreign_probes[] = {
+	{ .symbol_name = "rcu_exp_handler", .pre_handler = on_foreign_call },
+	{ .symbol_name = "do_sync_core", .pre_handler = on_foreign_call },
+	{ .symbol_name = "do_flush_tlb_all", .pre_handler = on_foreign_call },
+	{ .symbol_name = "do_kernel_range_flush", .pre_handler = on_foreign_call },
+	{ .symbol_name = "__cpa_flush_all", .pre_handler = on_foreign_call },
+	{ .symbol_name = "__cpa_flush_tlb", .pre_handler = on_foreign_call },
+};
 
 /* Halts this CPU until an interrupt has been handled. Interrupts are off before and after. */
 notrace void cpu_park(void)
 {
 	int cpu = raw_smp_processor_id();
-	u64 rcu;
+	u64 foreign;
 
 	/*
-	 * Commands such as a move into a cgroup make RCU interrupt the CPUs. The script does not know this, so
-	 * the task must not return to user mode, where it would honour a lazy reschedule request.
+	 * Commands such as a move into a cgroup make RCU interrupt the CPUs, and loading a policy changes the
+	 * kernel's code. The script does not know this, so the task must not return to user mode, where it
+	 * would honour a lazy reschedule request.
 	 */
 	do {
-		rcu = this_cpu_read(rcu_interrupts);
+		foreign = this_cpu_read(foreign_calls);
 		cpus[cpu].seen = interrupts(cpu);
 		smp_store_release(&cpus[cpu].parked, 1);
 		asm volatile("sti; hlt; cli" ::: "memory");
 		/* A task may be on another CPU now. */
 		WRITE_ONCE(cpus[raw_smp_processor_id()].parked, 0);
 	} while (cpu == raw_smp_processor_id() && interrupts(cpu) == cpus[cpu].seen + 1 &&
-		 this_cpu_read(rcu_interrupts) == rcu + 1);
+		 this_cpu_read(foreign_calls) != foreign);
 }
 
 static notrace void step_idle(void)
@@ -146,13 +155,15 @@ static void send_call_function_single(int cpu)
 
 /*
  * Waits until a CPU is at rest and has handled more than `before` interrupts. Returns early if the CPU
- * seems to wait for another one that has an interrupt to handle.
+ * seems to wait for another one that has an interrupt to handle. Tasks that the CPU wakes on CPU 0 run
+ * afterwards, unless it waits for the stopper of CPU 0.
  */
 static void wait_for(int cpu, u64 before)
 {
 	u64 begun = rdtsc();
 	bool reported = false;
 
+	preempt_disable();
 	while (cpu_online(cpu) && !(READ_ONCE(cpus[cpu].seen) > before && cpu_resting(cpu))) {
 		if (rdtsc() - begun > PATIENCE) {
 			if (!reported)
@@ -160,10 +171,16 @@ static void wait_for(int cpu, u64 before)
 				       cpus[cpu].parked, cpus[cpu].seen, interrupts(cpu), before);
 			reported = true;
 			if (queue_length)
-				return;
+				break;
+		}
+		if (reported || rq_stopper_queued(0)) {
+			preempt_enable();
+			cpu_relax();
+			preempt_disable();
 		}
 		cpu_relax();
 	}
+	preempt_enable();
 }
 
 /* Waits until a CPU is at rest. Returns the number of interrupts that it has handled. */
@@ -250,6 +267,23 @@ bool ipi_deliver_next(void)
 	return true;
 }
 
+/*
+ * CPU 0 waits for a grace period of RCU, or for the readers of a semaphore. The interrupts of RCU would let
+ * all CPUs honour their pending reschedule requests at once, so the interrupts are delivered before.
+ */
+static int before_wait(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (holding && raw_smp_processor_id() == 0 && !in_interrupt())
+		while (queue_length && ipi_deliver_next())
+			;
+	return 0;
+}
+
+static struct kprobe wait_probes[] = {
+	{ .symbol_name = "synchronize_rcu_expedited", .pre_handler = before_wait },
+	{ .symbol_name = "percpu_down_write", .pre_handler = before_wait },
+};
+
 /* Lets a CPU's timer expire. On CPU 0, the caller is interrupted. */
 void ipi_timer(int cpu)
 {
@@ -305,10 +339,18 @@ int ipi_restless(void)
 
 int ipi_init(void)
 {
-	int error = register_kprobe(&rcu_probe);
+	int error;
 
-	if (error)
-		return error;
+	for (int i = 0; i < ARRAY_SIZE(foreign_probes); i++) {
+		error = register_kprobe(&foreign_probes[i]);
+		if (error)
+			return error;
+	}
+	for (int i = 0; i < ARRAY_SIZE(wait_probes); i++) {
+		error = register_kprobe(&wait_probes[i]);
+		if (error)
+			return error;
+	}
 	for (int i = 0; i < ARRAY_SIZE(call_probes); i++) {
 		error = register_kprobe(&call_probes[i]);
 		if (error)

@@ -107,6 +107,7 @@ static int script_start(void)
 	log_forget_rows();
 	ext_watch(true);
 	events_log(true);
+	house_shelter(true);
 	return clock_exact() ? 0 : -ETIME;
 }
 
@@ -114,6 +115,7 @@ static int script_end(void)
 {
 	events_log(false);
 	ext_watch(false);
+	house_shelter(false);
 	pump_flow(true);
 	return 0;
 }
@@ -165,6 +167,8 @@ static long step_ioctl(struct file *file, unsigned int command, unsigned long ar
 		result = pump_settle();
 		state_log();
 		return result;
+	case STEP_REST:
+		return pump_settle();
 	case STEP_LOG:
 		return log_line(from, false);
 	case STEP_COMMAND:

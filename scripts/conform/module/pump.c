@@ -64,14 +64,18 @@ static bool advance(u64 until)
 	return true;
 }
 
+/* Number of turns for which the pump waits for a thread that ends a policy. */
+#define PATIENCE 10000000
+
 static void work(void)
 {
+	static int waited;
 	int cpu = request.cpu;
 
 	house_promote();
 	if (ipi_deliver_next())
 		return;
-	if (cpu) {
+	if (cpu && !house_ends_policy()) {
 		request.cpu = 0;
 		if (request.function)
 			ipi_run_on(cpu, request.function, request.argument);
@@ -79,6 +83,12 @@ static void work(void)
 			ipi_poke(cpu);
 		return;
 	}
+	/* The thread waits for a grace period of RCU, which takes no time of the script. */
+	if (house_ends_policy() && waited++ < PATIENCE) {
+		cpu_relax();
+		return;
+	}
+	waited = 0;
 	if (request.pending) {
 		if (request.until && advance(request.until))
 			return;

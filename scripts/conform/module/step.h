@@ -105,6 +105,8 @@ int ipi_restless(void);
 int house_init(void);
 void house_take_in(void);
 void house_promote(void);
+void house_shelter(bool on);
+bool house_ends_policy(void);
 
 /* pump.c: the thread that moves time and delivers interrupts */
 int pump_start(void);

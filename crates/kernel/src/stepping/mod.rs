@@ -27,6 +27,8 @@ pub enum Refused {
     NotRunning,
     /// The kernel refuses the command with this errno.
     Errno(i32),
+    /// The kernel or the parent policy refuses a sub-scheduler.
+    Policy,
 }
 
 /// An event of the log, without its time.
@@ -393,6 +395,12 @@ impl Machine {
         result.map_err(|errno| Refused::Errno(errno.abs()))
     }
 
+    /// Detaches the sub-scheduler of a cgroup if there is one, as the end of the program that has loaded it
+    /// does.
+    pub fn step_detach(&mut self, cgroup: u32) {
+        ext::sub::detach(self, cgroup);
+    }
+
     pub fn step_hotplug(&mut self, cpu: u32, online: bool) {
         let cpu = self.named_cpu(cpu);
         self.hotplug(cpu, online);
@@ -412,6 +420,10 @@ impl Machine {
         loop {
             self.execute_calls();
             self.cancel_sleeps();
+            // The thread that ends a policy runs before the next interrupt is delivered.
+            if ext::end_subs(self) {
+                continue;
+            }
             let limit = if due.is_empty() { until } else { self.now };
             if let Some((time, event)) = self.events.pop(limit) {
                 self.now = self.now.max(time);
@@ -438,6 +450,23 @@ impl Machine {
             self.handle_timers(now, cpu.expect("a timer is due"));
         }
         self.now = until;
+    }
+
+    /// Lets the CPUs handle the interrupts that other CPUs have sent, while a process on CPU 0 waits inside
+    /// the kernel. No timer expires.
+    pub(crate) fn step_interrupts(&mut self) {
+        let mut timers = Vec::new();
+        while let Some((time, event)) = self.events.pop(self.now) {
+            match event {
+                Event::Step { cpu } => self.step_again(cpu),
+                event if self.timer_cpu(&event).is_some() => timers.push((time, event)),
+                event => self.handle(event),
+            }
+        }
+        for (time, event) in timers {
+            self.events.push(time, event);
+        }
+        self.enter(CpuId::BOOT);
     }
 
     /// Continues the program of a task, which computes.

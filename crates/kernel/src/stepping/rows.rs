@@ -3,10 +3,13 @@
 //! the machine has stored, without updating them.
 
 use crate::layout::SCHED_RR;
-use crate::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
+use crate::layout::enums::{
+    SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_DSQ_REJECT, SCX_DSQ_RESCUE,
+};
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
-use crate::sched::ext::state::dsq::{DsqRef, NO_DSQ};
+use crate::sched::ext::state::dsq::{DsqRef, Dsqs, NO_DSQ};
+use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::fair::state::entity::{CfsRqId, Entity, FIRST_VRUNTIME};
 use crate::sched::fair::state::pelt::Avg;
 use crate::sched::state::task::State;
@@ -131,14 +134,35 @@ impl Machine {
         for &cpu in cpus {
             rows.push((format!("dsq local {cpu}"), self.dsq_fields(dsqs.local(cpu))));
         }
-        for node in 0..self.spec.topology.nodes.len() as u32 {
-            rows.push((format!("dsq global {node}"), self.dsq_fields(dsqs.global(node))));
+        let has_subs = self.ext.has_subs();
+        if has_subs {
+            let diverted = [
+                ("reject", Dsqs::reject as fn(&Dsqs, CpuId) -> DsqRef),
+                ("rescue", Dsqs::rescue),
+            ];
+            for (name, get) in diverted {
+                for &cpu in cpus {
+                    rows.push((format!("dsq {name} {cpu}"), self.dsq_fields(get(dsqs, cpu))));
+                }
+            }
         }
-        let own = dsqs.all().filter(|&dsq| dsqs.id(dsq) & SCX_DSQ_FLAG_BUILTIN == 0);
-        let mut own: Vec<(u64, DsqRef)> = own.map(|dsq| (dsqs.id(dsq), dsq)).collect();
-        own.sort_unstable_by_key(|&(id, _)| id);
-        for (id, dsq) in own {
-            rows.push((format!("dsq {}", hexadecimal(id)), self.dsq_fields(dsq)));
+        for id in self.ext.loaded_scheds() {
+            let names = self.ext.names_of(id);
+            let of = match id {
+                SchedId::ROOT => String::new(),
+                _ => format!(" {}", self.group_path(self.ext.sched(id).cgroup)),
+            };
+            for node in 0..self.spec.topology.nodes.len() as u32 {
+                let dsq = dsqs.global_in(names, node);
+                rows.push((format!("dsq{of} global {node}"), self.dsq_fields(dsq)));
+            }
+            for (id, dsq) in names.created() {
+                rows.push((format!("dsq{of} {}", hexadecimal(id)), self.dsq_fields(dsq)));
+            }
+            for &cpu in cpus.iter().filter(|_| has_subs) {
+                let dsq = names.bypass(cpu);
+                rows.push((format!("dsq{of} bypass {cpu}"), self.dsq_fields(dsq)));
+            }
         }
     }
 
@@ -206,6 +230,9 @@ impl Machine {
                     scx.dsq_vtime,
                     scx.weight
                 );
+                if t.ext.sched != SchedId::ROOT {
+                    add!(row, " sched={}", self.group_path(self.ext.sched(t.ext.sched).cgroup));
+                }
             }
             _ if t.policy() == SCHED_RR => add!(row, " time_slice={}", t.rt.time_slice),
             _ => {}
@@ -221,6 +248,9 @@ impl Machine {
         match self.ext.dsqs.id(dsq) {
             SCX_DSQ_LOCAL => "local".to_string(),
             SCX_DSQ_GLOBAL => "global".to_string(),
+            SCX_DSQ_BYPASS => "bypass".to_string(),
+            SCX_DSQ_REJECT => "reject".to_string(),
+            SCX_DSQ_RESCUE => "rescue".to_string(),
             id if id & SCX_DSQ_FLAG_BUILTIN != 0 => format!("builtin:{id:#x}"),
             id => hexadecimal(id),
         }

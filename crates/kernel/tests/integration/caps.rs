@@ -203,7 +203,7 @@ fn a_rescued_task_gets_a_small_share_of_the_cpu() {
 #[test]
 fn too_many_rescues_end_the_policy_that_uses_most() {
     let mut tasks = Tasks::default().add("root1", forever(vec![run_ms(5)]));
-    for number in 0..80 {
+    for number in 0..100 {
         let hog = forever(vec![run_ms(5)]);
         tasks = tasks.add(&format!("app{number}"), hog).with(|task| task.cgroup = APP);
     }

@@ -58,7 +58,7 @@ fn the_simulator_decides_as_the_kernel_does() {
             continue;
         }
         let script = Script::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
-        let log = script::run(&script, |_, _| unreachable!("the script has no policy")).expect("a log");
+        let log = script::run(&script, |_, _, _| unreachable!("the script has no policy")).expect("a log");
         let kernel = fs::read_to_string(path.with_extension("log")).expect("the kernel's log");
         compared += 1;
         lines += kernel.lines().count();

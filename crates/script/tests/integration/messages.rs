@@ -43,6 +43,14 @@ fn messages_name_line_column_and_hint() {
         "machine cpus=2\ngroup /a/b\n",
         "x.script:2:7: there is no group `/a`\n  hint: create it first: group /a",
     );
+    check(
+        "machine cpus=2\ngroup /a\nattach /a tree\n",
+        "x.script:3:1: no policy could accept a sub-scheduler\n  hint: begin the script with a line such as `policy tree` after the machine",
+    );
+    check(
+        "machine cpus=2\npolicy tree\nattach / tree\n",
+        "x.script:3:8: the root group has the policy of the script",
+    );
     check("machine cpus=4 nodes=1-2/2-4\n", "x.script:1:22: CPU 2 is in two sets");
     check(
         "machine cpus=2\nadvance 5000s\nadvance 90000s\n",
@@ -53,6 +61,6 @@ fn messages_name_line_column_and_hint() {
 #[test]
 fn a_command_without_effect_is_a_line_of_the_log() {
     let script = Script::parse("x.script", "machine cpus=1\ncreate a\nblock a\nhotplug 1 on\n").expect("a script");
-    let log = script::run(&script, |_, _| unreachable!("the script has no policy")).expect("a log");
+    let log = script::run(&script, |_, _, _| unreachable!("the script has no policy")).expect("a log");
     assert!(log.contains("> 0 3 block a\n! a is not running\n"), "{log}");
 }

@@ -15,6 +15,9 @@ pub struct Args {
     /// Write the log of each script to a file in this directory: NAME.log for NAME.script
     #[arg(long, short, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     output: Option<PathBuf>,
+    /// Directory with objects, NAME.bpf.o, which are used for policies with these names
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    policies: Option<PathBuf>,
 }
 
 impl Args {
@@ -26,7 +29,7 @@ impl Args {
             );
         }
         for script in &self.scripts {
-            let log = scripts::run(script)?;
+            let log = scripts::run(script, self.policies.as_deref())?;
             match (&self.output, script.file_stem()) {
                 (Some(folder), Some(name)) => {
                     let path = folder.join(name).with_extension("log");

@@ -2,12 +2,14 @@
 //! Compares scripts with a policy with the logs of Linux 7.3: callbacks, their arguments and flags,
 //! queues, and who runs where. The scripts without a policy are compared by the crate `script`.
 
-use crate::support::{root, windtunnel};
+use crate::support::{root, variant, windtunnel};
 use std::fs;
 
 #[test]
 fn policies_see_what_the_kernel_shows_them() {
     let folder = root().join("crates/kernel/tests/scripts");
+    let tree = variant("scripts/conform/policies/tree.bpf.c", "", &[]);
+    let policies = tree.parent().expect("the folder of the object").display().to_string();
     let mut compared = 0;
     for entry in fs::read_dir(folder).expect("the folder with the scripts") {
         let path = entry.expect("an entry of the folder").path();
@@ -15,7 +17,7 @@ fn policies_see_what_the_kernel_shows_them() {
         if !is_script || !fs::read_to_string(&path).expect("a script").contains("\npolicy ") {
             continue;
         }
-        let ran = windtunnel(&["script", &path.display().to_string()]);
+        let ran = windtunnel(&["script", "--policies", &policies, &path.display().to_string()]);
         assert_eq!(ran.status, 0, "{}", ran.stderr);
         let kernel = fs::read_to_string(path.with_extension("log")).expect("the kernel's log");
         let different = kernel.lines().zip(ran.stdout.lines()).find(|(a, b)| a != b);
@@ -25,5 +27,5 @@ fn policies_see_what_the_kernel_shows_them() {
         assert_eq!(kernel.lines().count(), ran.stdout.lines().count(), "{}", path.display());
         compared += 1;
     }
-    assert_eq!(compared, 8);
+    assert_eq!(compared, 19);
 }

@@ -175,6 +175,22 @@ pub(super) fn in_tree_order(m: &Machine) -> Vec<u32> {
     cgroups
 }
 
+/// Returns the cgroups of a list in tree order, children before their parents
+/// (css_for_each_descendant_post).
+pub(super) fn in_post_order(m: &Machine, cgroups: &[u32]) -> Vec<u32> {
+    let mut order = Vec::new();
+    let mut open: Vec<u32> = Vec::new();
+    for &cgroup in cgroups {
+        let is_above = |&above: &u32| sub::is_below(m, cgroup, above);
+        while let Some(done) = open.pop_if(|above| !is_above(above)) {
+            order.push(done);
+        }
+        open.push(cgroup);
+    }
+    order.extend(open.into_iter().rev());
+    order
+}
+
 /// Calls ops.cgroup_prep_move() for tasks that are about to move to another cgroup
 /// (scx_cgroup_can_attach).
 ///

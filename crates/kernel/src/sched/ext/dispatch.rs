@@ -87,7 +87,7 @@ fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     }
     let prev_on_ext = prev != IDLE && m.tasks[prev].class == Class::Ext;
     let prev_queued = prev_on_ext && m.scx_flag(prev, SCX_TASK_QUEUED);
-    if prev_queued && m.scx_entity(prev).slice != 0 && !m.ext.bypassing() {
+    if prev_queued && m.scx_entity(prev).slice != 0 && !bypasses(m, prev) {
         return Verdict::Prev;
     }
     let local = m.ext.dsqs.local(cpu);
@@ -108,6 +108,17 @@ fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
         return Verdict::Prev;
     }
     Verdict::None
+}
+
+/// Returns whether the slice of the previous task does not count, because of bypass mode. In Linux 7.3, that
+/// of the task's own policy matters.
+#[inline]
+fn bypasses(m: &Machine, prev: TaskId) -> bool {
+    if m.ext.enforces_caps() {
+        m.ext.bypass_depth_of(m.tasks[prev].ext.sched) > 0
+    } else {
+        m.ext.bypassing()
+    }
 }
 
 /// Decides whether the previous task keeps running because there is no other. In Linux 7.3, the flags

@@ -3,7 +3,7 @@
 //! sub-scheduler when it is enabled and disabled, and tasks that move to a cgroup of a different
 //! policy.
 
-use super::cgroup::{call_cgroup_init, in_tree_order};
+use super::cgroup::{call_cgroup_init, in_post_order, in_tree_order};
 use super::{exit, lifecycle, ops, sub};
 use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
@@ -80,7 +80,7 @@ pub(super) fn claim_cgroups(m: &mut Machine, id: SchedId, parent: SchedId) -> Re
             return Err(result);
         }
     }
-    for &cgroup in cgroups.iter().rev() {
+    for cgroup in in_post_order(m, &cgroups) {
         if m.ext.initialized_cgroups.contains(&cgroup) {
             call_cgroup_exit(m, parent, cgroup);
         } else {
@@ -95,7 +95,7 @@ pub(super) fn claim_cgroups(m: &mut Machine, id: SchedId, parent: SchedId) -> Re
 /// (scx_cgroup_return_subtree). If ops.cgroup_init() of the parent fails, the parent ends.
 pub(super) fn return_cgroups(m: &mut Machine, id: SchedId, parent: SchedId) {
     let cgroups = subtree(m, id, id);
-    for &cgroup in cgroups.iter().rev() {
+    for cgroup in in_post_order(m, &cgroups) {
         if m.ext.initialized_cgroups.contains(&cgroup) {
             call_cgroup_exit(m, id, cgroup);
         }

@@ -183,7 +183,20 @@ pub(crate) fn watchdog(m: &mut Machine) {
 pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
     deferred::arrived(m, cpu);
-    enable::advance_ending(m);
+    // In a script, a thread on CPU 0 ends policies.
+    if m.stepped.is_none() || !m.ext.has_subs() {
+        enable::advance_ending(m);
+    }
+}
+
+/// Performs the steps of ending sub-schedulers that are due, as a thread on CPU 0. Returns whether there
+/// were any.
+pub(crate) fn end_subs(m: &mut Machine) -> bool {
+    let is_due = m.ext.has_subs() && sub::has_due_ending(m);
+    if is_due {
+        enable::run_as_user(m, enable::advance_ending);
+    }
+    is_due
 }
 
 /// Handles an `ExtRescue` event. Returns false if it is out of date.

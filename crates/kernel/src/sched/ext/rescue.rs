@@ -115,8 +115,10 @@ fn accrue(m: &mut Machine, cpu: CpuId) {
     let cap = if in_session { 3 } else { 1 } * knobs.quantum_ns;
     let now = m.now;
     let rescue = &mut m.rqs[cpu].ext.rescue;
-    let delta = (now - std::mem::replace(&mut rescue.clock, now)) as i64;
-    rescue.budget = if delta >= knobs.saturated_ns {
+    let before = std::mem::replace(&mut rescue.clock, now);
+    let delta = (now - before) as i64;
+    // The first task that a CPU rescues finds a full budget, because the machine has run for long.
+    rescue.budget = if before == 0 || delta >= knobs.saturated_ns {
         cap
     } else {
         cap.min(rescue.budget + ((delta * knobs.bandwidth) >> 10))

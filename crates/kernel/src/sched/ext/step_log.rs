@@ -2,10 +2,14 @@
 //! Describes calls of callbacks for the log of a script. CPU 0 and tasks that are not part of the
 //! script do not appear in the log.
 
-use crate::layout::Mask;
 use crate::layout::callbacks::Callback;
+use crate::layout::{Mask, sched_ext_ops, scx_cmask, scx_exit_info, scx_sub_attach_args};
 use crate::machine::Machine;
+use crate::sched::ext::state::scheds::SchedId;
+use crate::simulation::id::{IDLE, TaskId};
+use std::borrow::Cow;
 use std::fmt::Write;
+use std::mem::offset_of;
 
 /// Kind of an argument.
 #[derive(Clone, Copy)]
@@ -15,7 +19,13 @@ enum ArgumentKind {
     Hex,
     Bool,
     Cpus,
+    /// A struct scx_cmask in the arena of the policy.
+    Cids,
     Group,
+    /// Arguments of ops.sub_attach() and ops.sub_detach().
+    Sub,
+    /// A struct scx_exit_info.
+    Exit,
 }
 
 /// Returns the names and kinds of a callback's arguments that the log shows.
@@ -50,6 +60,10 @@ fn arguments(op: Callback) -> &'static [(&'static str, ArgumentKind)] {
             ("burst_us", Hex),
         ],
         Callback::CgroupSetIdle => &[("group", Group), ("idle", Bool)],
+        Callback::SubAttach | Callback::SubDetach => &[("group", Sub)],
+        Callback::SubCapsUpdated => &[("cids", Cids), ("caps", Hex)],
+        Callback::SubEcapsUpdated => &[("on", Number), ("before", Hex), ("after", Hex)],
+        Callback::Exit => &[("kind", Exit)],
         _ => &[],
     }
 }
@@ -58,22 +72,47 @@ fn arguments(op: Callback) -> &'static [(&'static str, ArgumentKind)] {
 fn has_result(op: Callback) -> bool {
     matches!(
         op,
-        Callback::SelectCpu | Callback::Yield | Callback::InitTask | Callback::CgroupInit | Callback::CgroupPrepMove
+        Callback::SelectCpu
+            | Callback::Yield
+            | Callback::InitTask
+            | Callback::CgroupInit
+            | Callback::CgroupPrepMove
+            | Callback::SubAttach
     )
 }
 
 /// Returns the name of the callback in the struct that the policy uses.
-fn name(m: &Machine, op: Callback) -> &'static str {
-    if m.ext.uses_cids { op.cid_name() } else { op.name() }
+fn name(m: &Machine, op: Callback) -> Cow<'static, str> {
+    if !m.ext.uses_cids {
+        return op.name().into();
+    }
+    match op.cid_name().strip_prefix("cgroup_") {
+        // Scripts show Linux 7.3, which renamed these members of struct sched_ext_ops_cid.
+        Some(rest) => format!("cpuctl_{rest}").into(),
+        None => op.cid_name().into(),
+    }
+}
+
+/// Returns the task at an address. It may be dead.
+fn dead_task(m: &Machine, addr: u64) -> Option<TaskId> {
+    m.tasks.ids().find(|&task| task != IDLE && m.tasks[task].addr() == addr)
+}
+
+/// Returns the text that names the current policy. It is empty for the root policy.
+fn policy(m: &Machine) -> String {
+    match m.ext.current_sched() {
+        SchedId::ROOT => String::new(),
+        id => format!(" sched={}", super::sub::cgroup_path_of(m, id)),
+    }
 }
 
 /// Returns the text of a call, or an empty text if the log does not show the call.
 pub(super) fn call<const N: usize>(m: &Machine, op: Callback, args: &[u64; N]) -> String {
     let shown = arguments(op);
-    let mut text = format!("call {} cpu={}", name(m, op), m.this_cpu);
+    let mut text = format!("call {} cpu={}{}", name(m, op), m.this_cpu, policy(m));
     for (&(label, kind), &value) in shown.iter().zip(args) {
         let result = match kind {
-            ArgumentKind::Task => match m.task_from_addr(value) {
+            ArgumentKind::Task => match m.task_from_addr(value).or_else(|| dead_task(m, value)) {
                 Some(task) => write!(text, " {label}={}", m.tasks[task].comm()),
                 None => write!(text, " {label}=none"),
             },
@@ -87,6 +126,30 @@ pub(super) fn call<const N: usize>(m: &Machine, op: Callback, args: &[u64; N]) -
                     " {label}={}",
                     m.format_cpus(m.cpus().filter(|cpu| mask.contains(*cpu)))
                 )
+            }
+            ArgumentKind::Cids => {
+                let bits = value + offset_of!(scx_cmask, bits) as u64;
+                let mask = Mask::at(&m.region, bits, m.nr_cpus());
+                write!(
+                    text,
+                    " {label}={}",
+                    m.format_cpus(m.cpus().filter(|cpu| mask.contains(*cpu)))
+                )
+            }
+            ArgumentKind::Sub => {
+                let table = m
+                    .region
+                    .load::<u64>(value + offset_of!(scx_sub_attach_args, ops) as u64);
+                let id = table.and_then(|table| m.region.load(table + offset_of!(sched_ext_ops, sub_cgroup_id) as u64));
+                let group = m
+                    .layout
+                    .cgroup_from_id(id.expect("the kernel has written the arguments"));
+                let path = group.map_or("?", |group| m.group_path(group));
+                write!(text, " {label}={path}")
+            }
+            ArgumentKind::Exit => {
+                let kind = m.region.load::<u32>(value + offset_of!(scx_exit_info, kind) as u64);
+                write!(text, " {label}={}", kind.expect("the kernel has written the arguments"))
             }
             ArgumentKind::Group => match m.layout.cgroup_from_addr(value) {
                 Some((group, _)) => write!(text, " {label}={}", m.group_path(group)),
@@ -112,5 +175,5 @@ pub(super) fn note_result(m: &mut Machine, op: Callback, result: u64) {
     } else {
         result as i32
     };
-    m.note_step(|m| format!("return {} cpu={} value={value}", name(m, op), m.this_cpu));
+    m.note_step(|m| format!("return {} cpu={}{} value={value}", name(m, op), m.this_cpu, policy(m)));
 }

@@ -239,6 +239,15 @@ pub(crate) fn abandon(m: &mut Machine, id: SchedId) {
     }
 }
 
+/// Detaches the sub-scheduler of a cgroup if there is one (bpf_scx_unreg).
+pub(crate) fn detach(m: &mut Machine, cgroup: u32) {
+    let attached = |&id: &SchedId| m.ext.sched(id).cgroup == cgroup;
+    let found = m.ext.live_subs().find(attached);
+    if let Some(id) = found {
+        abandon(m, id);
+    }
+}
+
 /// Performs the steps of scx_sub_enable_workfn() in its order. Stops at the first step that returns
 /// an errno.
 fn run_enable_steps(m: &mut Machine, id: SchedId) -> Result<(), i32> {
@@ -277,6 +286,7 @@ fn run_enable_steps(m: &mut Machine, id: SchedId) -> Result<(), i32> {
         bypass::set(m, true);
         m.ext.activate_ops(ops_table::normal_ops());
     });
+    wait_for_readers(m);
     m.ext.sched_mut(id).phase = Phase::Owner;
     if m.ext.is_linux_7_3 {
         handover::claim_cgroups(m, id, parent)?;
@@ -404,7 +414,9 @@ pub(super) fn advance_endings(m: &mut Machine) {
         match m.ext.ending_of(id) {
             Ending::Bypass { at } if m.now >= at => {
                 begin_bypass(m, id);
-                let at = m.now + GRACE_TICKS * m.tick_ns();
+                // No time passes while the stepped kernel waits for a grace period.
+                let ticks = if m.stepped.is_some() { 0 } else { GRACE_TICKS };
+                let at = m.now + ticks * m.tick_ns();
                 in_sched(m, id, |m| m.ext.ending = Ending::Disable { at });
                 let cpu = m.this_cpu;
                 m.events.push(at, Event::ExtDeferred { cpu });
@@ -459,9 +471,10 @@ fn begin_bypass(m: &mut Machine, id: SchedId) {
 /// Returns the tasks of a sub-scheduler to its parent, and removes it (scx_sub_disable). It is in
 /// bypass mode.
 fn disable(m: &mut Machine, id: SchedId) {
-    finish_children(m, id);
-    let parent = m.ext.sched(id).parent;
     in_sched(m, id, |m| m.ext.ending = Ending::No);
+    finish_children(m, id);
+    wait_for_readers(m);
+    let parent = m.ext.sched(id).parent;
     m.ext.sched_mut(id).phase = Phase::Linked;
     if m.ext.is_linux_7_3 {
         handover::return_cgroups(m, id, parent);
@@ -480,6 +493,7 @@ fn disable(m: &mut Machine, id: SchedId) {
         }
         return_task(m, task, parent, errno == 0);
     }
+    wait_for_readers(m);
     bypass::release_host(m, id);
     if m.ext.sched(id).attached && m.ext.ops_of(parent).defines(Callback::SubDetach) {
         call_parent(m, Callback::SubDetach, id);
@@ -492,6 +506,23 @@ fn disable(m: &mut Machine, id: SchedId) {
     });
     log_end(m, id);
     remove(m, id);
+}
+
+/// Waits for the readers of scx_fork_rwsem, or for a grace period of RCU. In a script, the CPUs then handle
+/// the interrupts that have been sent to them. Otherwise the time that CPUs need to reschedule is not
+/// modelled here.
+fn wait_for_readers(m: &mut Machine) {
+    if m.stepped.is_some() {
+        m.step_interrupts();
+    }
+}
+
+/// Returns whether a step of ending a sub-scheduler is due.
+pub(super) fn has_due_ending(m: &Machine) -> bool {
+    m.ext.live_subs().any(|id| match m.ext.ending_of(id) {
+        Ending::Bypass { at } | Ending::Disable { at } => m.now >= at,
+        Ending::No => false,
+    })
 }
 
 /// Gives a task of a sub-scheduler back to the parent. `is_ready` says whether the parent has

@@ -178,7 +178,7 @@ impl Dsqs {
     }
 
     pub(crate) fn global(&self, node: u32) -> DsqRef {
-        DsqRef(self.names.first + self.nr_cpus + node)
+        self.global_in(&self.names, node)
     }
 
     /// Returns the CPU to which a local DSQ belongs, or `None` for any other DSQ.

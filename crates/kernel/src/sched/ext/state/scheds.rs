@@ -250,6 +250,11 @@ impl Core {
         (id != self.scheds.current).then(|| &*self.scheds.all[id.index()].parked)
     }
 
+    /// Returns the DSQs of a policy.
+    pub(crate) fn names_of(&self, id: SchedId) -> &Namespace {
+        self.parked(id).map_or(self.dsqs.namespace(), |parked| &parked.names)
+    }
+
     /// Returns the nesting depth of a policy's bypass mode.
     pub(crate) fn bypass_depth_of(&self, id: SchedId) -> u32 {
         self.parked(id).map_or(self.bypass_depth, |parked| parked.bypass_depth)

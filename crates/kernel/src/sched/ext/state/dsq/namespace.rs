@@ -24,6 +24,13 @@ impl Namespace {
     pub(crate) fn bypass(&self, cpu: CpuId) -> DsqRef {
         DsqRef(self.first + cpu.nr())
     }
+
+    /// Returns the DSQs that the policy has created, in the order of their ids.
+    pub(crate) fn created(&self) -> impl Iterator<Item = (u64, DsqRef)> + '_ {
+        let small = (0..).zip(self.small.iter().copied());
+        let small = small.filter(|&(_, dsq)| dsq != NO_DSQ);
+        small.chain(self.large.iter().map(|(&id, &dsq)| (id, dsq)))
+    }
 }
 
 impl Dsqs {
@@ -52,6 +59,16 @@ impl Dsqs {
                 }
             }
         }
+    }
+
+    /// Returns the DSQs of the current policy.
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.names
+    }
+
+    /// Returns the global DSQ of a node in the namespace of a policy.
+    pub(crate) fn global_in(&self, names: &Namespace, node: u32) -> DsqRef {
+        DsqRef(names.first + self.nr_cpus + node)
     }
 
     /// Returns the DSQ of the tasks that `cpu` has rejected.

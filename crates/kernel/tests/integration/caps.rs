@@ -222,6 +222,18 @@ fn too_many_rescues_end_the_policy_that_uses_most() {
         exit.message
     );
     assert!(exit.message.ends_with("s to be rescued"), "{}", exit.message);
+    // The dump shows how many tasks wait for a rescue on CPU 1.
+    let waiting = exit
+        .dump
+        .split("rescue=")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    assert!(
+        waiting.is_some_and(|number| number.parse::<u32>().is_ok()),
+        "{}",
+        exit.dump
+    );
+    assert!(exit.dump.contains("us rescuing="), "{}", exit.dump);
 }
 
 #[test]

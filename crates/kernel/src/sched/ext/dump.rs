@@ -4,6 +4,7 @@
 //! no kernel stacks, because the simulator has none.
 
 use super::ops::{self};
+use super::rescue;
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
 use crate::layout::scx_dump_ctx;
@@ -142,6 +143,7 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
     }
     let (curr_name, class) = (name(m, curr, cpu), class_name(m.class_of(curr)));
     let before = m.ext.dump.text.len();
+    let rescues = m.ext.is_linux_7_3.then(|| rescue::describe(m, cpu));
     let rq = &m.rqs[cpu].ext;
     let out = &mut m.ext.dump.text;
     let _ = writeln!(
@@ -152,6 +154,9 @@ fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
         u32::from(rq.cpu_released),
         rq.kick_sync
     );
+    if let Some(rescues) = rescues {
+        let _ = writeln!(out, "          {rescues}");
+    }
     let _ = writeln!(out, "          curr={curr_name} class={class}");
     let used = out.len();
     let context = m.ext.dump.context;

@@ -29,6 +29,21 @@ fn has_waiters(m: &Machine, cpu: CpuId) -> bool {
     !m.ext.dsqs.is_empty(m.ext.dsqs.rescue(cpu))
 }
 
+/// Describes the rescues of a CPU for the dump of a policy (scx_rescue_dump).
+pub(super) fn describe(m: &Machine, cpu: CpuId) -> String {
+    // The rescue DSQs exist as soon as a sub-scheduler has been attached.
+    let waiting = match m.ext.has_subs() {
+        true => m.ext.dsqs.nr(m.ext.dsqs.rescue(cpu)),
+        false => 0,
+    };
+    let budget_us = m.rqs[cpu].ext.rescue.budget / 1000;
+    let rescued = match rescuee(m, cpu) {
+        Some(task) => format!("{}[{}]", m.tasks[task].comm(), m.tasks[task].pid()),
+        None => "none[-1]".to_owned(),
+    };
+    format!("rescue={waiting} budget={budget_us}us rescuing={rescued}")
+}
+
 /// Returns the part of the granted CPU time that the rescued task has not used yet, ns
 /// (scx_rescue_slice_remaining).
 fn remaining(m: &Machine, cpu: CpuId) -> i64 {

@@ -263,7 +263,7 @@ impl Machine {
             numa: Numa::new(&spec, &workload),
             sched_cache: SchedCache::new(&spec, &options.isolated),
             smt: Smt::new(&spec),
-            turns: Turns::new(spec.turn_ns, CpuSet::all(nr_cpus).iter()),
+            turns: Turns::new(spec.turn_ns, nr_cpus),
             cpufreq: Cpufreq::new(&spec),
             schedutil: Schedutil::new(&spec),
             cpuidle: CpuIdle::new(&spec),

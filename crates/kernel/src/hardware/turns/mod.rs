@@ -12,11 +12,9 @@
 //!   it is not does nothing: its task makes no progress, and it handles an interrupt when its turn
 //!   begins. For the kernel, its task runs all the time, so the task is charged.
 //! - A CPU that halts passes its turn on. A halted CPU gets a turn when an interrupt arrives.
-//! - The CPUs run in the order of their numbers. A pass over them begins with the lowest number. As
-//!   in QEMU (icount_percpu_budget, accel/tcg/tcg-accel-ops-icount.c), a turn is as long as the
-//!   time until QEMU's next timer, divided by the number of CPUs, both at the beginning of the
-//!   pass. This timer fires at the multiples of the longest turn times the number of CPUs. Timers
-//!   of the guest, which shorten turns, too, are left out.
+//! - `state::rotation` says which CPU is next and how long its turn is. QEMU's timer fires at the
+//!   multiples of the longest turn times the number of CPUs. A timer of the guest ends a turn, but
+//!   the turns before that are not shortened, as they are in QEMU.
 //! - An event handler runs at one instant here, so a turn does not end before the kernel work that
 //!   its last handler has begun. System calls are time of the task, and can be interrupted.
 
@@ -26,9 +24,8 @@ use crate::machine::Machine;
 use crate::sched::overlap::state::Needs;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE};
-
-/// Shortest turn, ns. Just before its next timer, QEMU has turns of a few instructions.
-const SHORTEST_NS: u64 = 1000;
+use crate::simulation::table::Table;
+use std::collections::VecDeque;
 
 impl Machine {
     /// Returns whether it is not the turn of `cpu`.
@@ -46,19 +43,22 @@ impl Machine {
         };
         if let Event::Turn { generation } = event {
             if generation == turns.generation {
-                turns.ends = None;
                 self.end_turn();
             }
             return false;
         }
+        let delayed = std::mem::take(&mut turns.delayed);
         let Needs::Cpu(cpu) = needs else {
             return true;
         };
-        match turns.holder {
-            Some(holder) if holder == cpu => return true,
+        let ends_turn = is_timer(&event) && !delayed;
+        let holder = turns.holder;
+        match holder {
+            // The interrupt of a timer waits for the next turn of the CPU.
+            Some(holder) if holder == cpu && !(ends_turn && self.other_wants_turn(holder)) => return true,
             Some(_) => {}
             None => {
-                self.begin_turn(cpu);
+                self.begin_turn_alone(cpu);
                 return true;
             }
         }
@@ -67,10 +67,25 @@ impl Machine {
             self.events.disarm_step(cpu);
             return false;
         }
+        let Some(turns) = &mut self.turns else { return true };
         turns.waiting[cpu].push_back(event);
         turns.nr_waiting += 1;
-        self.limit_turn();
+        if ends_turn {
+            self.fire_timer();
+        } else {
+            self.limit_turn();
+        }
         false
+    }
+
+    /// Ends the turn, because a timer of a CPU has expired.
+    fn fire_timer(&mut self) {
+        let Some(mut turns) = self.turns.take() else { return };
+        turns
+            .rotation
+            .fire(|index| self.is_awake(self.cpu_at(index), &turns.waiting));
+        self.turns = Some(turns);
+        self.end_turn();
     }
 
     /// Takes the next event that has waited for the present turn.
@@ -79,6 +94,7 @@ impl Machine {
         let turns = self.turns.as_mut()?;
         let event = turns.ready.pop_front()?;
         turns.nr_waiting -= 1;
+        turns.delayed = true;
         Some((now, event))
     }
 
@@ -93,7 +109,7 @@ impl Machine {
         let Some(holder) = self.turns.as_ref().and_then(|turns| turns.holder) else {
             // The event belonged to no CPU, for example the start of a task.
             if let Some(next) = self.cpus().find(|&cpu| self.wants_turn(cpu)) {
-                self.begin_turn(next);
+                self.begin_turn_alone(next);
             }
             return;
         };
@@ -107,11 +123,12 @@ impl Machine {
     /// Makes sure that the turn of the present CPU ends, because a different CPU waits.
     fn limit_turn(&mut self) {
         let now = self.now;
-        let Some(turns) = &self.turns else { return };
+        let Some(turns) = &mut self.turns else { return };
+        let Some(holder) = turns.holder else { return };
         if turns.ends.is_none() {
             // Without another CPU, one turn followed the other.
-            let nr = (now - turns.began).div_ceil(turns.budget).max(1);
-            self.end_turn_at(turns.began + nr * turns.budget);
+            let length = turns.rotation.begin_at(holder.index(), now);
+            self.end_turn_at(now + length);
         }
     }
 
@@ -132,16 +149,28 @@ impl Machine {
             return;
         };
         let busy_until = self.local_time(holder);
+        let Some(mut turns) = self.turns.take() else { return };
+        turns.ends = None;
+        turns.generation = turns.generation.wrapping_add(1);
         if busy_until > self.now {
+            self.turns = Some(turns);
             return self.end_turn_at(busy_until);
         }
-        let after = self.cpus().filter(|&cpu| cpu > holder);
-        let next = after.chain(self.cpus()).find(|&cpu| self.wants_turn(cpu));
-        if next != Some(holder) {
+        let next = turns
+            .rotation
+            .next(self.now, |index| self.is_awake(self.cpu_at(index), &turns.waiting));
+        self.turns = Some(turns);
+        let next = next.map(|(index, length)| (self.cpu_at(index), length));
+        if next.map(|(cpu, _)| cpu) != Some(holder) {
             self.stop_task(holder);
         }
         match next {
-            Some(next) => self.begin_turn(next),
+            Some((cpu, length)) => {
+                self.begin_turn(cpu);
+                if self.other_wants_turn(cpu) {
+                    self.end_turn_at(self.now + length);
+                }
+            }
             None => {
                 if let Some(turns) = &mut self.turns {
                     turns.holder = None;
@@ -150,9 +179,18 @@ impl Machine {
         }
     }
 
+    fn cpu_at(&self, index: usize) -> CpuId {
+        self.cpus().nth(index).expect("the machine has this CPU")
+    }
+
     fn wants_turn(&self, cpu: CpuId) -> bool {
-        let waits = self.turns.as_ref().is_some_and(|turns| !turns.waiting[cpu].is_empty());
-        waits || self.rqs[cpu].curr != IDLE
+        let turns = self.turns.as_ref();
+        turns.is_some_and(|turns| self.is_awake(cpu, &turns.waiting))
+    }
+
+    /// Returns whether the CPU is not halted, or an event waits for its turn.
+    fn is_awake(&self, cpu: CpuId, waiting: &Table<CpuId, VecDeque<Event>>) -> bool {
+        !waiting[cpu].is_empty() || self.rqs[cpu].curr != IDLE
     }
 
     fn other_wants_turn(&self, holder: CpuId) -> bool {
@@ -166,24 +204,22 @@ impl Machine {
         self.events.disarm_step(cpu);
     }
 
+    /// Begins the turn of a CPU after all CPUs were halted.
+    fn begin_turn_alone(&mut self, cpu: CpuId) {
+        self.begin_turn(cpu);
+        if self.other_wants_turn(cpu) {
+            self.limit_turn();
+        }
+    }
+
     fn begin_turn(&mut self, cpu: CpuId) {
-        let now = self.now;
-        let pass_ns = self.turns.as_ref().map_or(0, |turns| turns.longest) * u64::from(self.nr_cpus());
         let Some(turns) = &mut self.turns else { return };
         let last = turns.holder.replace(cpu);
-        turns.began = now;
-        if last.is_none_or(|last| last >= cpu) {
-            let left = pass_ns - now % pass_ns;
-            turns.budget = (left * turns.longest / pass_ns).max(SHORTEST_NS);
-        }
         let mut waited = std::mem::take(&mut turns.waiting[cpu]);
         turns.ready.append(&mut waited);
         turns.waiting[cpu] = waited;
         if last != Some(cpu) {
             self.resume_task(cpu);
-        }
-        if self.other_wants_turn(cpu) {
-            self.limit_turn();
         }
     }
 
@@ -196,6 +232,20 @@ impl Machine {
             self.arm_step(cpu);
         }
     }
+}
+
+/// Returns whether a timer of the guest causes the event.
+fn is_timer(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Tick { .. }
+            | Event::Hrtick { .. }
+            | Event::Wake { .. }
+            | Event::BpfTimer { .. }
+            | Event::DlServer { .. }
+            | Event::ExtRescue { .. }
+            | Event::Noise { .. }
+    )
 }
 
 #[cfg(test)]

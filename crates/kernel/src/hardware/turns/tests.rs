@@ -27,8 +27,10 @@ fn busy_cpus_run_one_after_the_other() {
         bed.pinned(cpu, vec![work(25 * US)]);
     }
     let (_, records) = bed.run(in_turn(4), SECOND);
-    // Two passes with turns of 10 us. The rest of 5 us is shorter than a turn.
-    assert_eq!(exits(&records, 4), [85 * US, 90 * US, 95 * US, 100 * US]);
+    // A pass with turns of 10 us. The timer at 40 us asks all CPUs to leave, so the turns of the second
+    // pass become shorter: 10, 7.5, 5.6 and 4.2 us; those of the third take 3.2 us. CPU 0 has the last
+    // nanosecond before the timer at 80 us, and CPU 1 loses its turn, so CPU 2 is next.
+    assert_eq!(exits(&records, 4), [95_664, 100_000, 86_211, 93_829]);
 }
 
 #[test]
@@ -41,8 +43,9 @@ fn a_cpu_that_runs_alone_is_not_interrupted() {
 
 #[test]
 fn a_waking_cpu_waits_for_its_turn() {
-    // CPU 1 starts the timer in its first turn at 10 us. The timer expires at 13 us, while CPU 0 has a
-    // turn of 5 us: half of the time until the host's next timer at 20 us.
+    // CPU 1 starts the timer in its first turn at 10 us. The timer expires at 13 us, when CPU 1 is about
+    // to have a turn, and takes this turn away. CPU 0 comes first, for half of the time until the host's
+    // next timer at 20 us.
     let mut bed = Bed::default();
     bed.pinned(0, vec![work(50 * US)]);
     bed.pinned(1, vec![Op::Sleep(Dist::Fixed(3 * US)), work(2 * US)]);
@@ -52,21 +55,21 @@ fn a_waking_cpu_waits_for_its_turn() {
         .filter(|r| matches!(r.event, Event::Wakeup { pid: 2, .. }));
     assert_eq!(
         woken.nth(1).map(|record| record.time),
-        Some(15 * US),
+        Some(16_500),
         "the first one is the fork"
     );
-    assert_eq!(exits(&records, 2), [52 * US, 17 * US]);
+    assert_eq!(exits(&records, 2), [52 * US, 18_500]);
 }
 
 #[test]
 fn a_turn_is_a_part_of_the_time_to_the_next_timer() {
-    // The timer fires every 20 us. Each of two CPUs gets half of the time until then: a pass has
-    // turns of 10 us and ends at the timer. CPU 1 starts at 15 us, when half of a turn is left.
+    // The timer fires every 20 us. CPU 1 starts at 15 us. Each of the two CPUs gets half of the time
+    // until the timer: 2.5 us. Then CPU 0 has a turn of 10 us, before CPU 1 computes the rest.
     let mut bed = Bed::default();
     bed.pinned(0, vec![work(40 * US)]);
     bed.pinned(1, vec![work(4 * US)]).start_ns = 15 * US;
     let (_, records) = bed.run(in_turn(2), SECOND);
-    assert_eq!(exits(&records, 2), [44 * US, 24 * US]);
+    assert_eq!(exits(&records, 2), [44 * US, 31_500]);
 }
 
 #[test]

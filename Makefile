@@ -7,7 +7,7 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: help conform run build check read test wheel deny docs fast deb image bench compat compat-long museum perfetto zoo live-test soak attack fuzz setup
+.PHONY: help conform run build check read test wheel deny docs fast deb image bench compat compat-long museum perfetto zoo live-test soak attack fuzz miri setup
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
@@ -105,6 +105,10 @@ attack: setup
 ## Run the fuzz targets for FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)
 fuzz: setup
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+## Find undefined behaviour in code that policies' pointers reach (needs a nightly compiler with Miri)
+miri:
+	@scripts/miri.sh
 
 ## Install missing packages
 setup:

@@ -56,6 +56,12 @@
 //! | [`cache`] | model of the simulated CPUs' caches: the cost of fetching a cache line |
 //! | [`image`], [`insn`], [`fault`], [`errno`] | linked code, instruction set, faults, error numbers |
 
+// Hosts without the JIT do not use its helpers.
+#![cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux")),
+    allow(dead_code, unused_imports)
+)]
+
 pub mod cache;
 pub mod engine;
 pub mod errno;

@@ -19,31 +19,44 @@
 //! | `memory` | calls about memory, and the memory that the program shares with BPF programs |
 //! | `bpf` | the system call bpf(2): maps, programs, links |
 //! | `record` | records the settings of the program as a profile |
+//! | `report`, `settings` | the result and the description of a run |
+//! | `unsupported` | in place of the others on hosts other than x86-64, whose system calls and registers these modules know |
 
-mod answer;
-mod bpf;
-mod files;
-mod host;
-mod io;
-mod memory;
-mod program;
-mod record;
+// Nothing prints to the report of a program that cannot run.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+
 mod report;
+mod settings;
+
+#[cfg(target_arch = "x86_64")]
+mod answer;
+#[cfg(target_arch = "x86_64")]
+mod bpf;
+#[cfg(target_arch = "x86_64")]
+mod files;
+#[cfg(target_arch = "x86_64")]
+mod host;
+#[cfg(target_arch = "x86_64")]
+mod io;
+#[cfg(target_arch = "x86_64")]
+mod memory;
+#[cfg(target_arch = "x86_64")]
+mod program;
+#[cfg(target_arch = "x86_64")]
+mod record;
+#[cfg(target_arch = "x86_64")]
 mod threads;
+#[cfg(target_arch = "x86_64")]
 mod wait;
 
-pub use program::{Settings, start};
+#[cfg(not(target_arch = "x86_64"))]
+mod unsupported;
 
-/// Returns the files of the host that a program may read: its own file, and the files that its
-/// command line names.
-///
-/// # Errors
-/// There is no such program.
-pub fn files(command: &[String]) -> Result<Vec<std::path::PathBuf>, String> {
-    let program = command.first().map(String::as_str).unwrap_or_default();
-    let mut files = vec![files::paths::find_program(program)?];
-    files.extend(files::paths::named_files(command));
-    Ok(files)
-}
-pub use record::RecordedProfile;
-pub use report::Report;
+#[cfg(target_arch = "x86_64")]
+pub use {files::paths::files, program::start};
+
+#[cfg(not(target_arch = "x86_64"))]
+pub use unsupported::{files, start};
+
+pub use report::{RecordedProfile, Report};
+pub use settings::Settings;

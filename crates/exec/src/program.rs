@@ -17,8 +17,9 @@ use crate::files::tree::Tree;
 use crate::host::{self, Call, Host, Stop};
 use crate::memory::SharedMemory;
 use crate::report::Report;
+use crate::settings::Settings;
 use crate::wait::Wait;
-use ::bpf::engine::{Engine, World};
+use ::bpf::engine::World;
 
 /// CPU time of the program's own code between two system calls, ns at the capacity 1024. It is an
 /// estimate: a user-space scheduler executes some thousand instructions between two calls.
@@ -33,19 +34,6 @@ pub(crate) const THREADS: usize = 512;
 const LOADING_CALLS: u64 = 20_000_000;
 /// Number of system calls between two checks of the shared memory.
 const MEMORY_CHECK: u64 = 1 << 14;
-
-/// How a program is started.
-pub struct Settings {
-    /// The words of its command line. The first is the program.
-    pub command: Vec<String>,
-    pub engine: Engine,
-    /// Whether the output of the program is written to standard error.
-    pub echo: bool,
-    /// Whether to record a profile.
-    pub record: bool,
-    /// Index of the description of the threads in the workload ([`native::add_to`]).
-    pub index: u32,
-}
 
 /// A thread of the program.
 pub(crate) struct Thread {

@@ -16,10 +16,10 @@ pub struct Report {
     /// The kernel's reason for refusing the policy.
     pub refused_policy: Option<Box<kernel::ext::Exit>>,
     /// The object of the program, once it was linked.
-    pub image: Option<bpf::link::Image>,
+    pub image: Option<::bpf::link::Image>,
     /// The profile that was recorded until the program waited for the first time after it had attached
     /// its scheduler, or the reason why it could not be recorded.
-    pub recorded: Option<Result<crate::RecordedProfile, String>>,
+    pub recorded: Option<Result<RecordedProfile, String>>,
     /// The last lines that the program printed.
     pub output: String,
     /// Whether the output is also written to standard error at once.
@@ -30,6 +30,15 @@ pub struct Report {
     pub calls: BTreeMap<String, u64>,
     /// Number of calls that failed because a program may not make them, by name.
     pub refused: BTreeMap<String, u64>,
+}
+
+/// A profile that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedProfile {
+    /// Contents of the profile's file.
+    pub profile: String,
+    /// The BPF object that the profile belongs to.
+    pub object: Vec<u8>,
 }
 
 impl Report {

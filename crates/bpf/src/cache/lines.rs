@@ -33,6 +33,7 @@ use std::cell::Cell;
 
 use super::sets::{Competitors, Conflicts, Sets};
 use super::watch::{Moves, Place, Watch};
+use crate::memory::host;
 use crate::memory::layout::{REACH, SIZE, in_reach};
 
 /// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs have lines
@@ -138,7 +139,7 @@ struct Special {
 
 /// The cache lines of one region.
 pub struct Lines {
-    start: *mut libc::c_void,
+    start: *mut u8,
     /// Constant from which the address of a cache line's word is computed: `bias + (address / LINE)
     /// * 8`.
     bias: u64,
@@ -151,26 +152,9 @@ pub struct Lines {
 impl Lines {
     /// Allocates the words for the region at `base`. Their host address is `at` if it is free.
     pub(crate) fn new(base: u64, at: u64) -> Result<Lines, String> {
-        // SAFETY: this creates a new mapping, which replaces none.
-        let start = unsafe {
-            libc::mmap(
-                at as *mut libc::c_void,
-                RESERVED,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(
-                "cannot reserve 16 GiB of address space for cache lines: is the process's memory limited (ulimit -v)?"
-                    .into(),
-            );
-        }
-        // Huge pages would waste memory, because only a few words of each page are used.
-        // SAFETY: the mapping was created above.
-        unsafe { libc::madvise(start, RESERVED, libc::MADV_NOHUGEPAGE) };
+        let start = host::zeros(at, RESERVED).ok_or(
+            "cannot reserve 16 GiB of address space for cache lines: is the process's memory limited (ulimit -v)?",
+        )?;
         Ok(Lines {
             start,
             bias: (start as u64).wrapping_sub((base - REACH) / LINE * 8),
@@ -454,7 +438,7 @@ impl Lines {
 impl Drop for Lines {
     fn drop(&mut self) {
         // SAFETY: the mapping belongs to this value, and nothing uses it after the drop.
-        unsafe { libc::munmap(self.start, RESERVED) };
+        unsafe { host::release_zeros(self.start, RESERVED) };
     }
 }
 

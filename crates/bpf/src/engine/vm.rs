@@ -52,6 +52,15 @@ pub enum Engine {
     Jit,
 }
 
+impl Engine {
+    /// The engines that work on this host.
+    pub const AVAILABLE: &[Engine] = &[
+        Engine::Interpreter,
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Engine::Jit,
+    ];
+}
+
 /// A program that is loaded into a simulated machine, the world `W`.
 pub struct Vm<W> {
     pub(super) cx: NonNull<Context>,

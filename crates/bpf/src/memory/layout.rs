@@ -2,11 +2,16 @@
 //! Offsets and sizes of the areas of a region (the memory of one simulated machine).
 //! [`memory`](super) has a table of the areas.
 
+/// Base-2 logarithm of the unit in which the large areas are measured: 1 GiB. Miri cannot reserve
+/// address space without using memory, so the unit is 256 KiB there.
+const UNIT_SHIFT: u32 = if cfg!(miri) { 18 } else { 30 };
+const UNIT: u64 = 1 << UNIT_SHIFT;
+
 /// Size and alignment of a region in bytes.
 pub const SIZE: u64 = 1 << SHIFT;
 /// Base-2 logarithm of [`SIZE`]. `addr >> SHIFT` has the same value for all addresses in a region,
 /// and a different value for all other addresses.
-pub const SHIFT: u32 = 37;
+pub const SHIFT: u32 = UNIT_SHIFT + 7;
 /// Base-2 logarithm of the size of the lower half, which contains the program's own memory. `addr
 /// >> OWN_SHIFT` has the same value for all addresses in this half.
 pub const OWN_SHIFT: u32 = SHIFT - 1;
@@ -31,16 +36,16 @@ pub(crate) const RESERVED: usize = (SIZE + 2 * REACH) as usize;
 pub(crate) const ZEROS: u64 = 64 << 10;
 pub(crate) const ZEROS_SIZE: u64 = 2 * REACH;
 pub(crate) const BPF: u64 = 1 << 20;
-pub(crate) const BPF_END: u64 = 16 << 30;
-pub(crate) const ARENAS: u64 = 32 << 30;
-pub(crate) const KERNEL: u64 = 80 << 30;
-pub(crate) const KERNEL_END: u64 = 96 << 30;
+pub(crate) const BPF_END: u64 = 16 * UNIT;
+pub(crate) const ARENAS: u64 = 32 * UNIT;
+pub(crate) const KERNEL: u64 = 80 * UNIT;
+pub(crate) const KERNEL_END: u64 = 96 * UNIT;
 /// Size and alignment of an arena. Because of the alignment, a cast of a pointer into the arena is
 /// only `base | low 32 bits of the pointer`.
-pub const ARENA_SIZE: u64 = 4 << 30;
+pub const ARENA_SIZE: u64 = 4 * UNIT;
 pub(crate) const NR_ARENAS: u64 = 7;
 /// Offset from the region's base to the words of the cache model, which lie beyond the region.
-pub(crate) const LINES: u64 = SIZE + (1 << 30);
+pub(crate) const LINES: u64 = SIZE + UNIT;
 
 /// Size of a chunk. A chunk contains small objects of one size class.
 pub(crate) const CHUNK: u64 = 64 << 10;

@@ -36,7 +36,8 @@
 
 mod exhausted;
 mod heap;
-mod host;
+#[cfg_attr(miri, path = "host_miri.rs")]
+pub(crate) mod host;
 mod host_maps;
 pub(crate) mod layout;
 mod limit;

@@ -2,6 +2,7 @@
 //! Allocates arenas, and makes pages accessible and inaccessible.
 
 use super::exhausted::Exhausted;
+use super::host::{Access, drop_contents, protect};
 use super::host_maps::OutOfMaps;
 use super::layout::*;
 use super::limit::Use;
@@ -51,7 +52,7 @@ impl Region {
     pub(super) fn commit(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
         debug_assert!(addr.is_multiple_of(PAGE) && self.contains(addr));
         self.maps.split()?;
-        self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE)
+        self.protect(addr, size, Access::ReadWrite)
     }
 
     /// Makes pages inaccessible. Pages next to them stay accessible, so the host may have to split
@@ -66,27 +67,27 @@ impl Region {
     /// inaccessible, later loads from them return zeros.
     pub(super) fn discard(&self, addr: u64, size: u64) {
         self.unshare(addr, size);
-        let protected = self.protect(addr, size, libc::PROT_NONE);
+        let protected = self.protect(addr, size, Access::None);
         // SAFETY: the pages belong to this region.
-        unsafe { libc::madvise(self.host(addr), size as usize, libc::MADV_DONTNEED) };
+        unsafe { drop_contents(self.host::<u8>(addr) as u64, size as usize) };
         if protected.is_err() {
-            self.mark(addr, size, libc::PROT_NONE);
+            self.mark(addr, size, Access::None);
         }
     }
 
     /// Sets the access rights of pages. Fails if the host allows no more memory mappings or has no
     /// memory left.
-    pub(super) fn protect(&self, addr: u64, size: u64, prot: libc::c_int) -> Result<(), OutOfMaps> {
+    pub(super) fn protect(&self, addr: u64, size: u64, access: Access) -> Result<(), OutOfMaps> {
         // SAFETY: the pages belong to this region.
-        if unsafe { libc::mprotect(self.host(addr), size as usize, prot) } != 0 {
+        if !unsafe { protect(self.host::<u8>(addr) as u64, size as usize, access) } {
             return Err(OutOfMaps);
         }
-        self.mark(addr, size, prot);
+        self.mark(addr, size, access);
         Ok(())
     }
 
     /// Records whether pages are accessible.
-    pub(super) fn mark(&self, addr: u64, size: u64, prot: libc::c_int) {
+    pub(super) fn mark(&self, addr: u64, size: u64, access: Access) {
         let first = (addr - self.base) / PAGE;
         let end = first + size.div_ceil(PAGE);
         let mut page = first;
@@ -95,7 +96,7 @@ impl Region {
             let nr = (64 - bit).min(end - page);
             let bits = (u64::MAX >> (64 - nr)) << bit;
             let old = self.mapped[word].get();
-            self.mapped[word].set(if prot == libc::PROT_NONE {
+            self.mapped[word].set(if access == Access::None {
                 old & !bits
             } else {
                 old | bits

@@ -5,7 +5,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 
 use super::heap::Heap;
-use super::host::{release, reserve_anywhere, reserve_at, want_huge_pages};
+use super::host::{Access, release, reserve_anywhere, reserve_at, want_huge_pages};
 use super::host_maps::Maps;
 use super::layout::*;
 use super::limit::Memory;
@@ -57,7 +57,10 @@ impl Region {
         let host = reserve_at(base).or_else(reserve_anywhere);
         let host =
             host.ok_or("cannot reserve 128 GiB of address space: is the process's memory limited (ulimit -v)?")?;
-        let lines = Lines::new(base, host + LINES).inspect_err(|_| release(host))?;
+        let lines = Lines::new(base, host + LINES).inspect_err(|_| {
+            // SAFETY: the region was reserved above, and nothing uses it yet.
+            unsafe { release(host) }
+        })?;
         let region = Region {
             lines,
             base,
@@ -78,7 +81,7 @@ impl Region {
             shared: RefCell::default(),
         };
         want_huge_pages((host + KERNEL) as *const u8, (KERNEL_END - KERNEL) as usize);
-        let zeros = region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
+        let zeros = region.protect(base + ZEROS, ZEROS_SIZE, Access::Read);
         zeros.map_err(|_| "the host has no memory left: is the process's memory limited (ulimit -v)?")?;
         region.lines.make_private(base + ZEROS, ZEROS_SIZE);
         Ok(region)
@@ -278,6 +281,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        release(self.base.wrapping_add(self.delta));
+        // SAFETY: `Region::new` reserved the region, and every user borrows it.
+        unsafe { release(self.base.wrapping_add(self.delta)) };
     }
 }

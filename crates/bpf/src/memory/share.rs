@@ -7,6 +7,7 @@
 
 use std::os::fd::RawFd;
 
+use super::host::{Access, map_file, replace, replace_by_file, unmap};
 use super::layout::{ARENA_SIZE, ARENAS, BASE, BPF, NR_ARENAS, PAGE, within};
 use super::limit::Use;
 use super::region::Region;
@@ -27,26 +28,6 @@ pub fn arena_address(nr: u64, extra: u64) -> Option<u64> {
     (nr < NR_ARENAS).then(|| BASE + ARENAS + nr * ARENA_SIZE + (extra & (ARENA_SIZE - 1)))
 }
 
-/// Maps a part of a file at the host address `host`, or at any address if `host` is 0.
-fn map_file(host: u64, size: u64, file: SharedFile) -> Option<u64> {
-    let fixed = if host == 0 { 0 } else { libc::MAP_FIXED };
-    let offset = libc::off_t::try_from(file.offset).ok()?;
-    let size = usize::try_from(size).ok()?;
-    // SAFETY: with MAP_FIXED, the caller owns the pages at `host`. Without, the call replaces no
-    // mapping.
-    let got = unsafe {
-        libc::mmap(
-            host as *mut libc::c_void,
-            size,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | fixed,
-            file.fd,
-            offset,
-        )
-    };
-    (got != libc::MAP_FAILED).then_some(got as u64)
-}
-
 impl Region {
     /// Replaces pages of the area of BPF programs, or of an arena, by pages of a file. Their
     /// contents are then those of the file, and the pages are accessible. `size` is rounded up to
@@ -61,7 +42,8 @@ impl Region {
         if !own || !addr.is_multiple_of(PAGE) || !file.offset.is_multiple_of(PAGE) {
             return Err(format!("{size} bytes at {addr:#x} are not pages of a BPF program"));
         }
-        let mapped = map_file(self.host::<u8>(addr) as u64, size, file);
+        // SAFETY: the pages belong to this region, and their user gives them up.
+        let mapped = unsafe { replace_by_file(self.host::<u8>(addr) as u64, size, file) };
         mapped.ok_or_else(|| format!("the host cannot share memory: {}", std::io::Error::last_os_error()))?;
         if self.in_arenas(addr) {
             // The pages of the file are limited by their user.
@@ -71,7 +53,7 @@ impl Region {
                 .count();
             self.memory.uncharge(Use::Arenas, charged as u64 * PAGE);
         }
-        self.mark(addr, size, libc::PROT_READ | libc::PROT_WRITE);
+        self.mark(addr, size, Access::ReadWrite);
         self.shared.borrow_mut().push((addr, size));
         Ok(())
     }
@@ -92,10 +74,9 @@ impl Region {
         shared.retain(|&(start, len)| {
             let inside = within(start, len, addr, size.next_multiple_of(PAGE));
             if inside {
-                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
                 let len = usize::try_from(len).unwrap_or(0);
                 // SAFETY: the pages belong to this region, and their user releases them.
-                unsafe { libc::mmap(self.host(start), len, libc::PROT_NONE, flags, -1, 0) };
+                unsafe { replace(self.host::<u8>(start) as u64, len) };
             }
             !inside
         });
@@ -114,7 +95,7 @@ impl Window {
     /// # Errors
     /// The host cannot map the file.
     pub fn new(file: SharedFile) -> Result<Window, String> {
-        let host = map_file(0, 2 * PAGE, file);
+        let host = map_file(2 * PAGE, file);
         let host = host.ok_or_else(|| format!("the host cannot share memory: {}", std::io::Error::last_os_error()))?;
         Ok(Window { host })
     }
@@ -151,11 +132,12 @@ impl Window {
 impl Drop for Window {
     fn drop(&mut self) {
         // SAFETY: this value has mapped the pages.
-        unsafe { libc::munmap(self.host as *mut libc::c_void, 2 * PAGE as usize) };
+        unsafe { unmap(self.host, 2 * PAGE as usize) };
     }
 }
 
-#[cfg(test)]
+// Miri cannot map files.
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
     use crate::map::Ringbuf;

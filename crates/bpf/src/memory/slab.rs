@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Slabs: arrays of simulated kernel objects, with one array for each kind of object.
 
+use super::host::Access;
 use super::layout::{PAGE, within};
 use super::region::Region;
 
@@ -118,7 +119,7 @@ impl Slab {
             let end = (self.layout.base + self.layout.stride * self.max).next_multiple_of(PAGE);
             let want = (addr + self.layout.stride + used).next_multiple_of(PAGE).min(end);
             let (from, size) = (self.accessible, want - self.accessible);
-            region.protect(from, size, libc::PROT_READ | libc::PROT_WRITE).ok()?;
+            region.protect(from, size, Access::ReadWrite).ok()?;
             self.accessible = want;
         }
         self.next += 1;

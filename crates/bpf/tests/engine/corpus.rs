@@ -29,7 +29,7 @@ fn check(file: &str) {
         let (name, body) = case.split_once('\n').expect("a case has a name and a program");
         let (program, expected) = body.split_once("\n->").expect("a case has a program and a result");
         let expected = expected.lines().next().unwrap_or("").trim();
-        for engine in [Engine::Interpreter, Engine::Jit] {
+        for &engine in Engine::AVAILABLE {
             cases += 1;
             let got = run(&mut world, program, engine).unwrap_or_else(|error| format!("error: {error}"));
             if !matches(expected, &got) {
@@ -42,7 +42,7 @@ fn check(file: &str) {
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
-    assert!(cases >= 2, "{file} has no cases");
+    assert!(cases > 0, "{file} has no cases");
 }
 
 /// Runs a program in one engine. Returns its result in the notation of the corpus.

@@ -31,6 +31,18 @@ pub(crate) enum At {
     Missing,
 }
 
+/// Returns the files of the host that a program may read: its own file, and the files that its
+/// command line names.
+///
+/// # Errors
+/// There is no such program.
+pub fn files(command: &[String]) -> Result<Vec<PathBuf>, String> {
+    let program = command.first().map(String::as_str).unwrap_or_default();
+    let mut files = vec![find_program(program)?];
+    files.extend(named_files(command));
+    Ok(files)
+}
+
 /// Returns the absolute path of the program's file. A name without a slash is looked up in PATH.
 ///
 /// # Errors

@@ -12,17 +12,9 @@ use std::collections::BTreeMap;
 
 use crate::bpf::Map;
 use crate::program::Program;
+use crate::report::RecordedProfile;
 use ::bpf::map::kind;
 use pages::Pages;
-
-/// A profile that was recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedProfile {
-    /// Contents of the profile's file.
-    pub profile: String,
-    /// The BPF object that the profile belongs to.
-    pub object: Vec<u8>,
-}
 
 /// Shared memory that the profile describes as globals or as values of a map.
 struct Tracked {

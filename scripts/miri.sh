@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# miri.sh: executes tests of the code that policies' pointers reach in Miri, which finds undefined
+# behaviour: accesses outside of an allocation, misaligned or uninitialised values, and references that
+# alias.
+#
+# Miri interprets the tests for a host without the JIT, because it cannot execute machine code. It takes
+# minutes, so it is no part of `make test`. Needs a nightly compiler with the components miri and rust-src.
+set -eu
+cd "$(dirname "$0")/.."
+target=aarch64-unknown-linux-gnu
+cargo +nightly miri --version >/dev/null 2>&1 || {
+  echo "miri: Miri is missing: rustup toolchain install nightly --component miri,rust-src" >&2
+  exit 1
+}
+# Tests read files. Addresses in the region are numbers, which become pointers when they are used.
+export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance"
+# miri PACKAGE ARGUMENTS...
+miri() {
+  echo "== $*"
+  cargo +nightly miri test --quiet --target $target -p "$@"
+}
+miri bpf --lib -- memory:: cache:: map:: helper:: loader::
+miri bpf --test engine -- corpus::

@@ -162,7 +162,7 @@ pub struct Options {
     /// Whether to record where the policy's costs come from: instructions by source line
     /// ([`bpf::engine::Vm::instruction_counts`]), transfers of cache lines by field
     /// ([`bpf::map::fields`]) and waits for locks by callback ([`Machine::lock_pairs`]). The
-    /// interpreter then executes the policy. The schedule is the same.
+    /// schedule is the same.
     pub hotspots: bool,
     /// Whether the run ends as soon as the policy ends. Otherwise the fair class schedules the
     /// tasks afterwards.

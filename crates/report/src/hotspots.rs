@@ -120,7 +120,7 @@ impl HotspotsResult {
         let policy = escape::line(policy);
         let mut out = format!("{policy}\n{}\n", "=".repeat(policy.chars().count()));
         let insns = count(self.insns);
-        let _ = writeln!(out, "{insns} instructions, counted by the interpreter");
+        let _ = writeln!(out, "{insns} instructions");
         let mut grid = Grid::plain();
         grid.left("source line", 0);
         grid.right("insns", 0);

@@ -111,7 +111,7 @@ pub struct RunSpec {
     /// the schedule.
     #[arg(skip)]
     pub sanitize: bool,
-    /// Whether to record where the policy's costs come from. The interpreter then executes it.
+    /// Whether to record where the policy's costs come from.
     #[arg(skip)]
     #[serde(skip)]
     pub hotspots: bool,

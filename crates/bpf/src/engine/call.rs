@@ -3,6 +3,7 @@
 //! running, for example to run a timer or loop callback. All other calls are outermost.
 
 use super::context::{Context, Entry};
+use super::counting;
 use super::enter;
 use super::raise::take_fault;
 use crate::fault::{Fault, FaultKind};
@@ -88,6 +89,7 @@ pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: u
 pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
+        (*cx).count_path = counting::ROOT;
         match (*cx).fault.as_ref()?.kind {
             FaultKind::Throw(cookie) => {
                 (*cx).fault = None;
@@ -117,11 +119,13 @@ unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option
             return None;
         }
         let saved = ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting);
+        let path = (*cx).count_path;
         (*cx).depth += 1;
         let outcome = enter::enter(cx, entry, args);
         (*cx).depth -= 1;
         let pc = (*cx).pc;
         ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting) = saved;
+        (*cx).count_path = path;
         if outcome.faulted == 0 {
             return Some(outcome.r0);
         }

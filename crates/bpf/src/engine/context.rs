@@ -160,6 +160,8 @@ pub struct Context {
     pub(super) arg_tags: [u64; 6],
     /// The counts of executed instructions, or `None` if they are not counted.
     pub(super) counting: Option<Box<Counting>>,
+    /// Call path of the function that executes, if instructions are counted.
+    pub(super) count_path: u32,
     /// State of the sanitizer, or `None` without `--sanitize`.
     pub(crate) sanitizer: Option<Box<Sanitizer>>,
     /// Provenances of r0 to r5 (the object to which each register points), which a call passes to

@@ -196,6 +196,7 @@ impl<W: World> Vm<W> {
             branches: Vec::new(),
             arg_tags: [0; 6],
             counting: None,
+            count_path: 0,
             sanitizer: None,
             arg_prov: [0; 6],
         });

@@ -3,7 +3,7 @@
 //! memory and execute the same number of instructions, or raise the same fault. The fuzz target
 //! uses the same generator, which then takes its decisions from bytes instead of a seed.
 
-use bpf::engine::{Engine, Vm, World};
+use bpf::engine::{Engine, PathCounts, Vm, World};
 use bpf::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Function, Insn, LD_IMM64};
 use bpf::insn::{self, alu, atomic};
 use random::Random;
@@ -316,6 +316,45 @@ pub fn check(world: &mut TestWorld, code: &Code) -> Result<(), String> {
     Err(format!(
         "interpreter: {interpreted}\nJIT: {compiled}\nmemory differs at {differ:?}\n{listing}"
     ))
+}
+
+/// Runs a program that counts its instructions. Returns the counts and the result as text, with the
+/// number of executed instructions.
+fn counted(world: &mut TestWorld, code: &Code, engine: Engine) -> (Vec<PathCounts>, String, u64) {
+    world
+        .load(code.clone(), &[], Default::default(), engine)
+        .expect("the program can be loaded");
+    world.vm().set_budget(3000);
+    world.vm().count_instructions().expect("the program can be counted");
+    assert_eq!(world.vm().why_interpreted(), None);
+    // The second call begins with the state that the first one has left, for example after a fault.
+    let before = world.vm().executed();
+    let results = [(); 2].map(|()| Vm::call(world, 0, [world.memory, 0, 0, 0, 0]));
+    let insns = world.vm().executed() - before;
+    (world.vm().instruction_counts(), format!("{results:?}"), insns)
+}
+
+#[test]
+fn engines_agree_on_the_counts_of_random_programs() {
+    let mut world = TestWorld::new();
+    let mut nested = 0;
+    for seed in 0..1000 {
+        let code = generate(&mut Random::new(seed));
+        let interpreted = counted(&mut world, &code, Engine::Interpreter);
+        let compiled = counted(&mut world, &code, Engine::Jit);
+        assert!(interpreted == compiled, "seed {seed}:\n{interpreted:?}\n{compiled:?}");
+        let sum: u64 = compiled
+            .0
+            .iter()
+            .flat_map(|path| &path.insns)
+            .map(|&(_, count)| count)
+            .sum();
+        if compiled.1.starts_with("[Ok(") && compiled.1.matches("Ok(").count() == 2 {
+            assert_eq!(sum, compiled.2, "seed {seed}: all executed instructions are counted");
+        }
+        nested += u32::from(compiled.0.iter().any(|path| path.functions.len() > 1));
+    }
+    assert!(nested > 50, "only {nested} programs call functions");
 }
 
 #[test]

@@ -69,12 +69,7 @@ pub fn open_changed(
 ) -> Result<(Image, PreparedPolicy), LoadError> {
     let target = LoadTarget {
         release: m.options.release,
-        // Only the interpreter counts instructions.
-        engine: if m.options.hotspots {
-            Engine::Interpreter
-        } else {
-            engine
-        },
+        engine,
         sanitizer: m.options.sanitizer,
     };
     let (mut image, policy) = open_for(m, target, object, profile, change)

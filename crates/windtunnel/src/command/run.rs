@@ -16,7 +16,7 @@ use runner::exit::ExitStatus;
 use runner::exports::Exports;
 use runner::inputs::Inputs;
 use runner::scenario::{DEFAULT_NS, Observer, Outcome, Scenario};
-use runner::spec::{EngineChoice, RunSpec};
+use runner::spec::RunSpec;
 use runner::{console, destination, errln, interrupt, outln};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,8 +71,8 @@ pub struct Options {
     details: Option<PathBuf>,
     /// Write where each policy's costs come from to FILE (- for standard output): the instructions of
     /// each source line, the fields whose cache lines move between CPUs, and the callbacks that wait
-    /// for each other's locks. The schedule is the same, but the run takes longer, because the
-    /// interpreter executes the policy. The JSON and the HTML page contain these costs, too
+    /// for each other's locks. The schedule is the same, but the run takes longer. The JSON
+    /// and the HTML page contain these costs, too
     #[arg(long, value_name = "FILE", conflicts_with = "sanitize")]
     hotspots: Option<PathBuf>,
     /// Write the instructions by callback, function and source line to FILE as folded stacks, for
@@ -101,12 +101,6 @@ impl Options {
             hotspots: self.hotspots.is_some() || self.folded.is_some(),
             ..self.spec.clone()
         };
-        if spec.hotspots && spec.engine == EngineChoice::Jit {
-            return Err(
-                Error::new("--engine jit: only the interpreter counts the instructions of source lines")
-                    .hint("leave out --engine: the results are the same"),
-            );
-        }
         let mut scenarios = spec.scenarios(policies, &[])?;
         let runs = scenarios.len();
         let names = distinct_names(scenarios.iter().map(|scenario| scenario.policy.name()));

@@ -70,6 +70,7 @@ impl Translator<'_, '_> {
                 }
             }
         };
+        self.resume_counting();
         self.set(0, result);
         self.clobber();
         let left = self.load_field(types::I64, offset_of!(Context, left));

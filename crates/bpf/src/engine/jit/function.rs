@@ -17,6 +17,7 @@ use super::memory::Known;
 use super::runtime::Runtime;
 use super::sanitizer::Provenances;
 use crate::engine::context::Context;
+use crate::engine::counting;
 use crate::image::{CALL, Insn, LD_IMM64};
 use crate::insn::FRAME;
 use crate::insn::{self, alu, jmp};
@@ -52,12 +53,27 @@ pub(super) struct Translator<'a, 'b> {
     /// Variable for the number of times that `may_goto` may still let a loop continue.
     loops: Option<Variable>,
     blocks: Vec<ir::Block>,
+    /// The counters of the function, or `None` if instructions are not counted.
+    counters: Option<Counters>,
     /// Whether the function calls any function. If it does, it must store the frame pointer of the
     /// called function in the context. Always true with the sanitizer.
     calls: bool,
     /// Provenance of each register (the object to which it points), or `None` without the
     /// sanitizer.
     pub provenances: Option<Provenances>,
+}
+
+/// The counters of executed instructions, see [`counting`].
+struct Counters {
+    /// Flags of accesses to the counters, which never trap.
+    memory: MemFlagsData,
+    /// Index of the function's first instruction.
+    start: usize,
+    /// Address of the counter of the first instruction.
+    counts: Value,
+    /// Call paths of this function and of its caller.
+    path: Value,
+    outer: Value,
 }
 
 /// Translates function `index` and writes the result to `func`.
@@ -91,8 +107,8 @@ pub(super) fn translate(
     });
     let blocks = flow.blocks.iter().map(|_| builder.create_block()).collect();
     let regions = &mut builder.func.dfg.alias_regions;
-    let [heap, fields, lines] =
-        [(0, "program memory"), (1, "context"), (2, "cache lines")].map(|(user_id, description)| {
+    let [heap, fields, lines, counts] =
+        [(0, "program memory"), (1, "context"), (2, "cache lines"), (3, "counts")].map(|(user_id, description)| {
             regions.insert(AliasRegionData {
                 user_id,
                 description: description.into(),
@@ -118,6 +134,7 @@ pub(super) fn translate(
         uncounted: 0,
         loops,
         blocks,
+        counters: None,
         calls,
         provenances: None,
     };
@@ -128,6 +145,13 @@ pub(super) fn translate(
     let value = t.load_field(types::I64, offset_of!(Context, left));
     t.builder.def_var(left, value);
     t.frame(index, insns.iter().any(|i| i.dst == insn::FP || i.src == insn::FP));
+    if cx.counts {
+        t.begin_counting(
+            index,
+            function.start,
+            MemFlagsData::trusted().with_alias_region(Some(counts)),
+        );
+    }
     let first = t.blocks[0];
     t.builder.ins().jump(first, &[]);
 
@@ -217,6 +241,43 @@ impl Translator<'_, '_> {
         self.store_field(next_fp, offset_of!(Context, fp));
     }
 
+    /// Emits the call that finds the counters of the function on its call path.
+    fn begin_counting(&mut self, index: usize, start: usize, memory: MemFlagsData) {
+        let path_offset = offset_of!(Context, count_path);
+        let outer = self.load_field(types::I32, path_offset);
+        let function = self.builder.ins().iconst(types::I64, index as i64);
+        let counts = self.call_symbol(Runtime::CountEnter, &[function]);
+        let path = self.load_field(types::I32, path_offset);
+        self.counters = Some(Counters {
+            memory,
+            start,
+            counts,
+            path,
+            outer,
+        });
+    }
+
+    /// Emits the counting of a segment that ends with this instruction.
+    fn count(&mut self, pc: usize) {
+        let Some(&Counters {
+            memory, start, counts, ..
+        }) = self.counters.as_ref()
+        else {
+            return;
+        };
+        let offset = ((pc - start) * size_of::<u64>()) as i32;
+        let count = self.builder.ins().load(types::I64, memory, counts, offset);
+        let count = self.builder.ins().iadd_imm_s(count, 1);
+        self.builder.ins().store(memory, count, counts, offset);
+    }
+
+    /// Emits the return to this function's call path after a call.
+    pub fn resume_counting(&mut self) {
+        if let Some(&Counters { path, .. }) = self.counters.as_ref() {
+            self.store_field(path, offset_of!(Context, count_path));
+        }
+    }
+
     /// Translates the current block.
     fn block(&mut self) {
         let (start, end) = (self.flow.blocks[self.block].start, self.flow.blocks[self.block].end);
@@ -224,6 +285,9 @@ impl Translator<'_, '_> {
             let i = self.cx.code.insns[pc];
             self.builder.set_srcloc(SourceLoc::new(pc as u32));
             self.uncounted += 1;
+            if counting::ends_segment(&i) || pc + 1 == end {
+                self.count(pc);
+            }
             self.register_checks_before(pc, &i);
             let known = match insn::class(i.op) {
                 insn::ALU64 => self.alu(&i, types::I64),
@@ -254,6 +318,9 @@ impl Translator<'_, '_> {
                 _ => false,
             };
             if !known {
+                if !counting::ends_segment(&i) && pc + 1 != end {
+                    self.count(pc);
+                }
                 self.write_back();
                 self.fault(pc, Runtime::Trap, &[]);
                 // The instructions after the trap cannot be executed, but the flow graph contains
@@ -278,6 +345,9 @@ impl Translator<'_, '_> {
     fn exit(&mut self) {
         self.write_back();
         self.return_prov();
+        if let Some(&Counters { outer, .. }) = self.counters.as_ref() {
+            self.store_field(outer, offset_of!(Context, count_path));
+        }
         if let (true, Some(fp)) = (self.calls, self.fp) {
             self.store_field(fp, offset_of!(Context, fp));
         }

@@ -73,6 +73,8 @@ pub(super) struct Inputs<'a> {
     /// Indices of the store instructions that may store to a field of a kernel object.
     pub field_stores: BTreeSet<usize>,
     pub checks: Option<Checks<'a>>,
+    /// Whether the code counts the instructions that it executes.
+    pub counts: bool,
 }
 
 impl Inputs<'_> {
@@ -117,6 +119,7 @@ impl Inputs<'_> {
             arrays: arrays.collect(),
             field_stores: field_stores.collect(),
             checks,
+            counts: cx.counting.is_some(),
         }
     }
 
@@ -151,13 +154,14 @@ impl Inputs<'_> {
             arrays,
             field_stores,
             checks,
+            counts,
         } = self;
         let mut key = Hash(Sha256::new());
         key.bytes(env!("BPF_BUILD").as_bytes());
         key.bytes(cranelift_codegen::VERSION.as_bytes());
         key.bytes(isa.description.as_bytes());
         key.numbers([size_of::<Context>() as u64, offset_of!(Context, arg_prov) as u64]);
-        let flags = [*displaced, *lines_move, *lines_compete, checks.is_some()].map(u64::from);
+        let flags = [*displaced, *lines_move, *lines_compete, checks.is_some(), *counts].map(u64::from);
         key.numbers(flags);
         key.numbers([*base, *zeros, *arena, *arena_user, *stack]);
         key.list(code.insns.iter().map(|i| {

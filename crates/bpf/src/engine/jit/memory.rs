@@ -224,6 +224,7 @@ impl Translator<'_, '_> {
     /// needs no second test, because no other CPU takes the line away while the program runs. A
     /// second test is needed if another line can evict the first one ([`crate::cache::Sets`]).
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
+        let access_offset = i64::from(offset);
         if !self.cx.lines_move {
             return;
         }
@@ -279,8 +280,18 @@ impl Translator<'_, '_> {
             self.builder.ins().brif(there, next, &[], miss, &[]);
         }
         self.enter_block(miss);
-        let fetch = if store { Runtime::StoreLine } else { Runtime::LoadLine };
-        self.call_symbol(fetch, &[addr]);
+        if self.cx.counts {
+            let access = self.builder.ins().iadd_imm_s(base, access_offset);
+            let fetch = if store {
+                Runtime::CountedStoreLine
+            } else {
+                Runtime::CountedLoadLine
+            };
+            self.call_symbol(fetch, &[addr, access]);
+        } else {
+            let fetch = if store { Runtime::StoreLine } else { Runtime::LoadLine };
+            self.call_symbol(fetch, &[addr]);
+        }
         self.builder.ins().jump(next, &[]);
         self.enter_block(next);
     }

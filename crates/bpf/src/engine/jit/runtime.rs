@@ -3,7 +3,7 @@
 
 use super::symbol::Symbol;
 use crate::engine::context::{self, Entry};
-use crate::engine::{gap, raise};
+use crate::engine::{counting, gap, raise};
 use crate::sanitizer;
 
 /// Defines [`Runtime`], with one function of this crate in each line.
@@ -31,6 +31,9 @@ runtime! {
     AtomicGap = gap::atomic_gap;
     LoadLine = context::load_line;
     StoreLine = context::store_line;
+    CountEnter = counting::enter_compiled;
+    CountedLoadLine = counting::load_line;
+    CountedStoreLine = counting::store_line;
     CheckRead = sanitizer::read;
     CheckMoveUntested = sanitizer::move_untested;
     CheckTest = sanitizer::test;

@@ -5,7 +5,7 @@
   const check = (name, holds, otherwise) => { found[name] = holds ? true : otherwise === undefined ? false : otherwise; };
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
   // Waits for a condition. Drawing happens in the next frame, which can take a while.
-  const until = async (is) => { for (let i = 0; i < 60 && !is(); i++) await wait(50); return is(); };
+  const until = async (is) => { for (let i = 0; i < 160 && !is(); i++) await wait(50); return is(); };
   const key = (on, key, more = {}) => on.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
   // Counts the colours on a canvas. If something was drawn, there are several.
   const colours = (canvas) => {

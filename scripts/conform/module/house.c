@@ -150,10 +150,25 @@ static struct kprobe thread_probes[] = {
 	{ .symbol_name = "sched_setscheduler_nocheck", .pre_handler = keep_priority },
 };
 
+/*
+ * A cgroup reports at most every 10 ms that it has become empty or populated. The timer for the next
+ * report would interrupt a driven CPU, and an idle CPU balances in such an interrupt. Nobody reads the
+ * reports.
+ */
+static int drop_report(struct kprobe *probe, struct pt_regs *regs)
+{
+	/* The function returns at once. */
+	instruction_pointer_set(regs, (unsigned long)kernel.__x86_return_thunk);
+	return 1;
+}
+
+static struct kprobe report_probe = { .symbol_name = "cgroup_file_notify", .pre_handler = drop_report };
+
 int house_init(void)
 {
 	return register_kprobe(&fallback_probe) ?: register_kprobe(&work_probe) ?: register_kprobe(&thread_probes[0]) ?:
-	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probe);
+	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probe) ?:
+	       register_kprobe(&report_probe);
 }
 
 /* Takes in one task that became runnable on CPU 0 and has no such priority yet. */

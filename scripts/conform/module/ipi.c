@@ -31,8 +31,10 @@ static __always_inline u64 interrupts(int cpu)
 	unsigned int *counts = per_cpu(irq_stat, cpu).counts;
 	u64 sum = 0;
 
+	/* A flush of the TLB also counts as a function call. */
 	for (int i = 0; i < IRQ_COUNT_MAX; i++)
-		sum += READ_ONCE(counts[i]);
+		if (i != IRQ_COUNT_TLB)
+			sum += READ_ONCE(counts[i]);
 	return sum;
 }
 
@@ -49,6 +51,7 @@ static int on_foreign_call(struct kprobe *probe, struct pt_regs *regs)
 static struct kprobe foreign_probes[] = {
 	{ .symbol_name = "rcu_exp_handler", .pre_handler = on_foreign_call },
 	{ .symbol_name = "do_sync_core", .pre_handler = on_foreign_call },
+	{ .symbol_name = "flush_tlb_func", .pre_handler = on_foreign_call },
 	{ .symbol_name = "do_flush_tlb_all", .pre_handler = on_foreign_call },
 	{ .symbol_name = "do_kernel_range_flush", .pre_handler = on_foreign_call },
 	{ .symbol_name = "__cpa_flush_all", .pre_handler = on_foreign_call },

@@ -219,8 +219,9 @@ impl Machine {
         }
     }
 
-    /// Calls the handler of an event. Returns whether the kernel code that it began has to end with
-    /// [`Machine::leave`].
+    /// Calls the handler of an event. Returns whether the handler began kernel code, which has to end
+    /// with [`Machine::leave`]. An obsolete event, such as that of a timer that has been cancelled since,
+    /// begins none.
     #[inline(always)]
     pub(crate) fn dispatch(&mut self, event: Event) -> bool {
         self.domains.begin_event(matches!(event, Event::Spawn { .. }));
@@ -236,13 +237,14 @@ impl Machine {
             Event::WorkDone { cpu } => self.work_done(cpu),
             Event::Wakeups { cpu } => self.wakeups(cpu),
             Event::Tick { cpu, generation } => {
-                if self.rqs[cpu].tick_generation == generation {
-                    self.tick(cpu);
+                if self.rqs[cpu].tick_generation != generation {
+                    return false;
                 }
+                self.tick(cpu);
             }
-            Event::Wake { task, generation } => self.timer_wake(task, generation),
+            Event::Wake { task, generation } => return self.timer_wake(task, generation),
             Event::Spawn { index, parent, thread } => self.spawn(index, parent, thread),
-            Event::BpfTimer { timer, generation } => bpf_world::timer_fired(self, timer, generation),
+            Event::BpfTimer { timer, generation } => return bpf_world::timer_fired(self, timer, generation),
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
             Event::Disturb { index } => {
@@ -259,10 +261,10 @@ impl Machine {
             }
             Event::TickKick { cpu } => self.tick_kick(cpu),
             Event::RemoteTick { cpu } => self.remote_tick(cpu),
-            Event::Hrtick { cpu } => fair::hrtick(self, cpu),
+            Event::Hrtick { cpu } => return fair::hrtick(self, cpu),
             Event::HrtickStart { cpu } => fair::hrtick_start_ipi(self, cpu),
-            Event::CfsPeriod { group, generation } => fair::period_timer(self, group, generation),
-            Event::CfsSlack { group, generation } => fair::slack_timer(self, group, generation),
+            Event::CfsPeriod { group, generation } => return fair::period_timer(self, group, generation),
+            Event::CfsSlack { group, generation } => return fair::slack_timer(self, group, generation),
             Event::CfsUnthrottle { cpu } => fair::unthrottle_ipi(self, cpu),
             Event::DlServer { cpu, server } => {
                 if !deadline::timer(self, cpu, server) {

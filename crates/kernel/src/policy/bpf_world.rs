@@ -255,22 +255,21 @@ impl World for Machine {
 
 /// Runs the callback of an expired timer in interrupt context. It runs on the CPU of the timer, or
 /// on another CPU if the timer's CPU is offline. If the callback moves tasks between DSQs, a trace
-/// record reports this as load balancing by the policy.
-pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
+/// record reports this as load balancing by the policy. Returns false if the event is obsolete.
+pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) -> bool {
     m.region.memory().uncharge_records(Use::Timers, 1);
-    if let Some(owner) = m.bpf_timer_owner(timer, generation) {
-        sub::in_sched(m, owner, |m| run_timer(m, timer, generation));
-    }
+    let owner = m.bpf_timer_owner(timer, generation);
+    owner.is_some_and(|owner| sub::in_sched(m, owner, |m| run_timer(m, timer, generation)))
 }
 
-/// Runs the callback of a timer of the current policy.
-fn run_timer(m: &mut Machine, timer: u32, generation: u32) {
+/// Runs the callback of a timer of the current policy. Returns false if the event is obsolete.
+fn run_timer(m: &mut Machine, timer: u32, generation: u32) -> bool {
     let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
     let Some(slot) = timers.and_then(|slots| slots.get_mut(timer as usize)) else {
-        return;
+        return false;
     };
     if slot.pending != Some(generation) {
-        return;
+        return false;
     }
     slot.pending = None;
     let (addr, cpu) = (slot.addr, slot.cpu);
@@ -303,4 +302,5 @@ fn run_timer(m: &mut Machine, timer: u32, generation: u32) {
     if let Err(fault) = result {
         exit::fault(m, "a bpf_timer callback", &fault);
     }
+    true
 }

@@ -290,12 +290,13 @@ impl Machine {
     }
 
     /// Wakes a task whose timer has expired or whose I/O is complete. The interrupt handler that
-    /// wakes the task runs on the CPU on which the task went to sleep, if this CPU is online.
+    /// wakes the task runs on the CPU on which the task went to sleep, if this CPU is online. Returns
+    /// false if the event is obsolete.
     #[inline(always)]
-    pub(crate) fn timer_wake(&mut self, task: TaskId, generation: u32) {
+    pub(crate) fn timer_wake(&mut self, task: TaskId, generation: u32) -> bool {
         let t = &self.tasks[task];
         if t.wake_generation != generation || t.state() == State::Dead {
-            return;
+            return false;
         }
         let timer = self.wake_cpu(task);
         let cpu = if self.online_cpus.contains(timer) {
@@ -306,6 +307,7 @@ impl Machine {
         self.enter_timer_irq(cpu);
         self.wake(task, 0, 0);
         self.run_soft_timers(cpu);
+        true
     }
 
     /// Schedules the wake-up of a sleeping task at the time `at` or up to `slack` ns later

@@ -397,11 +397,11 @@ pub(crate) fn unthrottle_ipi(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Handles the end of a period (do_sched_cfs_period_timer).
-pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) {
+/// Handles the end of a period (do_sched_cfs_period_timer). Returns whether a CPU was interrupted.
+pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) -> bool {
     let pool = &mut m.task_groups.groups[group as usize].bandwidth;
     if pool.generation != generation {
-        return;
+        return false;
     }
     pool.refill();
     if pool.throttled.is_empty() {
@@ -411,7 +411,7 @@ pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) {
                 // The interrupt comes, although it has nothing to do.
                 m.enter_timer(group);
             }
-            return;
+            return m.stepped.is_some();
         }
         pool.idle = true;
     } else {
@@ -422,22 +422,26 @@ pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) {
     m.events.push(at, Event::CfsPeriod { group, generation });
     m.enter_timer(group);
     m.distribute_cfs_runtime(group);
+    true
 }
 
 /// Distributes runtime that was returned to the pool (do_sched_cfs_slack_timer).
-pub(crate) fn slack_timer(m: &mut Machine, group: u32, generation: u32) {
+/// Returns whether a CPU was interrupted.
+pub(crate) fn slack_timer(m: &mut Machine, group: u32, generation: u32) -> bool {
     let pool = &mut m.task_groups.groups[group as usize].bandwidth;
     if pool.generation != generation {
-        return;
+        return false;
     }
     pool.slack_pending = false;
     let enough = pool.runtime > SLICE_NS;
-    if enough || m.stepped.is_some() {
+    let interrupts = enough || m.stepped.is_some();
+    if interrupts {
         m.enter_timer(group);
     }
     if enough {
         m.distribute_cfs_runtime(group);
     }
+    interrupts
 }
 
 /// Sets cpu.max and cpu.max.burst of a cgroup (tg_set_cfs_bandwidth). All values are in us. A quota

@@ -119,10 +119,11 @@ fn is_due(m: &mut Machine, cpu: CpuId) -> bool {
 }
 
 /// Handles the event of the high-resolution tick. Since the event was scheduled, the tick may have
-/// been cancelled or moved to a later time. Otherwise the slice has ended, and the CPU reschedules.
-pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
+/// been cancelled or moved to a later time, and the result is false. Otherwise the slice has ended, and
+/// the CPU reschedules.
+pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) -> bool {
     if m.stepped.is_none() && !is_due(m, cpu) {
-        return;
+        return false;
     }
     m.rqs[cpu].fair.hrtick_at = NEVER;
     m.enter_timer_irq(cpu);
@@ -135,4 +136,5 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
         // A task of another class has begun to run since then.
         m.class_task_tick(cpu);
     }
+    true
 }

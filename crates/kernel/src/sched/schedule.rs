@@ -138,7 +138,9 @@ impl Machine {
         rq.need_resched = false;
         rq.need_resched_lazy = false;
         self.note_decision_handler(Handler::Schedule, prev);
+        self.mark_stale_clock(skips, true);
         let next = self.pick_next_task(cpu, prev);
+        self.mark_stale_clock(skips, false);
         self.rqs[cpu].rescheduling = false;
         self.rqs[cpu].next_class = self.class_of(next);
         if next == prev {
@@ -173,6 +175,14 @@ impl Machine {
         } else {
             execute::prepare(self, next);
             self.arm_step(cpu);
+        }
+    }
+
+    /// Records whether the clock of the CPU in schedule() is stale, if schedule() has skipped its update.
+    #[inline(always)]
+    fn mark_stale_clock(&mut self, skips: bool, stale: bool) {
+        if skips && let Some(stepped) = self.stepped.as_deref_mut() {
+            stepped.stale_clock = stale;
         }
     }
 

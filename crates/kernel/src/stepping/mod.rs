@@ -48,6 +48,7 @@ impl Machine {
             softirq: None,
             stops_tick: false,
             unthrottled: Vec::new(),
+            stale_clock: false,
             hrtimers: hrtimer::Hrtimers::new(self.nr_cpus()),
             bpf_random: self.cpus().map(|cpu| Prandom::new(cpu.into())).collect(),
         }));
@@ -365,6 +366,11 @@ impl Machine {
                 SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } | SchedPolicy::Ext { .. }
             );
             m.set_attr(task, policy, fair.then_some(slice.unwrap_or(0)));
+            if matches!(old, SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. }) && policy == SchedPolicy::Idle {
+                // sched_getattr() does not report the nice value of a real-time task. The caller passes the
+                // nice value 0, from which Linux calculates the priority, but not the stored nice value.
+                m.tasks[task].task_struct.prio = 120;
+            }
         });
         Ok(())
     }

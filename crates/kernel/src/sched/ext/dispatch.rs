@@ -427,6 +427,12 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
     m.tasks[task].ext.migrating = true;
     switch_rq_lock(m, src_cpu, dst_cpu);
     m.tasks[task].ext.migrating = false;
+    if let Some(stepped) = m.stepped.as_deref_mut()
+        && std::mem::take(&mut stepped.stale_clock)
+    {
+        // Queueing the task updates the clock, so the previous task is charged when it is put back.
+        m.update_curr(dst_cpu);
+    }
     let rq = &mut m.rqs[dst_cpu];
     rq.nr_running += 1;
     rq.ext.nr_running += 1;

@@ -104,7 +104,9 @@ impl Machine {
         pool.active = true;
         pool.cpu = cpu;
         // The period ends when it would have ended if the timer had not been stopped.
-        pool.expires += (now.saturating_sub(pool.expires) / pool.period_ns + 1) * pool.period_ns;
+        if pool.expires <= now {
+            pool.expires += ((now - pool.expires) / pool.period_ns + 1) * pool.period_ns;
+        }
         let (at, generation) = (pool.expires, pool.generation);
         self.events.push(at, Event::CfsPeriod { group, generation });
     }
@@ -404,6 +406,9 @@ pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) -> bool
         return false;
     }
     pool.refill();
+    // Also a timer that stops gets the time at which it would have expired next (hrtimer_forward_now).
+    pool.expires += pool.period_ns;
+    let at = pool.expires;
     if pool.throttled.is_empty() {
         if pool.idle || pool.quota.is_none() {
             pool.active = false;
@@ -417,8 +422,6 @@ pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) -> bool
     } else {
         pool.idle = false;
     }
-    pool.expires += pool.period_ns;
-    let at = pool.expires;
     m.events.push(at, Event::CfsPeriod { group, generation });
     m.enter_timer(group);
     m.distribute_cfs_runtime(group);

@@ -165,8 +165,8 @@ fn requeue_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
             m.rqs[cpu].fair.eevdf.insert(&mut m.tasks, task);
         }
     }
-    let cfs_rq = m.task_cfs_rq(cpu, task);
-    m.update_load_avg(cfs_rq, task.into(), Update::Queue);
+    // Linux updates the averages of the CPU, also for a task of a group.
+    m.update_load_avg(cpu.nr(), task.into(), Update::Queue);
     m.tasks[task].fair.delayed = false;
     count_runnable(m, cpu, task, true);
     sched_cache::count_delayed(m, cpu, task, false);

@@ -158,7 +158,9 @@ impl Machine {
         for at in 0..self.task_groups.bottom_up.len() {
             let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
             let rq = self.task_groups.rq(id);
-            if !rq.cfs.avg.decays() && rq.tg_load_avg_contrib == 0 && rq.propagate.is_none() {
+            let decayed = !rq.cfs.avg.decays() && rq.tg_load_avg_contrib == 0 && rq.propagate.is_none();
+            // An empty queue that is throttled leaves the list of queues (list_del_leaf_cfs_rq).
+            if decayed || rq.runtime.pelt_clock_stopped {
                 continue;
             }
             if self.update_cfs_avg(id) {

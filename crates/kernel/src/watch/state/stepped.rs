@@ -57,6 +57,8 @@ pub(crate) struct Stepped {
     pub(crate) hrtimers: Hrtimers,
     /// Throttled queues that have runtime again, and the CPUs that have been asked to unthrottle them.
     pub(crate) unthrottled: Vec<(CpuId, CfsRqId)>,
+    /// Whether schedule() has skipped the update of the clock and has not updated it since.
+    pub(crate) stale_clock: bool,
     /// Random generators of the CPUs for policies (bpf_user_rnd_state). Their first values are those
     /// that the stepped kernel gets.
     pub(crate) bpf_random: Vec<Prandom>,

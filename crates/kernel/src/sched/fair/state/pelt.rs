@@ -14,7 +14,7 @@ pub const LOAD_AVG_MAX: u64 = 47_742;
 /// Value of `last_update` while no queue's averages include these averages.
 const NEVER: u64 = u64::MAX;
 
-/// 2^32 * y^n for n from 0 to 31, rounded down, where y^32 = 1/2.
+/// (2^32 - 1) * y^n for n from 0 to 31, rounded down, where y^32 = 1/2 (runnable_avg_yN_inv).
 const DECAY: [u32; PERIOD as usize] = {
     // y = 2^(-1/32) as a fixed-point number with 62 fractional bits. It is computed by taking the
     // square root of 1/2 five times.
@@ -24,11 +24,11 @@ const DECAY: [u32; PERIOD as usize] = {
         y = (y << 62).isqrt();
         root += 1;
     }
-    let mut table = [u32::MAX; PERIOD as usize];
-    let mut power = y;
-    let mut n = 1;
+    let mut table = [0; PERIOD as usize];
+    let mut power: u128 = 1 << 62;
+    let mut n = 0;
     while n < PERIOD as usize {
-        table[n] = (power >> 30) as u32;
+        table[n] = ((power * u32::MAX as u128) >> 62) as u32;
         power = (power * y) >> 62;
         n += 1;
     }

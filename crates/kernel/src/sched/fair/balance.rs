@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Load balancing within one scheduling domain (sched_balance_rq).
 
-use super::busiest::{asym_active_balance, find_src_group, find_src_rq};
+use super::busiest::{asym_active_balance, find_src_group, find_src_rq, nr_running};
 use super::detach::{self, Detach};
 use super::idle_scan::{available_idle_cpu, is_core_idle};
 use super::lb_env::{Env, IdleType, Migrate, Preference};
@@ -64,8 +64,8 @@ pub(super) fn balance_rq(
         };
         env.src_cpu = src;
         state.all_pinned = true;
-        if m.rqs[src].nr_running > 1 {
-            let nr = m.rqs[src].nr_running;
+        let nr = nr_running(m, src);
+        if nr > 1 {
             state.left = nr.min(NR_MIGRATE);
             moved += detach::move_tasks(m, &mut env, &mut state);
             while let Some(other) = state.new_dst_cpu.take() {

@@ -20,6 +20,13 @@ struct SpanStats {
     total_capacity: u64,
 }
 
+/// Returns the number of runnable tasks of a CPU. A stopper that active balancing has woken counts, although
+/// it has not begun to run.
+pub(super) fn nr_running(m: &Machine, cpu: CpuId) -> u32 {
+    let rq = &m.rqs[cpu];
+    rq.nr_running + u32::from(rq.fair.push.is_some())
+}
+
 /// Returns the statistics of a group (update_sg_lb_stats). Charges the current CPU for examining
 /// each CPU, and for the transfer of one cache line from it.
 pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
@@ -50,12 +57,13 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
         stats.nr_preferring += sched_cache::nr_preferring(m, cpu, env.dst_cpu);
         let rq = &m.rqs[cpu];
         stats.nr_fair += rq.fair.cfs.h_nr_runnable;
-        stats.nr_running += rq.nr_running;
-        if rq.nr_running == 0 && m.idle_cpus.contains(cpu) {
+        let nr_running = nr_running(m, cpu);
+        stats.nr_running += nr_running;
+        if nr_running == 0 && m.idle_cpus.contains(cpu) {
             stats.idle_cpus += 1;
             continue;
         }
-        let (nr_running, misfit) = (rq.nr_running, rq.fair.misfit_task_load);
+        let misfit = rq.fair.misfit_task_load;
         let reduced = rq.fair.cfs.h_nr_runnable == 1 && capacity * pct < m.arch_capacity(cpu) * 100;
         if top && nr_running > 1 {
             m.domains.overloaded = true;

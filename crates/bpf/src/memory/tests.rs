@@ -51,6 +51,7 @@ fn check_accepts_only_accessible_memory() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the region of Miri is smaller than the limit")]
 fn memory_has_a_limit() {
     let region = Region::new().unwrap();
     region.memory().set_limit(1 << 20);

@@ -22,9 +22,6 @@
 //! | `report`, `settings` | the result and the description of a run |
 //! | `unsupported` | in place of the others on hosts other than x86-64, whose system calls and registers these modules know |
 
-// Nothing prints to the report of a program that cannot run.
-#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-
 mod report;
 mod settings;
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Largest number of bytes of output that is kept.
+#[cfg(target_arch = "x86_64")]
 const OUTPUT: usize = 64 << 10;
 
 /// The end and the output of a program.
@@ -43,6 +44,7 @@ pub struct RecordedProfile {
 
 impl Report {
     /// Records bytes that the program printed.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn print(&mut self, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         if self.echo {

@@ -393,7 +393,7 @@ impl Machine {
             grow_records(&mut self.records);
         }
         let time = self.now;
-        // The same as `after(local_time(cpu))`.
+        // This is `after(local_time(cpu))`, written out.
         let after = self.after(self.rqs[cpu].free_at);
         // SAFETY: the capacity was checked above. `Vec::push` would be slower here. Because it
         // could unwind, the compiler would first build the record elsewhere in small stores, and

@@ -2,6 +2,7 @@
 //! The eBPF instruction set, with the numbers of RFC 9669 and include/uapi/linux/bpf.h. Also a
 //! check that code is well-formed.
 
+use crate::error::Error;
 use crate::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Insn, TRAP};
 
 /// Instruction class (low three bits of the opcode) for loads of constants.
@@ -152,20 +153,20 @@ pub const fn is_jump(op: u8) -> bool {
 /// - All registers that instructions name exist.
 /// - Jumps stay inside their function.
 /// - Calls have a valid target.
-pub fn verify(code: &Code) -> Result<(), String> {
+pub fn verify(code: &Code) -> Result<(), Error> {
     let mut next = 0;
     for function in &code.functions {
         let (start, end) = (function.start, function.end);
         if start != next || end > code.insns.len() || end <= start {
-            return Err(format!(
+            return Err(Error::new(format!(
                 "function {} starts at instruction {start} and ends before {end}, which is invalid",
                 function.name
-            ));
+            )));
         }
         next = end;
         let last = code.insns[end - 1].op;
         if !matches!(last, EXIT | GOTO | GOTOL | TRAP) {
-            return Err(format!("function {} runs off its end", function.name));
+            return Err(Error::new(format!("function {} runs off its end", function.name)));
         }
         for pc in start..end {
             let insn = &code.insns[pc];
@@ -196,18 +197,18 @@ pub fn verify(code: &Code) -> Result<(), String> {
             } else {
                 continue;
             };
-            return Err(format!(
+            return Err(Error::new(format!(
                 "{}: instruction {pc} ({:#04x}) {bad}",
                 code.describe(pc),
                 insn.op
-            ));
+            )));
         }
     }
     if next != code.insns.len() {
-        return Err(format!(
+        return Err(Error::new(format!(
             "instructions from {next} to the end ({}) belong to no function",
             code.insns.len()
-        ));
+        )));
     }
     Ok(())
 }

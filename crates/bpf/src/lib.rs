@@ -54,7 +54,7 @@
 //! | [`loader`] | ELF, BTF, CO-RE, and linking; turns an object's bytes into an [`image`] |
 //! | [`memory`] | the address space that programs see |
 //! | [`cache`] | model of the simulated CPUs' caches: the cost of fetching a cache line |
-//! | [`image`], [`insn`], [`fault`], [`errno`] | linked code, instruction set, faults, error numbers |
+//! | [`image`], [`insn`], [`error`], [`fault`], [`errno`] | linked code, instruction set, errors of loading, faults, error numbers |
 
 // Hosts without the JIT do not use its helpers.
 #![cfg_attr(
@@ -65,6 +65,7 @@
 pub mod cache;
 pub mod engine;
 pub mod errno;
+pub mod error;
 pub mod fault;
 pub mod helper;
 pub mod image;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The program: its threads, and how the machine continues them.
 
+use input::Error;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -108,7 +109,7 @@ pub(crate) struct Program {
 ///
 /// # Errors
 /// The program cannot be started, or it fails before it has attached a policy.
-pub fn start(machine: &mut Machine, settings: Settings) -> Result<Rc<RefCell<Report>>, String> {
+pub fn start(machine: &mut Machine, settings: Settings) -> Result<Rc<RefCell<Report>>, Error> {
     let report = Rc::new(RefCell::new(Report {
         echo: settings.echo,
         ..Report::default()
@@ -117,7 +118,7 @@ pub fn start(machine: &mut Machine, settings: Settings) -> Result<Rc<RefCell<Rep
     let path = crate::files::paths::find_program(&command)?;
     let named_files = crate::files::paths::named_files(&settings.command);
     let seed = machine.options().seed;
-    let started = host::start(&path, &settings.command, seed).map_err(|error| error.to_string())?;
+    let started = host::start(&path, &settings.command, seed).map_err(Error::new)?;
     let shared_file = started.shared.try_clone().map(File::from);
     let shared_file = shared_file.map_err(|error| format!("the shared memory: {error}"))?;
     let pid = native::start(machine, settings.index).ok_or("the machine cannot create the program's first task")?;
@@ -159,7 +160,7 @@ pub fn start(machine: &mut Machine, settings: Settings) -> Result<Rc<RefCell<Rep
     let refused = report.borrow().refused_policy.is_some();
     let message = report.borrow().message(&command);
     if let Some(message) = message.filter(|_| !refused) {
-        return Err(message);
+        return Err(Error::new(message));
     }
     program.live = true;
     machine.native = Some(Box::new(program));
@@ -202,9 +203,9 @@ impl Program {
     }
 
     /// Ends the run with an error.
-    pub fn fail(&mut self, m: &mut Machine, message: impl Into<String>) {
+    pub fn fail(&mut self, m: &mut Machine, message: impl std::fmt::Display) {
         let mut report = self.report.borrow_mut();
-        report.failure.get_or_insert(message.into());
+        report.failure.get_or_insert(message.to_string());
         native::stop(m);
     }
 
@@ -223,7 +224,7 @@ impl Program {
     /// Ends the system call of a thread with a result, and continues the thread up to its next call.
     pub fn finish(&mut self, m: &mut Machine, t: usize, result: i64) {
         if let Err(error) = self.host.set_result(self.threads[t].tid, result) {
-            return self.fail(m, error.to_string());
+            return self.fail(m, error);
         }
         self.resume(m, t);
     }
@@ -246,10 +247,10 @@ impl Program {
                     // A counter of 1 GHz.
                     let now = self.now(m);
                     if let Err(error) = self.host.set_counter(tid, now, with_cpu, cpu) {
-                        return self.fail(m, error.to_string());
+                        return self.fail(m, error);
                     }
                 }
-                Err(error) => return self.fail(m, error.to_string()),
+                Err(error) => return self.fail(m, error),
             }
         }
     }

@@ -20,7 +20,7 @@ pub struct Report {
     pub image: Option<::bpf::link::Image>,
     /// The profile that was recorded until the program waited for the first time after it had attached
     /// its scheduler, or the reason why it could not be recorded.
-    pub recorded: Option<Result<RecordedProfile, String>>,
+    pub recorded: Option<Result<RecordedProfile, input::Error>>,
     /// The last lines that the program printed.
     pub output: String,
     /// Whether the output is also written to standard error at once.

@@ -26,23 +26,23 @@ pub struct Error {
 
 impl Error {
     /// Creates an error whose message names the input.
-    pub fn new(message: impl Into<String>) -> Error {
+    pub fn new(message: impl fmt::Display) -> Error {
         Error::at("", message)
     }
 
     /// Creates an error in a file or input.
-    pub fn at(place: impl Into<String>, message: impl Into<String>) -> Error {
+    pub fn at(place: impl Into<String>, message: impl fmt::Display) -> Error {
         Error {
             place: place.into(),
             position: None,
-            message: message.into(),
+            message: message.to_string(),
             hint: None,
         }
     }
 
     /// Creates the error for a file that cannot be read or written.
     pub fn io(path: &Path, error: &io::Error) -> Error {
-        let message = Error::at(path.display().to_string(), error.to_string());
+        let message = Error::at(path.display().to_string(), error);
         match error.kind() {
             io::ErrorKind::StorageFull => message.hint("make room on the disk, or write to another one"),
             _ => message,
@@ -80,6 +80,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<&str> for Error {
+    fn from(message: &str) -> Error {
+        Error::new(message)
+    }
+}
+
+impl From<String> for Error {
+    fn from(message: String) -> Error {
+        Error::new(message)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -56,7 +56,7 @@ impl Source {
     }
 
     /// Creates an error at the byte offset `at`.
-    pub fn error(&self, at: usize, message: impl Into<String>) -> Error {
+    pub fn error(&self, at: usize, message: impl std::fmt::Display) -> Error {
         Error::at(&self.place, message).position(self.position(at))
     }
 

@@ -216,14 +216,37 @@ pub enum Ended {
     Deadlock { blocked: Vec<BlockedTask> },
 }
 
+/// Why a machine cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    #[error("the workload starts {0} tasks, but Linux has at most {MAX_TASKS} (PID_MAX_LIMIT): start fewer tasks")]
+    TooManyTasks(u64),
+    #[error(
+        "task '{task}' uses CPU {cpu}, but machine '{machine}' has CPUs 0-{last}: choose a larger machine or change the task"
+    )]
+    TaskCpu {
+        task: String,
+        cpu: u32,
+        machine: String,
+        last: u32,
+    },
+    #[error(
+        "a disturbance uses CPU {cpu}, but machine '{machine}' has CPUs 0-{last}: choose a larger machine or change the disturbance"
+    )]
+    DisturbanceCpu { cpu: u32, machine: String, last: u32 },
+    /// The region cannot be reserved, or has no room for the objects of the kernel.
+    #[error(transparent)]
+    Memory(#[from] bpf::error::Error),
+}
+
 impl Machine {
     /// Creates a machine on which no task exists yet and all CPUs are idle. The first tasks of the
     /// workload are created by events at their start times.
-    ///
-    /// # Errors
-    /// Fails if the memory for the region cannot be reserved, if the workload starts too many
-    /// tasks, or if it names a CPU that the machine does not have.
-    pub fn new(mut spec: MachineSpec, mut workload: Workload, options: impl Into<Options>) -> Result<Machine, String> {
+    pub fn new(
+        mut spec: MachineSpec,
+        mut workload: Workload,
+        options: impl Into<Options>,
+    ) -> Result<Machine, MachineError> {
         let options = options.into();
         let seed = options.seed;
         let nr_cpus = spec.topology.nr_cpus();
@@ -235,7 +258,7 @@ impl Machine {
         let noise = Noise::new(&spec, &mut workload, seed);
         check_cpus(&spec, &workload)?;
         check_tasks(&workload)?;
-        let mut region = Region::new().map_err(|error| error.to_string())?;
+        let mut region = Region::new()?;
         region.lines_mut().set_caches(line_caches(&spec));
         if let Some(sets) = line_sets(&spec) {
             region.lines_mut().set_sets(sets);
@@ -509,19 +532,18 @@ fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> TaskGroups
 }
 
 /// Checks that the workload does not start more tasks than a machine can have.
-fn check_tasks(workload: &Workload) -> Result<(), String> {
+fn check_tasks(workload: &Workload) -> Result<(), MachineError> {
     let nr_tasks = workload.tasks.iter().filter(|task| task.spawn).count() as u64;
     match nr_tasks > MAX_TASKS {
-        true => Err(format!(
-            "the workload starts {nr_tasks} tasks, but Linux has at most {MAX_TASKS} (PID_MAX_LIMIT): start fewer tasks"
-        )),
+        true => Err(MachineError::TooManyTasks(nr_tasks)),
         false => Ok(()),
     }
 }
 
 /// Checks that all CPUs that the workload names exist in the machine.
-fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
+fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), MachineError> {
     let nr_cpus = spec.topology.nr_cpus();
+    let (machine, last) = (&spec.name, nr_cpus - 1);
     for task in &workload.tasks {
         let program = workload.programs.get(task.program as usize);
         let changes = program.into_iter().flat_map(|program| &program.ops);
@@ -530,13 +552,14 @@ fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
             _ => None,
         });
         let named = task.cpus.iter().chain(later).flatten().chain(&task.start_cpu);
-        if let Some(cpu) = named.into_iter().find(|&&cpu| cpu >= nr_cpus) {
-            return Err(format!(
-                "task '{}' uses CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the task",
-                task.comm,
-                spec.name,
-                nr_cpus - 1
-            ));
+        if let Some(&cpu) = named.into_iter().find(|&&cpu| cpu >= nr_cpus) {
+            let (task, machine) = (task.comm.clone(), machine.clone());
+            return Err(MachineError::TaskCpu {
+                task,
+                cpu,
+                machine,
+                last,
+            });
         }
     }
     let disturbed = workload
@@ -544,11 +567,10 @@ fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
         .iter()
         .flat_map(|disturbance| disturbance.action.cpus());
     match disturbed.max().filter(|&&cpu| cpu >= nr_cpus) {
-        Some(cpu) => Err(format!(
-            "a disturbance uses CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the disturbance",
-            spec.name,
-            nr_cpus - 1
-        )),
+        Some(&cpu) => {
+            let machine = machine.clone();
+            Err(MachineError::DisturbanceCpu { cpu, machine, last })
+        }
         None => Ok(()),
     }
 }

@@ -78,7 +78,7 @@ pub enum ProfileError {
     NumberOfElements { text: String, value: i64 },
     /// The object refuses a number of elements or the value of a global.
     #[error("{0}")]
-    Object(Box<bpf::object::error::Error>),
+    Object(Box<bpf::error::Error>),
     #[error("the object has no map {0}")]
     UnknownMap(String),
     #[error("a profile can only set {}", OPS.join(", "))]
@@ -89,8 +89,8 @@ pub enum ProfileError {
     Misfits(Vec<Misfit>),
 }
 
-impl From<bpf::object::error::Error> for ProfileError {
-    fn from(error: bpf::object::error::Error) -> ProfileError {
+impl From<bpf::error::Error> for ProfileError {
+    fn from(error: bpf::error::Error) -> ProfileError {
         ProfileError::Object(Box::new(error))
     }
 }

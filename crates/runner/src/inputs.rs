@@ -260,7 +260,7 @@ fn policy_key(policy: &Policy, profile: Option<&Located>) -> Result<Key, Error> 
 /// Returns the key of a program: its command line, and the contents of all files that it names.
 fn exec_key(command: &[String]) -> Result<Key, Error> {
     let mut files = Vec::new();
-    for path in exec::files(command).map_err(Error::new)? {
+    for path in exec::files(command)? {
         let bytes = std::fs::read(&path).map_err(|error| Error::io(&path, &error))?;
         files.push(Key::of_bytes(&bytes));
     }

@@ -125,7 +125,7 @@ impl Scenario {
                     record: self.spec.record_profile.is_some(),
                     index: threads.unwrap_or_default(),
                 };
-                let report = exec::start(&mut machine, settings).map_err(Error::new)?;
+                let report = exec::start(&mut machine, settings)?;
                 refused = report.borrow_mut().refused_policy.take();
                 image = report.borrow().image.clone();
                 program = Some(report);
@@ -488,12 +488,12 @@ impl Running<'_> {
 }
 
 /// Writes a recorded profile, and the object that it belongs to beside it, with the ending `.bpf.o`.
-fn write_profile(path: &Path, recorded: Option<Result<exec::RecordedProfile, String>>) -> Result<(), Error> {
+fn write_profile(path: &Path, recorded: Option<Result<exec::RecordedProfile, Error>>) -> Result<(), Error> {
     let Some(recorded) = recorded else {
         let error = "--record-profile: the run ended before the program had attached its scheduler and waited";
         return Err(Error::new(error).hint("--for gives the run more time"));
     };
-    let recorded = recorded.map_err(|message| Error::new(format!("--record-profile: {message}")))?;
+    let recorded = recorded.map_err(|error| Error::new(format!("--record-profile: {error}")))?;
     destination::write(path, recorded.profile.as_bytes())?;
     destination::write(&path.with_extension("bpf.o"), &recorded.object)
 }

@@ -71,7 +71,7 @@ impl MachineLine {
         let mut set_of = |key: &str| {
             words
                 .value(key)
-                .map(|word| Ok((word, sets(words, word, nr_cpus)?)))
+                .map(|word| Ok::<_, Error>((word, sets(words, word, nr_cpus)?)))
                 .transpose()
         };
         let smt = set_of("smt")?;

@@ -46,7 +46,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    pub(crate) fn error(&self, column: usize, message: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, column: usize, message: impl std::fmt::Display) -> Error {
         Error::at(self.place, message).position(Position {
             line: index(self.line),
             column: index(column),

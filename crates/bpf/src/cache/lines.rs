@@ -29,6 +29,7 @@
 //! Accesses to BPF stacks are always free, and so are reads through NULL, which return zeros. The
 //! words of the cache lines of both are marked as private.
 
+use crate::error::Error;
 use std::cell::Cell;
 
 use super::sets::{Competitors, Conflicts, Sets};
@@ -151,7 +152,7 @@ pub struct Lines {
 
 impl Lines {
     /// Allocates the words for the region at `base`. Their host address is `at` if it is free.
-    pub(crate) fn new(base: u64, at: u64) -> Result<Lines, String> {
+    pub(crate) fn new(base: u64, at: u64) -> Result<Lines, Error> {
         let start = host::zeros(at, RESERVED).ok_or(
             "cannot reserve 16 GiB of address space for cache lines: is the process's memory limited (ulimit -v)?",
         )?;

@@ -12,6 +12,7 @@
 //! count of a segment is that of its last instruction, from which [`Counting::executed`] computes
 //! the counts of the others.
 
+use crate::error::Error;
 use crate::image::{Code, Insn, LD_IMM64};
 use crate::insn;
 
@@ -212,12 +213,12 @@ impl<W: World> Vm<W> {
     ///
     /// # Errors
     /// The program has the sanitizer, with which neither engine counts, or the compiler fails.
-    pub fn count_instructions(&self) -> Result<(), String> {
+    pub fn count_instructions(&self) -> Result<(), Error> {
         let cx = self.cx.as_ptr();
         // SAFETY: the VM is alive, and there is no other reference to its context.
         unsafe {
             if (*cx).sanitizer.is_some() {
-                return Err("instructions cannot be counted while the sanitizer checks them".to_owned());
+                return Err("instructions cannot be counted while the sanitizer checks them".into());
             }
             assert!((*cx).depth == 0, "counting does not begin while the program runs");
             (*cx).counting = Some(Box::new(Counting::new()));
@@ -239,7 +240,7 @@ impl<W: World> Vm<W> {
                         (*cx).interpreted = Some(why);
                         (*cx).code_origin = None;
                     }
-                    Err(jit::Error::Failed(message)) => return Err(message),
+                    Err(jit::Error::Failed(message)) => return Err(message.into()),
                 }
             }
             (*cx).native_stack = host_stack::needed(host_stack::INTERPRETER_FRAME);

@@ -9,6 +9,7 @@
 //! [`Vm::call`](super::Vm::call) returns this error. The shim drops all other values before it
 //! unwinds the stack, so no destructor is skipped.
 
+use crate::error::Error;
 use std::fmt;
 
 use super::context::{ANY, Context, Target};
@@ -149,15 +150,15 @@ impl<W: World> Func<W> {
     ///
     /// # Errors
     /// A description is missing. The message names the function and the argument.
-    pub fn check_signature(&self, kernel: &Rules) -> Result<(), String> {
+    pub fn check_signature(&self, kernel: &Rules) -> Result<(), Error> {
         let nr = self.target.signature.resolve(self.name, kernel)?.args.len();
         // A prototype may have trailing arguments that the Rust function ignores.
         match nr >= usize::from(self.target.args) {
             true => Ok(()),
-            false => Err(format!(
+            false => Err(Error::new(format!(
                 "{} takes {} arguments, but its row describes {nr}",
                 self.name, self.target.args
-            )),
+            ))),
         }
     }
 }

@@ -17,6 +17,7 @@ use super::host_stack;
 use super::interpreter;
 use super::vm::{SLACK, Vm};
 use super::world::World;
+use crate::error::Error;
 use crate::fault::Fault;
 use crate::insn::{FRAME, FRAMES};
 
@@ -115,12 +116,12 @@ impl<W: World> Vm<W> {
     ///
     /// # Errors
     /// The program has the sanitizer, whose state belongs to one call at a time.
-    pub fn overlap(&self) -> Result<(), String> {
+    pub fn overlap(&self) -> Result<(), Error> {
         let cx = self.cx.as_ptr();
         // SAFETY: the VM is alive, and there is no other reference to its context.
         unsafe {
             if (*cx).sanitizer.is_some() {
-                return Err("callbacks cannot overlap while the sanitizer checks them".to_owned());
+                return Err("callbacks cannot overlap while the sanitizer checks them".into());
             }
             assert!((*cx).depth == 0, "overlap() is not called while the program runs");
             (*cx).hooks = Some(Hooks::new::<W>());

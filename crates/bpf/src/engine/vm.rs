@@ -11,6 +11,7 @@
 //! register. It writes this number to memory at each call and at the end of each function. After a
 //! fault, both engines report the number in memory.
 
+use crate::error::Error;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -78,7 +79,7 @@ impl<W: World> Vm<W> {
         funcs: &[Func<W>],
         region: Rc<Region>,
         engine: Engine,
-    ) -> Result<Vm<W>, String> {
+    ) -> Result<Vm<W>, Error> {
         Vm::build(code, maps, types, funcs, region, engine, None)
     }
 
@@ -91,7 +92,7 @@ impl<W: World> Vm<W> {
         region: Rc<Region>,
         engine: Engine,
         rules: Rules,
-    ) -> Result<Vm<W>, String> {
+    ) -> Result<Vm<W>, Error> {
         Vm::build(code, maps, types, funcs, region, engine, Some(rules))
     }
 
@@ -103,7 +104,7 @@ impl<W: World> Vm<W> {
         region: Rc<Region>,
         engine: Engine,
         rules: Option<Rules>,
-    ) -> Result<Vm<W>, String> {
+    ) -> Result<Vm<W>, Error> {
         let mut helpers = Vec::new();
         for func in funcs {
             if let Some(number) = func.helper {
@@ -220,7 +221,7 @@ impl<W: World> Vm<W> {
                     cx.compiled = Some(compiled);
                 }
                 Err(super::jit::Error::TooLarge(why)) => cx.interpreted = Some(why),
-                Err(super::jit::Error::Failed(message)) => return Err(message),
+                Err(super::jit::Error::Failed(message)) => return Err(message.into()),
             },
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
             Engine::Jit => {

@@ -12,6 +12,7 @@
 //! when they turn stores into a memset. The kernel's verifier rejects a program without the cast.
 
 use super::Work;
+use crate::error::Error;
 use crate::image::MapDef;
 use crate::memory::{ARENA_SIZE, Exhausted, PAGE, Region, SharedFile};
 
@@ -34,19 +35,19 @@ pub(super) struct Arena {
 const PAGE_WORK: usize = 64;
 
 impl Arena {
-    pub fn create(def: &MapDef, region: &Region) -> Result<Arena, String> {
+    pub fn create(def: &MapDef, region: &Region) -> Result<Arena, Error> {
         let pages = def.max_entries;
         if pages == 0 || u64::from(pages) * PAGE > ARENA_SIZE {
-            return Err(format!(
+            return Err(Error::new(format!(
                 "an arena cannot have {pages} pages; expected 1 to {} pages",
                 ARENA_SIZE / PAGE
-            ));
+            )));
         }
         if !def.extra.is_multiple_of(PAGE) {
-            return Err(format!(
+            return Err(Error::new(format!(
                 "the address {:#x} of the arena is not aligned to a page",
                 def.extra
-            ));
+            )));
         }
         let base = match def.arena {
             Some(base) => base,
@@ -77,7 +78,7 @@ impl Arena {
 
     /// Shares all pages with a process. The process can use pages that the program has not
     /// allocated, as in the kernel, where the first access of the process allocates a page.
-    pub fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), String> {
+    pub fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), Error> {
         let (low, size) = (self.low(0), u64::from(self.pages) * PAGE);
         let first = size.min(ARENA_SIZE - low);
         region.share(self.base | low, first, file)?;

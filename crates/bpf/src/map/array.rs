@@ -4,6 +4,7 @@
 
 use super::BPF_NOEXIST;
 use crate::errno::long::*;
+use crate::error::Error;
 use crate::image::MapDef;
 use crate::memory::{Region, SharedFile};
 
@@ -16,7 +17,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    pub fn create(def: &MapDef, region: &Region, cpus: u32) -> Result<Array, String> {
+    pub fn create(def: &MapDef, region: &Region, cpus: u32) -> Result<Array, Error> {
         if def.key_size != 4 || def.value_size == 0 || def.max_entries == 0 {
             let MapDef {
                 key_size,
@@ -24,9 +25,9 @@ impl Array {
                 max_entries,
                 ..
             } = def;
-            return Err(format!(
+            return Err(Error::new(format!(
                 "an array cannot have key size {key_size}, value size {value_size} and {max_entries} entries"
-            ));
+            )));
         }
         let stride = u64::from(def.value_size).next_multiple_of(8);
         let size = stride
@@ -74,7 +75,7 @@ impl Array {
         u64::from(self.max) * u64::from(self.cpus)
     }
 
-    pub fn share(&self, region: &Region, file: SharedFile) -> Result<(), String> {
+    pub fn share(&self, region: &Region, file: SharedFile) -> Result<(), Error> {
         region.share(self.base, self.stride * self.elements(), file)
     }
 

@@ -8,6 +8,7 @@
 
 use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
 use crate::errno::long::*;
+use crate::error::Error;
 use crate::image::MapDef;
 use crate::memory::{OutOfMemory, RECORD, Region, Use};
 
@@ -51,7 +52,7 @@ struct Slot {
 }
 
 impl Hash {
-    pub fn create(def: &MapDef, cpus: u32) -> Result<Hash, String> {
+    pub fn create(def: &MapDef, cpus: u32) -> Result<Hash, Error> {
         if def.key_size == 0 || def.value_size == 0 || def.max_entries == 0 {
             let MapDef {
                 key_size,
@@ -59,9 +60,9 @@ impl Hash {
                 max_entries,
                 ..
             } = def;
-            return Err(format!(
+            return Err(Error::new(format!(
                 "a hash map cannot have key size {key_size}, value size {value_size} and {max_entries} entries"
-            ));
+            )));
         }
         Ok(Hash {
             key_size: def.key_size as usize,

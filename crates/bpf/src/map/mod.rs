@@ -15,6 +15,7 @@ mod queue;
 mod ringbuf;
 mod storage;
 
+use crate::error::Error;
 use std::cell::{Cell, RefCell};
 
 use crate::errno::long::{EINVAL, ENOMEM};
@@ -97,7 +98,7 @@ enum Data {
 impl Map {
     /// Creates a map in the region, for a machine whose CPU ids are below `nr_cpus`. Fails if the
     /// sizes in the definition are invalid.
-    pub fn create(def: &MapDef, region: &Region, nr_cpus: u32) -> Result<Map, String> {
+    pub fn create(def: &MapDef, region: &Region, nr_cpus: u32) -> Result<Map, Error> {
         let data = match def.kind {
             kind::ARRAY | kind::ARRAY_OF_MAPS => Array::create(def, region, 1).map(Data::Array),
             kind::PERCPU_ARRAY => Array::create(def, region, nr_cpus).map(Data::Array),
@@ -343,12 +344,15 @@ impl Map {
     ///
     /// # Errors
     /// The map has no memory that a process could map, or the host cannot map the file.
-    pub fn share(&self, region: &Region, file: SharedFile) -> Result<(), String> {
+    pub fn share(&self, region: &Region, file: SharedFile) -> Result<(), Error> {
         match &self.data {
             Data::Array(array) => array.share(region, file),
             Data::Ringbuf(ring) => ring.borrow_mut().share(region, file),
             Data::Arena(arena) => arena.borrow_mut().share(region, file),
-            _ => Err(format!("map {} has no memory that a process can map", self.def.name)),
+            _ => Err(Error::new(format!(
+                "map {} has no memory that a process can map",
+                self.def.name
+            ))),
         }
     }
 

@@ -2,6 +2,7 @@
 //! QUEUE and STACK maps. Elements are copied in and out, because programs never get a pointer to an
 //! element.
 
+use crate::error::Error;
 use std::collections::VecDeque;
 
 use super::{BPF_EXIST, BPF_NOEXIST, kind};
@@ -18,7 +19,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub fn create(def: &MapDef) -> Result<Queue, String> {
+    pub fn create(def: &MapDef) -> Result<Queue, Error> {
         if def.key_size != 0 || def.value_size == 0 || def.max_entries == 0 {
             let MapDef {
                 key_size,
@@ -26,9 +27,9 @@ impl Queue {
                 max_entries,
                 ..
             } = def;
-            return Err(format!(
+            return Err(Error::new(format!(
                 "a queue cannot have key size {key_size}, value size {value_size} and {max_entries} entries"
-            ));
+            )));
         }
         Ok(Queue {
             bytes: VecDeque::new(),

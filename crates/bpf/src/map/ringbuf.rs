@@ -11,6 +11,7 @@
 //! kernel. The process can write anything there, so positions and lengths that it writes are
 //! checked.
 
+use crate::error::Error;
 use std::collections::VecDeque;
 
 use crate::fault::Fault;
@@ -64,7 +65,7 @@ enum State {
 }
 
 impl Ringbuf {
-    pub(super) fn create(def: &MapDef, region: &Region) -> Result<Ringbuf, String> {
+    pub(super) fn create(def: &MapDef, region: &Region) -> Result<Ringbuf, Error> {
         let size = u64::from(def.max_entries);
         if size == 0 {
             return Err("a ring buffer cannot have 0 bytes".into());
@@ -107,7 +108,7 @@ impl Ringbuf {
     ///
     /// # Errors
     /// The host cannot map the file.
-    pub(super) fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), String> {
+    pub(super) fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), Error> {
         let data = SharedFile {
             offset: file.offset + 2 * PAGE,
             ..file

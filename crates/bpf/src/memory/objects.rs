@@ -5,6 +5,7 @@
 use super::layout::*;
 use super::region::Region;
 use super::slab::{ObjectType, Slab, SlabLayout};
+use crate::error::Error;
 use crate::fault::{Fault, FaultKind};
 
 impl Region {
@@ -14,7 +15,7 @@ impl Region {
     ///
     /// # Errors
     /// The kernel area is too small for that many objects.
-    pub fn slab(&self, ty: &'static ObjectType, size: u64, max: u64) -> Result<Slab, String> {
+    pub fn slab(&self, ty: &'static ObjectType, size: u64, max: u64) -> Result<Slab, Error> {
         let base = self.kernel_next.get();
         let end = size
             .checked_next_multiple_of(64)
@@ -24,10 +25,10 @@ impl Region {
             .filter(|&end| end <= self.base + KERNEL_END);
         let Some(end) = end else {
             let name = ty.name;
-            return Err(format!(
+            return Err(Error::new(format!(
                 "{max} objects of {size} bytes ({name}) do not fit the memory of the simulated kernel: \
                  choose a smaller machine or fewer cgroups"
-            ));
+            )));
         };
         self.kernel_next.set(end);
         let layout = SlabLayout::new(base, self.delta, size, max, ty);

@@ -2,6 +2,7 @@
 //! The region: the address space of one simulated machine. This file defines its data structure and
 //! its checked accesses.
 
+use crate::error::Error;
 use std::cell::{Cell, OnceCell, RefCell};
 
 use super::heap::Heap;
@@ -52,7 +53,7 @@ pub struct Region {
 
 impl Region {
     /// Reserves a region. Fails if the host has no room for 128 GiB of addresses.
-    pub fn new() -> Result<Region, String> {
+    pub fn new() -> Result<Region, Error> {
         let base = BASE;
         let host = reserve_at(base).or_else(reserve_anywhere);
         let host =

@@ -5,6 +5,7 @@
 //! simulator keeps the contents of these maps in one file without a name, of which both sides map
 //! the same parts.
 
+use crate::error::Error;
 use std::os::fd::RawFd;
 
 use super::host::{Access, map_file, replace, replace_by_file, unmap};
@@ -35,12 +36,14 @@ impl Region {
     ///
     /// # Errors
     /// The pages lie in a different area, or the host cannot map the file.
-    pub fn share(&self, addr: u64, size: u64, file: SharedFile) -> Result<(), String> {
+    pub fn share(&self, addr: u64, size: u64, file: SharedFile) -> Result<(), Error> {
         let size = size.max(1).next_multiple_of(PAGE);
         let end = ARENAS + NR_ARENAS * ARENA_SIZE;
         let own = within(addr.wrapping_sub(self.base), size, BPF, end - BPF);
         if !own || !addr.is_multiple_of(PAGE) || !file.offset.is_multiple_of(PAGE) {
-            return Err(format!("{size} bytes at {addr:#x} are not pages of a BPF program"));
+            return Err(Error::new(format!(
+                "{size} bytes at {addr:#x} are not pages of a BPF program"
+            )));
         }
         // SAFETY: the pages belong to this region, and their user gives them up.
         let mapped = unsafe { replace_by_file(self.host::<u8>(addr) as u64, size, file) };
@@ -94,7 +97,7 @@ impl Window {
     ///
     /// # Errors
     /// The host cannot map the file.
-    pub fn new(file: SharedFile) -> Result<Window, String> {
+    pub fn new(file: SharedFile) -> Result<Window, Error> {
         let host = map_file(2 * PAGE, file);
         let host = host.ok_or_else(|| format!("the host cannot share memory: {}", std::io::Error::last_os_error()))?;
         Ok(Window { host })

@@ -56,6 +56,7 @@ pub(crate) mod state;
 mod untested;
 
 use crate::engine::context::Context;
+use crate::error::Error;
 
 pub(crate) use access::{load, meta, store};
 pub use callee::{CallRules, Effect};
@@ -73,7 +74,7 @@ impl Sanitizer {
     ///
     /// # Errors
     /// The program can call a function, but no description of the function's arguments exists.
-    pub fn new(cx: &Context, rules: Rules) -> Result<Sanitizer, String> {
+    pub fn new(cx: &Context, rules: Rules) -> Result<Sanitizer, Error> {
         let mut kinds = vec![None; cx.code.functions.len()];
         for program in &rules.programs {
             kinds[program.function] = Some((program.kind, program.sleepable));

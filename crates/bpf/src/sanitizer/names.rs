@@ -4,19 +4,20 @@
 use super::callee::{Callee, Names};
 use super::rules::Rules;
 use crate::engine::context::{Context, Target};
+use crate::error::Error;
 use std::rc::Rc;
 
 /// Describes the functions in `cx.helpers` and `cx.kfuncs`, at the same indexes.
 ///
 /// # Errors
 /// If the program can call a function whose pointer arguments are not described.
-pub(super) fn names(cx: &Context, rules: &Rules) -> Result<Names, String> {
+pub(super) fn names(cx: &Context, rules: &Rules) -> Result<Names, Error> {
     let collect = |targets: &[Option<Target>]| {
         let callees = targets.iter().map(|target| match target {
             Some(target) => callee(target, rules).map(|callee| Some(Rc::new(callee))),
             None => Ok(None),
         });
-        callees.collect::<Result<Vec<_>, String>>()
+        callees.collect::<Result<Vec<_>, Error>>()
     };
     Ok(Names {
         helpers: collect(&cx.helpers)?,
@@ -24,7 +25,7 @@ pub(super) fn names(cx: &Context, rules: &Rules) -> Result<Names, String> {
     })
 }
 
-fn callee(target: &Target, rules: &Rules) -> Result<Callee, String> {
+fn callee(target: &Target, rules: &Rules) -> Result<Callee, Error> {
     let signature = target.signature.resolve(target.name, rules)?;
     Ok(Callee {
         name: target.name,

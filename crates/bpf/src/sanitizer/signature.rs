@@ -8,6 +8,7 @@
 //! call a function without a description.
 
 use super::rules::Rules;
+use crate::error::Error;
 use crate::image::FieldKind;
 
 /// Size of the memory to which an argument points.
@@ -163,7 +164,7 @@ impl Declared {
     ///
     /// # Errors
     /// The meaning of a pointer argument is not known.
-    pub fn resolve(self, name: &str, kernel: &Rules) -> Result<Signature, String> {
+    pub fn resolve(self, name: &str, kernel: &Rules) -> Result<Signature, Error> {
         match self {
             Declared::Prototype(proto) => parse_prototype(name, proto, kernel),
             Declared::Arguments(args, returns) => Ok(Signature {
@@ -191,7 +192,7 @@ pub(crate) struct Signature {
 ///
 /// # Errors
 /// The meaning of a pointer argument is unknown.
-fn parse_prototype(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature, String> {
+fn parse_prototype(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature, Error> {
     let unknown = |param: &str| format!("kfunc {name}: the sanitizer has no rule for the parameter \"{param}\"");
     let (head, params) = proto.split_once('(').ok_or_else(|| unknown(proto))?;
     let params = split(params.strip_suffix(')').ok_or_else(|| unknown(proto))?);
@@ -326,7 +327,7 @@ mod tests {
     static TASK: ObjectType = object("task_struct", &[(0, "cpumask")]);
     static CGROUP: ObjectType = object("cgroup", &[(0, "cgroup_subsys_state")]);
 
-    fn args(proto: &'static str) -> Result<Vec<Arg>, String> {
+    fn args(proto: &'static str) -> Result<Vec<Arg>, Error> {
         let rules = Rules {
             structs: vec![("args", 24), ("bpf_iter_x", 40)],
             objects: vec![&TASK, &CGROUP],

@@ -349,8 +349,8 @@ fn a_function_with_unknown_arguments_is_rejected() {
     assert_eq!(one.check_signature(&rules), Ok(()));
     let unknown = kfunc(ANY, "int f(struct unknown *p)", |_: &mut TestWorld, _: u64| 0u64);
     let message = "kfunc f: the sanitizer has no rule for the parameter \"struct unknown *p\"";
-    assert_eq!(unknown.check_signature(&rules), Err(message.to_string()));
+    assert_eq!(unknown.check_signature(&rules), Err(message.into()));
     let two = kfunc(ANY, "int f(s32 a)", |_: &mut TestWorld, _: i32, _: i32| 0u64);
     let message = "f takes 2 arguments, but its row describes 1";
-    assert_eq!(two.check_signature(&rules), Err(message.to_string()));
+    assert_eq!(two.check_signature(&rules), Err(message.into()));
 }

@@ -54,7 +54,8 @@ fn run(world: &mut TestWorld, text: &str, engine: Engine) -> Result<String, Stri
     for &(at, map) in &program.map_refs {
         program.code.insns[at].imm = program.maps[map].handle as i64;
     }
-    world.load(program.code, &program.maps, program.types, engine)?;
+    let loaded = world.load(program.code, &program.maps, program.types, engine);
+    loaded.map_err(|error| error.to_string())?;
     world.vm().set_budget(BUDGET);
     let before = world.vm().executed();
     let args = [world.memory, 10, 0x1122_3344_5566_7788, u64::MAX, world.task];

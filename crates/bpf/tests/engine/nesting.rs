@@ -307,7 +307,7 @@ fn ill_formed_code_is_rejected() {
         let error = world
             .load(program.code, &[], Default::default(), Engine::Interpreter)
             .unwrap_err();
-        assert!(error.contains(problem), "{text}: {error}");
+        assert!(error.message.contains(problem), "{text}: {error}");
     }
     let mut world = TestWorld::new();
     let code = asm::assemble("exit").unwrap().code;
@@ -324,7 +324,7 @@ fn ill_formed_code_is_rejected() {
         .unwrap_err();
     assert_eq!(
         error,
-        "map m: an array cannot have key size 3, value size 8 and 1 entries"
+        "map m: an array cannot have key size 3, value size 8 and 1 entries".into()
     );
     assert!(
         world

@@ -72,7 +72,13 @@ impl TestWorld {
     }
 
     /// Loads a program, after resetting all state that an earlier program may have changed.
-    pub fn load(&mut self, code: Code, maps: &[MapDef], types: LocalTypes, engine: Engine) -> Result<(), String> {
+    pub fn load(
+        &mut self,
+        code: Code,
+        maps: &[MapDef],
+        types: LocalTypes,
+        engine: Engine,
+    ) -> Result<(), bpf::error::Error> {
         self.vm = None;
         self.random = 1;
         self.region

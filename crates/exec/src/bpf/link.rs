@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Links the object, runs programs of type syscall, and attaches the scheduler.
 
+use input::Error;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
@@ -101,14 +102,14 @@ impl Program {
         }
         match self.try_link(m) {
             Ok(()) => Ok(()),
-            Err(message) => {
-                self.fail(m, message);
+            Err(error) => {
+                self.fail(m, error);
                 Err(libc::EINVAL)
             }
         }
     }
 
-    fn try_link(&mut self, m: &mut Machine) -> Result<(), String> {
+    fn try_link(&mut self, m: &mut Machine) -> Result<(), Error> {
         let mut object = self.bpf.object().cloned().ok_or("the program has no object")?;
         let mut sections = Vec::new();
         for map in &mut self.bpf.maps {
@@ -121,9 +122,8 @@ impl Program {
         }
         for (at, map) in self.bpf.maps.iter().enumerate() {
             if let Some(name) = &map.linked {
-                let failed = |error: ::bpf::object::error::Error| error.to_string();
-                object.set_max_entries(name, map.max_entries).map_err(failed)?;
-                object.set_value_size(name, map.value_size).map_err(failed)?;
+                object.set_max_entries(name, map.max_entries).map_err(Error::new)?;
+                object.set_value_size(name, map.value_size).map_err(Error::new)?;
             } else if let (true, Some(offset)) = (map.is_section(), map.shared)
                 && let Some(section) = self.bpf.section(&object, map).map(str::to_owned)
             {
@@ -138,14 +138,14 @@ impl Program {
         let engine = self.settings.engine;
         let (image, cid) = match load::install(m, &object, &profile, engine) {
             Ok(installed) => installed,
-            Err(LoadError::Refused(exit)) => return Err(self.refused(exit)),
-            Err(LoadError::Input(error)) => return Err(error.to_string()),
+            Err(LoadError::Refused(exit)) => return Err(self.refused(exit).into()),
+            Err(LoadError::Input(error)) => return Err(Error::new(error)),
         };
         let recorded = sections.clone();
         for (section, at) in sections {
             let found = image.sections.iter().find(|known| known.name == section);
             if let (Some(found), Some(file)) = (found, self.shared_part(at)) {
-                m.region().share(found.addr, found.size, file)?;
+                m.region().share(found.addr, found.size, file).map_err(Error::new)?;
             }
         }
         let mut report = self.report.borrow_mut();
@@ -159,7 +159,7 @@ impl Program {
             let map = &self.bpf.maps[at];
             let linked = map.linked.as_deref().and_then(|name| m.ext().vm().map_by_name(name));
             if let (Some(linked), Some(file)) = (linked, self.shared_part(at)) {
-                linked.share(m.region(), file)?;
+                linked.share(m.region(), file).map_err(Error::new)?;
             }
             for (key, value, flags) in std::mem::take(&mut self.bpf.maps[at].pending) {
                 self.update_linked(m, at, &key, &value, flags);
@@ -314,7 +314,7 @@ impl Program {
                 -i64::from(libc::EINVAL)
             }
             Err(LoadError::Input(error)) => {
-                self.fail(m, error.to_string());
+                self.fail(m, error);
                 -i64::from(libc::EINVAL)
             }
         }

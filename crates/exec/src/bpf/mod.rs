@@ -12,6 +12,7 @@ mod maps;
 mod objects;
 mod values;
 
+use input::Error;
 use kernel::Machine;
 use std::ops::Range;
 use std::path::Path;
@@ -134,7 +135,7 @@ impl Bpf {
     ///
     /// # Errors
     /// The file has no object of a scheduler.
-    pub fn new(path: &Path) -> Result<Bpf, String> {
+    pub fn new(path: &Path) -> Result<Bpf, Error> {
         let (objects, places) = objects::find(path)?.into_iter().unzip();
         Ok(Bpf {
             objects,
@@ -186,8 +187,8 @@ impl Bpf {
     ///
     /// # Errors
     /// The file cannot be read, or it has changed.
-    pub fn object_bytes(&self, path: &Path) -> Result<Vec<u8>, String> {
-        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    pub fn object_bytes(&self, path: &Path) -> Result<Vec<u8>, Error> {
+        let bytes = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
         let place = self.object_index().and_then(|index| self.places.get(index).cloned());
         let object = place.and_then(|place| bytes.get(place));
         let object = object.ok_or_else(|| format!("{} has changed since it was started", path.display()))?;

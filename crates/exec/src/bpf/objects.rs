@@ -2,6 +2,7 @@
 //! Finds the BPF objects in the program's file. Both bpftool and libbpf-rs store the whole object as
 //! data of the program.
 
+use input::Error;
 use std::ops::Range;
 use std::path::Path;
 
@@ -18,13 +19,16 @@ const BPF: [u8; 4] = [1, 0, 247, 0];
 ///
 /// # Errors
 /// The file cannot be read, or it contains no object.
-pub(super) fn find(path: &Path) -> Result<Vec<(Object, Range<usize>)>, String> {
+pub(super) fn find(path: &Path) -> Result<Vec<(Object, Range<usize>)>, Error> {
     let file = path.display();
-    let size = path.metadata().map_err(|error| format!("{file}: {error}"))?.len();
+    let size = path.metadata().map_err(|error| Error::io(path, &error))?.len();
     if size > LARGEST {
-        return Err(format!("{file}: the program has more than {} MiB", LARGEST >> 20));
+        return Err(Error::new(format!(
+            "{file}: the program has more than {} MiB",
+            LARGEST >> 20
+        )));
     }
-    let bytes = std::fs::read(path).map_err(|error| format!("{file}: {error}"))?;
+    let bytes = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
     let mut objects = Vec::new();
     let mut at = 0;
     while let Some(next) = bytes[at..].iter().position(|&byte| byte == MAGIC[0]) {
@@ -40,9 +44,9 @@ pub(super) fn find(path: &Path) -> Result<Vec<(Object, Range<usize>)>, String> {
         at += 1;
     }
     match objects.is_empty() {
-        true => Err(format!(
+        true => Err(Error::new(format!(
             "{file} contains no BPF object: a scheduler's program contains its object, as bpftool and libbpf-cargo store it"
-        )),
+        ))),
         false => Ok(objects),
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which files exist for the program: those of the machine, and a few of the host.
 
+use input::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,7 @@ pub(crate) enum At {
 ///
 /// # Errors
 /// There is no such program.
-pub fn files(command: &[String]) -> Result<Vec<PathBuf>, String> {
+pub fn files(command: &[String]) -> Result<Vec<PathBuf>, Error> {
     let program = command.first().map(String::as_str).unwrap_or_default();
     let mut files = vec![find_program(program)?];
     files.extend(named_files(command));
@@ -47,7 +48,7 @@ pub fn files(command: &[String]) -> Result<Vec<PathBuf>, String> {
 ///
 /// # Errors
 /// There is no such file.
-pub(crate) fn find_program(command: &str) -> Result<PathBuf, String> {
+pub(crate) fn find_program(command: &str) -> Result<PathBuf, Error> {
     let missing = || format!("there is no program {command:?}: give the path of the scheduler's program");
     let found = match command.contains('/') {
         true => Some(PathBuf::from(command)),
@@ -59,9 +60,7 @@ pub(crate) fn find_program(command: &str) -> Result<PathBuf, String> {
         }
     };
     let found = found.filter(|path| path.is_file()).ok_or_else(missing)?;
-    found
-        .canonicalize()
-        .map_err(|error| format!("{}: {error}", found.display()))
+    found.canonicalize().map_err(|error| Error::io(&found, &error))
 }
 
 /// Returns the files of the host that the words of a command line name, also after `=` or `:`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writes a recording as the text of a profile.
 
+use input::Error;
 use std::fmt::Write;
 
 use kernel::Machine;
@@ -19,7 +20,7 @@ const NUMBERS: [&str; 4] = ["flags", "timeout_ms", "exit_dump_len", "dispatch_ma
 ///
 /// # Errors
 /// The program has no object, or a variable cannot be resized.
-pub(super) fn profile(program: &Program, m: &Machine, recording: &Recording, ops: usize) -> Result<String, String> {
+pub(super) fn profile(program: &Program, m: &Machine, recording: &Recording, ops: usize) -> Result<String, Error> {
     let mut object = program.bpf.object().cloned().ok_or("the program has no object")?;
     let mut missing = recording.missing.clone();
     let mut text = header(program, m);
@@ -40,7 +41,7 @@ pub(super) fn profile(program: &Program, m: &Machine, recording: &Recording, ops
         if object.section_size(section) != Some(size)
             && let Some((array, count)) = last_array(&object, section, size)
         {
-            object.resize(&array, count).map_err(|error| error.to_string())?;
+            object.resize(&array, count).map_err(Error::new)?;
             resize.push((array, i64::from(count)));
         }
         set.extend(object.differences(section, &tracked.user.bytes(size as usize)));

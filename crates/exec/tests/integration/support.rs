@@ -83,7 +83,7 @@ pub fn run_with(argument: &str, workload: &str, seed: u64) -> Outcome {
     let report = match exec::start(&mut machine, settings) {
         Ok(report) => report,
         Err(failure) => {
-            outcome.failure = Some(failure);
+            outcome.failure = Some(failure.to_string());
             return outcome;
         }
     };

@@ -10,6 +10,7 @@
 
 use crate::layout::enums::{CGROUP_SUBSYS_COUNT, cpuset_cgrp_id};
 use crate::layout::{Layout, MASK_BYTES, Mask, alloc, cpumask, object};
+use bpf::error::Error;
 use bpf::kstruct;
 use bpf::memory::{Region, Slab};
 use std::collections::BTreeSet;
@@ -114,7 +115,7 @@ pub(crate) struct Object {
 }
 
 impl CgroupObjects {
-    pub fn new(region: &Region, workload: &Workload) -> Result<CgroupObjects, String> {
+    pub fn new(region: &Region, workload: &Workload) -> Result<CgroupObjects, Error> {
         let levels = workload.cgroups.iter().map(|cgroup| level(&cgroup.path)).max();
         let size = size_of::<cgroup>() + 8 * (levels.unwrap_or(0) + 1);
         let nr_cgroups = workload.cgroups.len().max(1) as u64;

@@ -27,6 +27,7 @@ use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use bpf::cache::Competitors;
+use bpf::error::Error;
 use bpf::memory::{Owned, REACH, Region, Slab};
 use machine::MachineSpec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +106,7 @@ impl Layout {
     ///
     /// # Errors
     /// If there are too many CPUs or cgroups for the memory of the simulated kernel.
-    pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, String> {
+    pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, Error> {
         let nr_cpus = spec.topology.nr_cpus();
         let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
         let mut masks = region.slab(&object::MASK, MASK_BYTES, 3 + spec.topology.nodes.len() as u64)?;
@@ -166,7 +167,7 @@ impl Layout {
     }
 
     /// Creates the credentials of the users that the workload names.
-    fn lay_out_creds(&mut self, region: &Region, workload: &Workload) -> Result<(), String> {
+    fn lay_out_creds(&mut self, region: &Region, workload: &Workload) -> Result<(), Error> {
         let users = workload.tasks.iter().filter_map(|task| task.attributes.uid);
         let users: BTreeSet<u32> = users.filter(|&uid| uid != 0).collect();
         if users.is_empty() {
@@ -405,7 +406,7 @@ impl Layout {
     ///
     /// # Errors
     /// The memory of the simulated kernel has no room for it.
-    pub(crate) fn dispatch_q(&mut self, region: &Region, slot: u32) -> Result<Owned<scx_dispatch_q>, String> {
+    pub(crate) fn dispatch_q(&mut self, region: &Region, slot: u32) -> Result<Owned<scx_dispatch_q>, Error> {
         let slab = match &mut self.dsqs {
             Some(slab) => slab,
             none => none.insert(region.slab(&object::DSQ, size_of::<scx_dispatch_q>() as u64, MAX_DSQS)?),

@@ -343,7 +343,7 @@ fn build_policy(
     } = target;
     let named = profile.struct_ops.as_str();
     let rejected = |refusal: Refusal| LoadError::refused(image, refusal, m.now);
-    let refused = |message: String| LoadError::refused(image, message, m.now);
+    let refused = |error: bpf::error::Error| LoadError::refused(image, error, m.now);
     let wanted = |ops: &&StructOps| ops.attachable && (named.is_empty() || ops.map_name == named);
     let schedulers = image.struct_ops.iter().filter(wanted);
     // Tables that are attached automatically are preferred.
@@ -383,14 +383,14 @@ fn build_policy(
     set_members(m, release, image, profile, cid, &mut ops)?;
     check_members(&ops, release).map_err(rejected)?;
     let maps = image.maps.iter().map(|def| Map::create(def, &m.region, m.nr_cpus()));
-    let maps: Vec<Map> = maps.collect::<Result<_, String>>().map_err(refused)?;
+    let maps: Vec<Map> = maps.collect::<Result<_, _>>().map_err(refused)?;
     let funcs = kfuncs::table_of(&m.spec.costs, release);
     let (code, types, region) = (image.code.clone(), image.types.clone(), m.region.clone());
     let vm = match sanitizer {
         true => Vm::with_sanitizer(code, maps, types, &funcs, region, engine, rules(m, image)),
         false => Vm::new(code, maps, types, &funcs, region, engine),
     }
-    .map_err(|error| refused(error.to_string()))?;
+    .map_err(refused)?;
     if m.options.hotspots && !sanitizer {
         vm.count_instructions().map_err(refused)?;
     }
@@ -504,9 +504,8 @@ fn link_object(m: &Machine, release: Release, object: &Object, profile: &Profile
     for (name, text) in &profile.fields {
         target.set_field(name, facts.with_results(&names).value(text)?);
     }
-    let refused = |error: bpf::object::error::Error| {
-        LoadError::Refused(Exit::refusal(file_stem(&object.file), error.to_string(), m.now))
-    };
+    let refused =
+        |error: bpf::error::Error| LoadError::Refused(Exit::refusal(file_stem(&object.file), error.to_string(), m.now));
     let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(refused)?;
     check_program_names(&image, profile)?;
     for name in &profile.inner_maps {

@@ -30,7 +30,7 @@ pub enum InputError {
     #[error("the profile does not fit: {0}")]
     UserSpace(#[from] UserSpaceError),
     #[error("{0}")]
-    Object(Box<bpf::object::error::Error>),
+    Object(Box<bpf::error::Error>),
     /// The global variables of an object cannot be written.
     #[error("{0}")]
     Memory(Fault),
@@ -64,8 +64,8 @@ pub enum InputError {
     Unaligned { array: String, tag: &'static str },
 }
 
-impl From<bpf::object::error::Error> for InputError {
-    fn from(error: bpf::object::error::Error) -> InputError {
+impl From<bpf::error::Error> for InputError {
+    fn from(error: bpf::error::Error) -> InputError {
         InputError::Object(Box::new(error))
     }
 }

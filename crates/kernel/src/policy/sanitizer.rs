@@ -51,7 +51,7 @@ mod tests {
     fn every_function_has_a_signature_for_the_sanitizer() {
         let m = Bed::default().machine(spec(1, 1, 1, 1));
         let rules = rules_of_machine(&m);
-        let unknown: Vec<String> = kfuncs::table(&m.spec.costs)
+        let unknown: Vec<bpf::error::Error> = kfuncs::table(&m.spec.costs)
             .iter()
             .filter_map(|func| func.check_signature(&rules).err())
             .collect();

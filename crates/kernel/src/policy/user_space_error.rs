@@ -54,11 +54,11 @@ pub enum EntryError {
     #[error("'{0}' is not a CPU number")]
     CpuNotNumber(String),
     #[error("{0}")]
-    Object(Box<bpf::object::error::Error>),
+    Object(Box<bpf::error::Error>),
 }
 
-impl From<bpf::object::error::Error> for EntryError {
-    fn from(error: bpf::object::error::Error) -> EntryError {
+impl From<bpf::error::Error> for EntryError {
+    fn from(error: bpf::error::Error) -> EntryError {
         EntryError::Object(Box::new(error))
     }
 }

@@ -602,5 +602,5 @@ fn affinity_steps_must_name_existing_cpus() {
     let error = kernel::Machine::new(free(2), tasks.workload, 1)
         .err()
         .expect("CPU 2 does not exist");
-    assert!(error.contains("task 'moves' uses CPU 2"), "{error}");
+    assert!(error.to_string().contains("task 'moves' uses CPU 2"), "{error}");
 }

@@ -53,7 +53,7 @@ fn one_object_has_the_same_schedule_on_every_release() {
         };
         run.run(200 * MS);
         run.assert_alive();
-        let at_least = |since: &str| u64::from(release.parse::<Release>() >= since.parse());
+        let at_least = |since: &str| u64::from(release.parse::<Release>().ok() >= since.parse().ok());
         let used = ["nr_old", "nr_v1", "nr_new"].map(|name| u64::from(run.var(name) > 0));
         let (v1, new) = (at_least("6.13"), at_least("6.19"));
         assert_eq!(used, [1 - v1, v1 - new, new], "{release}");

@@ -157,7 +157,7 @@ impl Sweep {
         ];
         let kernels = written.kernels.iter().flatten().map(|name| {
             let release = name.get_ref().parse::<Release>();
-            release.map_err(|error| at(error, name.span().start))
+            release.map_err(|error| source.error(name.span().start, error))
         });
         let kernels: Vec<Release> = kernels.collect::<Result<_, Error>>()?;
         axes.push(match written.kernels.is_some() {

@@ -69,7 +69,10 @@ impl Plan {
         let stored = AtomicUsize::new(0);
         let jobs: Vec<(usize, &RunSpec)> = self.runs.iter().enumerate().collect();
         let results = parallel::run_until_interrupted(&jobs, options.threads, progress, |&(index, run), report| {
-            let store = options.store.as_ref().map(|store| Ok((store, self.inputs.key(run)?)));
+            let store = options
+                .store
+                .as_ref()
+                .map(|store| Ok::<_, Error>((store, self.inputs.key(run)?)));
             let store = store.transpose()?;
             let result = match store.as_ref().and_then(|(store, key)| store.get(key)) {
                 Some(result) => {

@@ -110,13 +110,13 @@ struct Reader<'a, 'input> {
 }
 
 impl<'a, 'input> Reader<'a, 'input> {
-    fn error(&self, at: usize, message: impl Into<String>) -> Error {
+    fn error(&self, at: usize, message: impl std::fmt::Display) -> Error {
         let line = self.document.text_pos_at(at).row;
         Error::at(format!("{}:{line}", self.place), message).hint(HINT)
     }
 
     /// Returns an error at an attribute, or at its element if the attribute is missing.
-    fn attribute_error(&self, node: Node, name: &str, message: impl Into<String>) -> Error {
+    fn attribute_error(&self, node: Node, name: &str, message: impl std::fmt::Display) -> Error {
         let at = node.attribute_node(name).map_or(node.range(), |a| a.range()).start;
         self.error(at, message)
     }

@@ -120,7 +120,7 @@ impl<'a> Arguments<'a> {
             .any(|(p, given)| p.name == name && given.is_some())
     }
 
-    pub(crate) fn error(&self, message: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, message: impl std::fmt::Display) -> Error {
         Error::at(self.spec, message)
     }
 }

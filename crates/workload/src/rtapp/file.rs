@@ -15,7 +15,7 @@ pub struct File<'a> {
 }
 
 impl File<'_> {
-    pub fn error(&self, at: Position, message: impl Into<String>) -> Error {
+    pub fn error(&self, at: Position, message: impl std::fmt::Display) -> Error {
         Error::at(self.name, message).position(at)
     }
 

@@ -85,7 +85,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn error(&self, message: impl Into<String>) -> Error {
+    fn error(&self, message: impl std::fmt::Display) -> Error {
         Error::at(self.file, message).position(self.at)
     }
 

@@ -7,7 +7,7 @@
 
 use super::build::Builder;
 use super::{Param, TypeKind};
-use crate::object::error::Error;
+use crate::error::Error;
 
 /// Keywords that do not change the resulting type.
 const IGNORED: [&str; 12] = [

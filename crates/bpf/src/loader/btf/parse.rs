@@ -2,7 +2,7 @@
 //! Parses the bytes of a .BTF section.
 
 use super::{Btf, Composite, MAX_DEPTH, Member, Param, Type, TypeKind, VarInfo};
-use crate::object::error::Error;
+use crate::error::Error;
 use input::to_usize;
 
 const MAGIC: u16 = 0xeb9f;
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         self.data.len() - self.pos
     }
 
-    pub(crate) fn error(&self, message: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, message: impl Into<Error>) -> Error {
         Error::at(self.section, self.pos as u64, message)
     }
 
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns the string at an offset of a string table.
-pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, String> {
+pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, Error> {
     let rest = strings.get(offset as usize..).filter(|rest| !rest.is_empty());
     let rest = rest.ok_or_else(|| {
         format!(
@@ -86,7 +86,8 @@ pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, String> {
         .iter()
         .position(|&b| b == 0)
         .ok_or("the string table does not end with a NUL")?;
-    std::str::from_utf8(&rest[..end]).map_err(|_| format!("the name at string offset {offset:#x} is not UTF-8"))
+    std::str::from_utf8(&rest[..end])
+        .map_err(|_| Error::new(format!("the name at string offset {offset:#x} is not UTF-8")))
 }
 
 /// A parsed .BTF section and its string table. The section .BTF.ext also uses this string table.

@@ -25,6 +25,7 @@
 mod compat;
 mod path;
 
+use crate::error::Error;
 pub use compat::{types_compatible, types_match};
 use path::Path;
 pub(crate) use path::find_member;
@@ -95,14 +96,14 @@ pub struct Relocation {
 
 impl Relocation {
     /// Makes a relocation from the fields of a record in .BTF.ext. `access` is a text like "0:3:1".
-    pub fn new(ty: u32, access: &str, kind: u32) -> Result<Relocation, String> {
+    pub fn new(ty: u32, access: &str, kind: u32) -> Result<Relocation, Error> {
         let ask = *ASKS
             .get(kind as usize)
             .ok_or_else(|| format!("unknown CO-RE relocation kind {kind}"))?;
         let access: Result<Vec<u32>, _> = access.split(':').map(str::parse).collect();
         match access {
             Ok(access) if access.len() <= MAX_PATH => Ok(Relocation { ty, access, ask }),
-            _ => Err("bad CO-RE access string".to_string()),
+            _ => Err("bad CO-RE access string".into()),
         }
     }
 }
@@ -271,13 +272,13 @@ fn enumerator(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answ
 }
 
 fn field(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answer, Unresolved> {
-    let path = Path::local(local, relocation).map_err(Unresolved)?;
+    let path = Path::local(local, relocation)?;
     let mut found: Option<Answer> = None;
     for id in candidates(local, target, relocation.ty) {
         let Some(there) = path.find_in(local, target, id) else {
             continue;
         };
-        let answer = answer(local, &path, target, &there, relocation.ask).map_err(Unresolved)?;
+        let answer = answer(local, &path, target, &there, relocation.ask)?;
         match found {
             Some(before) if before != answer => return Err(Unresolved(format!("{} is ambiguous", path.text(local)))),
             _ => found = Some(answer),
@@ -290,7 +291,7 @@ fn field(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answer, U
     }
 }
 
-fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Result<Answer, String> {
+fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Result<Answer, Unresolved> {
     let location = path.locate(target)?;
     let plain = |value| Ok(Answer { value, sizes: None });
     match ask {

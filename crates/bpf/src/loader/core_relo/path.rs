@@ -2,7 +2,7 @@
 //! Access paths of CO-RE relocations. A path leads from a type through its members to a field,
 //! either in the object's types or in the target's types.
 
-use super::{Relocation, compat::fields_compatible};
+use super::{Relocation, Unresolved, compat::fields_compatible};
 use crate::btf::{Btf, Composite, TypeKind};
 
 /// Maximum nesting of anonymous members.
@@ -47,13 +47,13 @@ pub(super) struct FieldLocation {
 impl Path {
     /// Returns the path of a relocation in the object's types. The relocation describes it by
     /// indices. Anonymous members add no step to the path.
-    pub(super) fn local(btf: &Btf, relocation: &Relocation) -> Result<Path, String> {
+    pub(super) fn local(btf: &Btf, relocation: &Relocation) -> Result<Path, Unresolved> {
         let bad = || {
-            format!(
+            Unresolved(format!(
                 "bad CO-RE access {:?} of {}",
                 relocation.access,
                 btf.c_name(relocation.ty)
-            )
+            ))
         };
         let (&first, rest) = relocation.access.split_first().ok_or_else(bad)?;
         let root = relocation.ty;
@@ -155,7 +155,7 @@ impl Path {
 
     /// Returns which bytes must be loaded for this field. If a bitfield lies across two
     /// aligned units of its type's size, more bytes are loaded than the type has.
-    pub(super) fn locate(&self, btf: &Btf) -> Result<FieldLocation, String> {
+    pub(super) fn locate(&self, btf: &Btf) -> Result<FieldLocation, Unresolved> {
         let whole = btf.size_of(self.reached);
         let bitfield = self.steps.last().filter(|s| s.member).and_then(|step| {
             let member = btf.composite(step.ty)?.members.get(step.index as usize)?;
@@ -185,7 +185,8 @@ impl Path {
                 });
             }
             if size >= 8 {
-                return Err(format!("{}: the bitfield does not fit into 64 bits", self.text(btf)));
+                let name = self.text(btf);
+                return Err(Unresolved(format!("{name}: the bitfield does not fit into 64 bits")));
             }
             size *= 2;
         }

@@ -14,13 +14,13 @@ use super::DataSection;
 use super::externs::{Externs, MissingSymbol};
 use super::target::Target;
 use crate::btf::TypeKind;
+use crate::error::Error;
 use crate::image::{
     CALL, CALL_FUNCTION, CALL_HELPER, Code, Function, Insn, LD_IMM64, LineInfo, LocalType, LocalTypes, MapDef, TRAP,
 };
 use crate::insn::{self, ALU, ALU64, EXIT, GOTO, GOTOL, LDX, ST, STX, class, is_jump};
 use crate::memory::Region;
 use crate::object::elf::{R_BPF_64_ABS64, Relocation, Symbol, SymbolKind};
-use crate::object::error::Error;
 use crate::object::fields::special_fields;
 use crate::object::program::parse_section;
 use crate::object::{Object, Program, SectionKind};
@@ -272,10 +272,10 @@ impl<'a> Linker<'a> {
             }
         }
         for map in self.maps {
-            self.field_types(map.fields.clone()).map_err(Error::new)?;
+            self.field_types(map.fields.clone())?;
         }
         for data in self.data {
-            self.field_types(data.fields.clone()).map_err(Error::new)?;
+            self.field_types(data.fields.clone())?;
         }
         (code.kfuncs, code.traps) = (in_order(self.kfuncs), in_order(self.traps));
         let mut warnings = self.externs.warnings;
@@ -291,7 +291,7 @@ impl<'a> Linker<'a> {
 
     /// Records the types of the objects to which special fields (kptrs, lists and trees) refer.
     /// Fails for types that the kernel would also reject (btf_parse_struct_metas).
-    fn field_types(&mut self, fields: Vec<crate::image::Field>) -> Result<(), String> {
+    fn field_types(&mut self, fields: Vec<crate::image::Field>) -> Result<(), Error> {
         use crate::image::FieldKind::{Kptr, ListHead, RbRoot};
         for field in fields {
             match field.kind {
@@ -304,7 +304,7 @@ impl<'a> Linker<'a> {
     }
 
     /// Records a type of which code may allocate objects.
-    fn local_type(&mut self, id: u32) -> Result<(), String> {
+    fn local_type(&mut self, id: u32) -> Result<(), Error> {
         let btf = &self.object.btf;
         let id = btf.resolve(id);
         let TypeKind::Struct(composite) = btf.kind(id) else {
@@ -398,7 +398,7 @@ impl<'a> Linker<'a> {
             if let Ok(found) = answers.binary_search_by_key(&here, |answer| answer.0) {
                 insn = self
                     .core(insn, &answers[found].1)
-                    .map_err(|message| fail(slot, message))?;
+                    .map_err(|error| Error::at(&section.name, here, error))?;
             }
             if is_jump(insn.op) {
                 let distance = if insn.op == GOTOL {

@@ -5,11 +5,11 @@
 use super::code::Linker;
 use super::{DataSection, Image, TaggedArray};
 use crate::btf::{Btf, TypeKind};
+use crate::error::Error;
 use crate::fault::Fault;
 use crate::image::MapDef;
 use crate::map::{BPF_ANY, Map};
 use crate::memory::{ARENA_SIZE, PAGE, Region};
-use crate::object::error::Error;
 use crate::object::fields::variable_fields;
 use crate::object::value::{self, Location};
 use crate::object::{Object, SectionKind, Variable, param, section_vars};
@@ -66,13 +66,14 @@ pub(super) fn allocate_sections(
                     .ok_or_else(|| exhausted(region, &section.name))?;
                 (addr, addr)
             }
-            SectionKind::Arena if section.size > 0 => allocate_in_arena(section.size, region, maps)
-                .map_err(|message| Error::new(message).in_section(&section.name))?,
+            SectionKind::Arena if section.size > 0 => {
+                allocate_in_arena(section.size, region, maps).map_err(|error| error.in_section(&section.name))?
+            }
             _ => continue,
         };
         let write = |addr: u64, bytes: &[u8]| {
             let written = region.write(addr, bytes);
-            written.map_err(|fault| Error::new(fault.to_string()).in_section(&section.name))
+            written.map_err(|fault| Error::from(fault).in_section(&section.name))
         };
         // The region's pages contain zeros. Pages of zeros are not copied, because the host provides
         // memory for a page when it is first written.
@@ -131,29 +132,29 @@ fn tagged_array(btf: &Btf, var: u32, ty: u32, addr: u64) -> Option<TaggedArray> 
 
 /// Allocates globals at the end of the arena. Returns the address that programs use and the address
 /// in the region.
-fn allocate_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u64, u64), String> {
+fn allocate_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u64, u64), Error> {
     let arena = maps.iter_mut().find(|map| map.kind == BPF_MAP_TYPE_ARENA);
     let arena = arena.ok_or("the object has arena globals, but no map of type ARENA")?;
     let Some(base) = arena.arena else {
-        return Err("the arena has no address".to_string());
+        return Err("the arena has no address".into());
     };
     let (total, globals) = (u64::from(arena.max_entries) * PAGE, size.next_multiple_of(PAGE));
     if total > ARENA_SIZE || globals > total {
         let pages = arena.max_entries;
-        return Err(format!(
+        return Err(Error::new(format!(
             "{size} bytes of globals do not fit into the {pages} pages of arena {}",
             arena.name
-        ));
+        )));
     }
     arena.arena_globals = globals;
     let user = base + (arena.extra & (ARENA_SIZE - 1));
     let addr = user.wrapping_add(total - globals);
     let low = addr & (ARENA_SIZE - 1);
     if !low.is_multiple_of(PAGE) || low + globals > ARENA_SIZE {
-        return Err(format!(
+        return Err(Error::new(format!(
             "map_extra {:#x} of arena {} is not on a 4 GiB boundary",
             arena.extra, arena.name
-        ));
+        )));
     }
     let committed = region.commit_arena(base + low, globals);
     committed.map_err(|exhausted| format!("arena {}: {}", arena.name, exhausted.fault(region)))?;
@@ -281,9 +282,9 @@ impl Image {
     /// Fails if the variable is constant after loading.
     pub fn set(&self, region: &Region, path: &str, text: &str) -> Result<(), Error> {
         let found = self.variable(path)?;
-        let fail = |message: String| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file);
+        let fail = |error: Error| Error::new(format!("{path} = {text}: {error}")).in_file(&self.file);
         if !found.live {
-            return Err(fail("the variable is constant after the policy is loaded".to_string()));
+            return Err(fail("the variable is constant after the policy is loaded".into()));
         }
         self.set_value(region, found.addr, found.location, text).map_err(fail)
     }
@@ -301,37 +302,35 @@ impl Image {
         text: &str,
     ) -> Result<(), Error> {
         let def = map.def();
-        let fail = |message: String| Error::new(format!("map {}: {message}", def.name)).in_file(&self.file);
+        let fail = |error: Error| Error::new(format!("map {}: {error}", def.name)).in_file(&self.file);
         if key.len() != def.key_size as usize {
-            return Err(fail(format!(
-                "a key has {} bytes, but {} bytes were given",
-                def.key_size,
-                key.len()
-            )));
+            let (size, given) = (def.key_size, key.len());
+            return Err(fail(
+                format!("a key has {size} bytes, but {given} bytes were given").into(),
+            ));
         }
         let ty = def
             .value_type
             .ok_or_else(|| fail("the object declares no type for the map's values".into()))?;
         let location = Location::whole(&self.btf, ty).follow(&self.btf, path).map_err(fail)?;
-        let lookup = || map.lookup(region, key, cpu).map_err(|fault| fail(fault.to_string()));
+        let lookup = || map.lookup(region, key, cpu).map_err(|fault| fail(fault.into()));
         let mut addr = lookup()?;
         if addr == 0 {
             let zeros = vec![0; def.value_size as usize];
             let made = map.update(region, key, &zeros, BPF_ANY, cpu);
-            match made.map_err(|fault| fail(fault.to_string()))? {
+            match made.map_err(|fault| fail(fault.into()))? {
                 0 => addr = lookup()?,
-                error => return Err(fail(format!("an entry cannot be created ({error})"))),
+                error => return Err(fail(format!("an entry cannot be created ({error})").into())),
             }
         }
         self.set_value(region, addr + location.offset, location, text)
-            .map_err(|message| fail(format!("{path} = {text}: {message}")))
+            .map_err(|error| fail(format!("{path} = {text}: {error}").into()))
     }
 
     /// Changes the value at an address.
-    fn set_value(&self, region: &Region, addr: u64, location: Location, text: &str) -> Result<(), String> {
-        let fault = |fault: Fault| fault.to_string();
-        let mut bytes = region.bytes(addr, u64::from(location.size)).map_err(fault)?.to_vec();
+    fn set_value(&self, region: &Region, addr: u64, location: Location, text: &str) -> Result<(), Error> {
+        let mut bytes = region.bytes(addr, u64::from(location.size))?.to_vec();
         value::set(&self.btf, location, &mut bytes, text)?;
-        region.write(addr, &bytes).map_err(fault)
+        Ok(region.write(addr, &bytes)?)
     }
 }

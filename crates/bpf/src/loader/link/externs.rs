@@ -5,6 +5,7 @@
 //! incompatible type, the symbol counts as missing. If the object declares a missing symbol weak,
 //! references to it become 0. Otherwise they become traps, which fault when they are executed.
 
+use crate::error::Error;
 use std::collections::BTreeMap;
 
 use super::target::Target;
@@ -104,7 +105,9 @@ impl<'a> Externs<'a> {
         let (btf, target) = (self.btf, self.target);
         let kernel_name = essential_name(name);
         match *btf.kind(id) {
-            TypeKind::Var { ty, .. } if is_config => self.config(symbol, ty).unwrap_or_else(missing),
+            TypeKind::Var { ty, .. } if is_config => self
+                .config(symbol, ty)
+                .unwrap_or_else(|error| missing(error.to_string())),
             TypeKind::Func { ty, .. } => {
                 let Some(func) = target.kfunc(kernel_name) else {
                     return missing(format!("kfunc {kernel_name} {}", target.why_not(kernel_name)));
@@ -140,7 +143,7 @@ impl<'a> Externs<'a> {
 
     /// Allocates memory for a configuration value. If the target does not have the value and the
     /// symbol is weak, the value is 0.
-    fn config(&self, symbol: &Symbol, ty: u32) -> Result<Extern, String> {
+    fn config(&self, symbol: &Symbol, ty: u32) -> Result<Extern, Error> {
         let name = &symbol.name;
         let size = self.btf.size_of(ty).ok_or_else(|| format!("{name} has no size"))?;
         let mut bytes = vec![0; size as usize];
@@ -149,20 +152,20 @@ impl<'a> Externs<'a> {
                 config_bytes(self.btf, ty, value, &mut bytes).map_err(|m| format!("{name} = {value}: {m}"))?
             }
             None if symbol.weak => (),
-            None => return Err(format!("{name} is not configured")),
+            None => return Err(Error::new(format!("{name} is not configured"))),
         }
         let addr = self
             .region
             .alloc(u64::from(size))
             .ok_or("the simulated address space is full")?;
-        self.region.write(addr, &bytes).map_err(|fault| fault.to_string())?;
+        self.region.write(addr, &bytes)?;
         Ok(Extern::Address(addr))
     }
 }
 
 /// Converts a value of .config to the declared type: a truth value, a `char` with y, m or n, an
 /// `enum libbpf_tristate`, a number, or text.
-fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(), String> {
+fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(), Error> {
     let ty = btf.resolve(ty);
     let tristate = match value {
         "n" => Some(0u64),
@@ -174,7 +177,7 @@ fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(),
     match (btf.kind(ty), tristate, text) {
         (TypeKind::Int { encoding, .. }, Some(state), _) if encoding & INT_BOOL != 0 => match state {
             0 | 1 => bytes[0] = u8::from(state == 1),
-            _ => return Err("the value m (module) is neither true nor false".to_string()),
+            _ => return Err("the value m (module) is neither true nor false".into()),
         },
         (TypeKind::Int { size: 1, encoding, .. }, Some(_), _) if encoding & (INT_CHAR | INT_SIGNED) != 0 => {
             bytes[0] = value.as_bytes()[0];
@@ -193,7 +196,7 @@ fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(),
             let location = crate::object::value::Location::whole(btf, ty);
             crate::object::value::set(btf, location, bytes, value)?;
         }
-        _ => return Err(format!("not a value of type {}", btf.c_name(ty))),
+        _ => return Err(Error::new(format!("not a value of type {}", btf.c_name(ty)))),
     }
     Ok(())
 }

@@ -13,9 +13,9 @@ mod struct_ops;
 mod target;
 
 use crate::btf::Btf;
+use crate::error::Error;
 use crate::image::{Code, Field, LocalTypes, MapDef};
 use crate::memory::Region;
-use crate::object::error::Error;
 use crate::object::{Object, Program, ProgramKind, Variable};
 use std::collections::BTreeSet;
 

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use super::code::Linker;
 use super::target::Target;
 use crate::btf::{Btf, TypeKind, essential_name};
+use crate::error::Error;
 use crate::object::elf::{R_BPF_64_ABS64, SymbolKind};
-use crate::object::error::Error;
 use crate::object::{Object, SectionKind, section_vars};
 use input::to_usize;
 

@@ -5,7 +5,7 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
-use super::error::Error;
+use crate::error::Error;
 use crate::memory::PAGE;
 use input::to_usize;
 use std::collections::BTreeMap;

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::error::Error;
 use crate::btf::{parse, parse::Reader};
 use crate::core_relo::Relocation;
+use crate::error::Error;
 
 const SECTION: &str = ".BTF.ext";
 const MAGIC: u16 = 0xeb9f;
@@ -45,7 +45,7 @@ impl Ext {
         }
         header.u16()?;
         let header_len = header.u32()?;
-        let mut table = || Ok((header.u32()?, header.u32()?));
+        let mut table = || Ok::<_, Error>((header.u32()?, header.u32()?));
         let (functions, lines) = (table()?, table()?);
         // The CO-RE table was added to the format later. A short header therefore lacks this table.
         let relocations = if header_len >= 32 { table()? } else { (0, 0) };

@@ -3,6 +3,7 @@
 
 use crate::btf::{Btf, TypeKind};
 use crate::core_relo::find_member;
+use crate::error::Error;
 use crate::image::{Contains, Field, FieldKind};
 
 /// Maximum number of special fields in one type. The time for the initialisation of a value grows
@@ -11,7 +12,7 @@ const MAX_FIELDS: usize = 4096;
 
 /// Returns the special fields of a type by ascending offset, including those inside nested structs
 /// and arrays.
-pub(crate) fn special_fields(btf: &Btf, id: u32) -> Result<Vec<Field>, String> {
+pub(crate) fn special_fields(btf: &Btf, id: u32) -> Result<Vec<Field>, Error> {
     let mut search = Search {
         btf,
         fields: Vec::new(),
@@ -33,7 +34,7 @@ struct Search<'a> {
 impl Search<'_> {
     /// Visits a value of type `id` at `offset` and adds the special fields in it. Returns whether
     /// there are any.
-    fn visit(&mut self, id: u32, offset: u64) -> Result<bool, String> {
+    fn visit(&mut self, id: u32, offset: u64) -> Result<bool, Error> {
         self.steps = self.steps.checked_sub(1).ok_or("the type is nested too deeply")?;
         let btf = self.btf;
         let before = self.fields.len();
@@ -119,7 +120,7 @@ impl Search<'_> {
     /// If the type `id` is a list head or tree root, adds the field and returns true. `tag` returns
     /// the text of the declaration tag that names the type of the elements. This tag is attached to
     /// the member or variable that has the type `id`, not to the type.
-    fn root<'t>(&mut self, id: u32, offset: u64, tag: impl Fn() -> Option<&'t str>) -> Result<bool, String> {
+    fn root<'t>(&mut self, id: u32, offset: u64, tag: impl Fn() -> Option<&'t str>) -> Result<bool, Error> {
         let resolved = self.btf.resolve(id);
         let list = match self.btf.name(resolved) {
             "bpf_list_head" => true,
@@ -148,9 +149,11 @@ impl Search<'_> {
         Ok(true)
     }
 
-    fn add(&mut self, offset: u64, size: u32, kind: FieldKind) -> Result<(), String> {
+    fn add(&mut self, offset: u64, size: u32, kind: FieldKind) -> Result<(), Error> {
         if self.fields.len() == MAX_FIELDS {
-            return Err(format!("the type has more than {MAX_FIELDS} special fields"));
+            return Err(Error::new(format!(
+                "the type has more than {MAX_FIELDS} special fields"
+            )));
         }
         let offset = u32::try_from(offset).map_err(|_| "a special field lies beyond 4 GiB")?;
         self.fields.push(Field { offset, size, kind });
@@ -160,7 +163,7 @@ impl Search<'_> {
 
 /// Returns the special fields of a global variable. If the variable is a list head or tree root,
 /// the declaration tag that names the type of the elements is attached to the variable.
-pub(crate) fn variable_fields(btf: &Btf, var: u32, ty: u32, offset: u64) -> Result<Vec<Field>, String> {
+pub(crate) fn variable_fields(btf: &Btf, var: u32, ty: u32, offset: u64) -> Result<Vec<Field>, Error> {
     let mut search = Search {
         btf,
         fields: Vec::new(),
@@ -219,6 +222,6 @@ mod tests {
             },
         });
         let error = special_fields(&btf, holder).expect_err("the node lies beyond 4 GiB");
-        assert_eq!(error, "member rb of struct node lies beyond 4 GiB");
+        assert_eq!(error, "member rb of struct node lies beyond 4 GiB".into());
     }
 }

@@ -8,10 +8,10 @@
 //! - `__array(values, struct inner)` is an array of pointers to inner definitions.
 
 use super::elf::Elf;
-use super::error::Error;
 use super::fields::special_fields;
 use super::{DeclaredMap, section_vars};
 use crate::btf::{Btf, Composite, TypeKind};
+use crate::error::Error;
 use crate::image::MapDef;
 
 const SECTION: &str = ".maps";
@@ -30,12 +30,12 @@ pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> 
         .zip(ends)
         .map(|(&(var, offset, _), end)| {
             let name = btf.name(var);
-            let fail = |message: String| Error::at(SECTION, offset, format!("map {name}: {message}"));
+            let fail = |error: Error| Error::at(SECTION, offset, format!("map {name}: {error}"));
             let TypeKind::Var { ty, .. } = *btf.kind(var) else {
-                return Err(fail("not a variable".to_string()));
+                return Err(fail("not a variable".into()));
             };
             let Some(composite) = btf.composite(ty) else {
-                return Err(fail("not a struct".to_string()));
+                return Err(fail("not a struct".into()));
             };
             let mut values_offset = None;
             let def = definition(btf, name, composite, Some(&mut values_offset)).map_err(fail)?;
@@ -57,7 +57,7 @@ fn definition(
     name: &str,
     composite: &Composite,
     mut values_offset: Option<&mut Option<u32>>,
-) -> Result<MapDef, String> {
+) -> Result<MapDef, Error> {
     let mut def = MapDef {
         name: name.to_string(),
         ..MapDef::default()
@@ -88,14 +88,14 @@ fn definition(
             "numa_node" | "pinning" => (),
             "values" => {
                 let Some(values_offset) = values_offset.as_deref_mut() else {
-                    return Err("an inner map cannot contain maps".to_string());
+                    return Err("an inner map cannot contain maps".into());
                 };
                 *values_offset = Some(member.bit_offset / 8);
                 let TypeKind::Array { ty, .. } = *btf.kind(btf.resolve(member.ty)) else {
-                    return Err("values is not an array".to_string());
+                    return Err("values is not an array".into());
                 };
                 let TypeKind::Ptr(to) = *btf.kind(btf.resolve(ty)) else {
-                    return Err("values is not an array of pointers".to_string());
+                    return Err("values is not an array of pointers".into());
                 };
                 def.key_size = 4;
                 def.value_size = 4;
@@ -104,11 +104,11 @@ fn definition(
                     def.inner = Some(Box::new(definition(btf, &name, inner, None)?));
                 }
             }
-            other => return Err(format!("unknown attribute {other}")),
+            other => return Err(Error::new(format!("unknown attribute {other}"))),
         }
     }
     if def.kind == 0 {
-        return Err("the map has no type".to_string());
+        return Err("the map has no type".into());
     }
     if def.kind == BPF_MAP_TYPE_ARENA {
         (def.key_size, def.value_size) = (0, 0);

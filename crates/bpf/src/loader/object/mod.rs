@@ -7,7 +7,6 @@
 
 pub(crate) mod differences;
 pub(crate) mod elf;
-pub mod error;
 pub(crate) mod ext;
 pub(crate) mod fields;
 mod maps;
@@ -25,9 +24,9 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::btf::{Btf, parse};
+use crate::error::Error;
 use crate::image::MapDef;
 use elf::Elf;
-use error::Error;
 use ext::Ext;
 
 /// Name of the section with the globals that lie in the arena.

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use super::elf::Elf;
-use super::error::Error;
 use super::value::{self, Location};
 use super::{Object, SectionKind, section_kind, section_vars};
 use crate::btf::{Btf, STATIC, Type, TypeKind};
+use crate::error::Error;
 use input::to_usize;
 
 /// Maximum size of a section in bytes.

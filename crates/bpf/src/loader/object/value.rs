@@ -4,6 +4,7 @@
 
 use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, TypeKind};
 use crate::core_relo::find_member;
+use crate::error::Error;
 use input::to_usize;
 
 /// Number of elements or members that are printed. The others are replaced by "...".
@@ -33,7 +34,7 @@ impl Location {
     }
 
     /// Follows a further part of a path, such as `[3].weight` or `.a.b`, from this location.
-    pub(crate) fn follow(mut self, btf: &Btf, path: &str) -> Result<Location, String> {
+    pub(crate) fn follow(mut self, btf: &Btf, path: &str) -> Result<Location, Error> {
         let mut rest = path;
         while !rest.is_empty() {
             let parsed = &path[..path.len() - rest.len()];
@@ -44,10 +45,12 @@ impl Location {
                     .parse()
                     .map_err(|_| format!("{path}: \"{index}\" is not an index"))?;
                 let TypeKind::Array { ty, len, .. } = *btf.kind(btf.resolve(self.ty)) else {
-                    return Err(format!("{} is not an array", subject(parsed)));
+                    return Err(Error::new(format!("{} is not an array", subject(parsed))));
                 };
                 if index >= len {
-                    return Err(format!("index {index} is out of range: the array has {len} elements"));
+                    return Err(Error::new(format!(
+                        "index {index} is out of range: the array has {len} elements"
+                    )));
                 }
                 let size = btf.size_of(ty).unwrap_or(0);
                 self = Location {
@@ -94,7 +97,7 @@ impl Location {
                 };
                 rest = &after[end..];
             } else {
-                return Err(format!("{path}: expected '.' or '[' before \"{rest}\""));
+                return Err(Error::new(format!("{path}: expected '.' or '[' before \"{rest}\"")));
             }
         }
         Ok(self)
@@ -186,7 +189,7 @@ fn list(values: impl Iterator<Item = String>) -> String {
 
 /// Parses text as a value of the type at a location. Writes the value to `bytes`, which are the
 /// bytes of the location.
-pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -> Result<(), String> {
+pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -> Result<(), Error> {
     let resolved = btf.resolve(location.ty);
     let text = text.trim();
     let type_name = btf.c_name(location.ty);
@@ -197,7 +200,11 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
         TypeKind::Int { encoding, .. } if encoding & INT_BOOL != 0 => match text {
             "true" | "1" | "y" | "yes" | "on" => 1,
             "false" | "0" | "n" | "no" | "off" => 0,
-            _ => return Err(format!("\"{text}\" is not a truth value; expected true or false")),
+            _ => {
+                return Err(Error::new(format!(
+                    "\"{text}\" is not a truth value; expected true or false"
+                )));
+            }
         },
         TypeKind::Int { encoding, .. } => match text.as_bytes() {
             [b'\'', byte, b'\''] if encoding & INT_CHAR != 0 => i128::from(*byte),
@@ -217,11 +224,11 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
                 .and_then(|text| text.strip_suffix('"'))
                 .unwrap_or(text);
             if text.len() >= bytes.len() {
-                return Err(format!(
+                return Err(Error::new(format!(
                     "the text has {} bytes, but {type_name} holds at most {}",
                     text.len(),
                     bytes.len().max(1) - 1
-                ));
+                )));
             }
             bytes.fill(0);
             bytes[..text.len()].copy_from_slice(text.as_bytes());
@@ -234,10 +241,10 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
                 .unwrap_or(text);
             let texts: Vec<&str> = text.split(',').collect();
             if texts.len() > *len as usize {
-                return Err(format!(
+                return Err(Error::new(format!(
                     "{} values were given for the {len} elements of {type_name}",
                     texts.len()
-                ));
+                )));
             }
             let element = Location::whole(btf, *ty);
             // If one element is invalid, none is changed.
@@ -249,11 +256,11 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
             return Ok(());
         }
         TypeKind::Struct(_) | TypeKind::Union(_) => {
-            return Err(format!(
+            return Err(Error::new(format!(
                 "{type_name} cannot be set as a whole: set its members, as in NAME.MEMBER"
-            ));
+            )));
         }
-        _ => return Err(format!("a value of type {type_name} cannot be set")),
+        _ => return Err(Error::new(format!("a value of type {type_name} cannot be set"))),
     };
     let (first, bits) = location.bits.unwrap_or((0, bits));
     let mask = u128::from(u64::MAX >> (64 - bits.clamp(1, 64))) << first;
@@ -267,7 +274,7 @@ pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -
     Ok(())
 }
 
-fn number(text: &str, wanted: &str) -> Result<i128, String> {
+fn number(text: &str, wanted: &str) -> Result<i128, Error> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -283,7 +290,7 @@ fn number(text: &str, wanted: &str) -> Result<i128, String> {
     Ok(if negative { -value } else { value })
 }
 
-fn in_range(value: i128, bits: u32, signed: bool, type_name: &str) -> Result<i128, String> {
+fn in_range(value: i128, bits: u32, signed: bool, type_name: &str) -> Result<i128, Error> {
     let bits = bits.clamp(1, 64);
     let (min, max) = match signed {
         true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
@@ -291,6 +298,8 @@ fn in_range(value: i128, bits: u32, signed: bool, type_name: &str) -> Result<i12
     };
     match (min..=max).contains(&value) {
         true => Ok(value),
-        false => Err(format!("{value} is out of range: {type_name} holds {min} to {max}")),
+        false => Err(Error::new(format!(
+            "{value} is out of range: {type_name} holds {min} to {max}"
+        ))),
     }
 }

@@ -19,6 +19,7 @@ use crate::layout::callbacks::{Callback, OPS};
 use crate::layout::enums;
 use crate::layout::release::symbols::{SYMBOLS, SymbolKind, Symbols};
 use bpf::rows::*;
+use thiserror::Error;
 
 /// A Linux release, displayed as `major.minor`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +41,11 @@ pub const RELEASES: [Release; 12] = [
     Release::LINUX_7_3,
 ];
 
+/// The number of a release that is not in [`RELEASES`].
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("Linux {0} is not supported: choose one of {known}", known = RELEASES.map(|known| known.to_string()).join(", "))]
+pub struct UnknownRelease(String);
+
 impl Default for Release {
     fn default() -> Release {
         Release::MODELLED
@@ -59,18 +65,15 @@ impl std::fmt::Debug for Release {
 }
 
 impl std::str::FromStr for Release {
-    type Err = String;
+    type Err = UnknownRelease;
 
     /// Parses the number of a release, from `6.12` to `7.3`.
     ///
     /// # Errors
-    /// If the release is unknown. The message lists the known releases.
-    fn from_str(text: &str) -> Result<Release, String> {
+    /// If the release is unknown.
+    fn from_str(text: &str) -> Result<Release, UnknownRelease> {
         let found = RELEASES.into_iter().find(|release| release.to_string() == text);
-        found.ok_or_else(|| {
-            let known: Vec<String> = RELEASES.iter().map(Release::to_string).collect();
-            format!("Linux {text} is not supported: choose one of {}", known.join(", "))
-        })
+        found.ok_or_else(|| UnknownRelease(text.into()))
     }
 }
 

@@ -16,7 +16,7 @@ fn a_release_is_named_by_its_number() {
     assert_eq!(Release::default().version_code(), 0x7020d);
     assert!(RELEASES.is_sorted());
     for wrong in ["6.11", "7.4", "6.1", "", "6.12.1", "v6.12"] {
-        let error = wrong.parse::<Release>().unwrap_err();
+        let error = wrong.parse::<Release>().unwrap_err().to_string();
         assert!(error.contains("6.12, 6.13") && error.contains("7.2, 7.3"), "{error}");
     }
 }

@@ -471,8 +471,8 @@ fn show_dsq(m: &mut Machine, dsq: DsqRef, task: TaskId) {
             (seen.id, seen.nr) = (m.ext.dsqs.id(dsq), m.ext.dsqs.nr(dsq));
             seen.addr()
         }
-        Err(message) => {
-            exit::error(m, message);
+        Err(error) => {
+            exit::error(m, error.to_string());
             return;
         }
     };

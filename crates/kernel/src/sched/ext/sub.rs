@@ -118,20 +118,31 @@ pub(super) fn is_below(m: &Machine, cgroup: u32, ancestor: u32) -> bool {
     std::iter::successors(Some(cgroup), |&at| m.layout.parent_of_cgroup(at)).any(|at| at == ancestor)
 }
 
+/// Why a cgroup cannot have a sub-scheduler, with the kernel's errno.
+#[derive(Debug, thiserror::Error)]
+enum NoParent {
+    #[error("no policy is loaded that could accept a sub-scheduler ({errno})", errno = -ENODEV)]
+    NoPolicy,
+    #[error("cgroup {0} does not exist ({errno})", errno = -ENOENT)]
+    NoCgroup(String),
+    #[error("policy \"{0}\" is already attached to cgroup {1} ({errno})", errno = -EBUSY)]
+    Attached(String, String),
+    #[error("policy \"{0}\" accepts no sub-schedulers: it has no ops.sub_attach() ({errno})", errno = -EOPNOTSUPP)]
+    NoCallback(String),
+    #[error("cgroup {0}, which is below {1}, has a sub-scheduler already ({errno})", errno = -EBUSY)]
+    Below(String, String),
+    #[error("parent disabled ({errno})", errno = -ENOENT)]
+    Disabled,
+}
+
 /// Returns the policy that would be the parent of a sub-scheduler of `cgroup` (find_parent_sched).
-///
-/// # Errors
-/// A message with the kernel's errno.
-fn find_parent(m: &Machine, cgroup: u32) -> Result<SchedId, String> {
+fn find_parent(m: &Machine, cgroup: u32) -> Result<SchedId, NoParent> {
     let path = cgroup_path(m, cgroup);
     if !m.ext.enabled {
-        return Err(format!(
-            "no policy is loaded that could accept a sub-scheduler ({})",
-            -ENODEV
-        ));
+        return Err(NoParent::NoPolicy);
     }
     if !m.cgroups.get(cgroup).online {
-        return Err(format!("cgroup {path} does not exist ({})", -ENOENT));
+        return Err(NoParent::NoCgroup(path.into()));
     }
     let parent = sched_of_cgroup(m, cgroup);
     let name = m.ext.ops_of(parent).name();
@@ -141,28 +152,18 @@ fn find_parent(m: &Machine, cgroup: u32) -> Result<SchedId, String> {
         m.ext.sched(parent).cgroup
     };
     if own == cgroup {
-        return Err(format!(
-            "policy \"{name}\" is already attached to cgroup {path} ({})",
-            -EBUSY
-        ));
+        return Err(NoParent::Attached(name.into(), path.into()));
     }
     if !m.ext.ops_of(parent).defines(Callback::SubAttach) {
-        let message = format!(
-            "policy \"{name}\" accepts no sub-schedulers: it has no ops.sub_attach() ({})",
-            -EOPNOTSUPP
-        );
-        return Err(message);
+        return Err(NoParent::NoCallback(name.into()));
     }
     let below = |&id: &SchedId| m.ext.parent_of(id) == Some(parent) && is_below(m, m.ext.sched(id).cgroup, cgroup);
     if let Some(child) = m.ext.live_subs().find(below) {
         let child = cgroup_path(m, m.ext.sched(child).cgroup);
-        return Err(format!(
-            "cgroup {child}, which is below {path}, has a sub-scheduler already ({})",
-            -EBUSY
-        ));
+        return Err(NoParent::Below(child.into(), path.into()));
     }
     if m.ext.exit_of(parent).is_some() {
-        return Err(format!("parent disabled ({})", -ENOENT));
+        return Err(NoParent::Disabled);
     }
     Ok(parent)
 }
@@ -180,7 +181,7 @@ pub(crate) fn install(
 ) -> Result<SchedId, Box<Exit>> {
     let PreparedPolicy { vm, ops, cid } = policy;
     let refuse = |m: &Machine, message: String| Exit::refusal(ops.name(), message, m.now);
-    let parent = find_parent(m, cgroup).map_err(|message| refuse(m, message))?;
+    let parent = find_parent(m, cgroup).map_err(|error| refuse(m, error.to_string()))?;
     if !cid {
         return Err(refuse(m, "sub-sched requires cid-form struct_ops".into()));
     }

@@ -54,25 +54,33 @@ const LOCKUP_NS: u64 = 4_000_000;
 /// Longest delay at one point, ns. A longer one is shortened.
 pub(crate) const MAX_HOLD_NS: u64 = 500_000;
 
+/// Why callbacks cannot overlap.
+#[derive(Debug, thiserror::Error)]
+pub enum OverlapError {
+    #[error("not supported: callbacks of sub-schedulers that overlap")]
+    SubSchedulers,
+    #[error("not supported: callbacks that overlap on a machine whose CPUs run in turn (its key turns)")]
+    Turns,
+    #[error("only the callbacks of a policy can overlap")]
+    NoPolicy,
+    #[error(transparent)]
+    Engine(#[from] bpf::error::Error),
+}
+
 impl Machine {
     /// Makes the callbacks of the loaded policy overlap from now on.
     ///
     /// # Errors
-    /// No policy is loaded, the sanitizer checks it, or it has sub-schedulers.
-    pub fn overlap_callbacks(&mut self, plan: Plan) -> Result<(), String> {
+    /// The callbacks of this policy, or on this machine, cannot overlap.
+    pub fn overlap_callbacks(&mut self, plan: Plan) -> Result<(), OverlapError> {
         if self.ext.has_subs() {
-            return Err("not supported: callbacks of sub-schedulers that overlap".into());
+            return Err(OverlapError::SubSchedulers);
         }
         if self.turns.is_some() {
-            return Err(
-                "not supported: callbacks that overlap on a machine whose CPUs run in turn (its key turns)".into(),
-            );
+            return Err(OverlapError::Turns);
         }
-        let policy = self.ext.policy.as_ref();
-        policy
-            .ok_or("only the callbacks of a policy can overlap")?
-            .vm
-            .overlap()?;
+        let policy = self.ext.policy.as_ref().ok_or(OverlapError::NoPolicy)?;
+        policy.vm.overlap()?;
         self.overlap = Some(Box::new(Overlap::new(plan, self.nr_cpus())));
         self.locks.observed = true;
         Ok(())

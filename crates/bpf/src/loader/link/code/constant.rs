@@ -5,11 +5,11 @@
 use super::super::externs::Extern;
 use super::{KFUNC_BASE, Linker, SLOT, Source};
 use crate::core_relo::{self, Answer, Ask};
+use crate::error::Error;
 use crate::image::{CALL, CALL_FUNCTION, CALL_KFUNC, FUNC_BASE, Insn, LD_IMM64, TRAP};
 use crate::insn::{self, ALU, ALU64, LDX, ST, STX, class};
 use crate::object::SectionKind;
 use crate::object::elf::{R_BPF_64_32, R_BPF_64_64, Relocation, Symbol};
-use crate::object::error::Error;
 
 impl<'a> Linker<'a> {
     /// Returns a call of the function that starts at this offset of a section, or `None` if no
@@ -151,7 +151,7 @@ impl<'a> Linker<'a> {
     }
 
     /// Fills in a constant that depends on the target kernel's types.
-    pub(super) fn core(&mut self, insn: Insn, relocation: &core_relo::Relocation) -> Result<Insn, String> {
+    pub(super) fn core(&mut self, insn: Insn, relocation: &core_relo::Relocation) -> Result<Insn, Error> {
         if matches!(relocation.ask, Ask::TypeIdLocal) {
             self.local_type(relocation.ty)?;
         }
@@ -162,12 +162,16 @@ impl<'a> Linker<'a> {
             Ok(answer) if set.is_some() && relocation.ask == Ask::FieldExists && answer.value == 0 => {
                 Answer { value: 1, sizes: None }
             }
-            Ok(_) if set.is_some() => return Err(format!("{name} is modelled, so the profile cannot set its value")),
+            Ok(_) if set.is_some() => {
+                return Err(Error::new(format!(
+                    "{name} is modelled, so the profile cannot set its value"
+                )));
+            }
             Ok(answer) => answer,
             Err(core_relo::Unresolved(message)) => {
                 let load = self.load_of_missing_field(insn, relocation, set);
                 let message = match (&load, set) {
-                    (Some(_), Some(_)) => return load.ok_or(message),
+                    (Some(_), Some(_)) => return load.ok_or(message.into()),
                     (Some(_), None) => format!("{message} and reads as 0 ([fields] in a profile can set its value)"),
                     (None, _) => message,
                 };
@@ -220,7 +224,7 @@ impl<'a> Linker<'a> {
                 Ok(Insn { op, off, ..insn })
             }
             _ if insn.op == TRAP => Ok(insn),
-            _ => Err(format!("CO-RE relocation for opcode {:#x}", insn.op)),
+            _ => Err(Error::new(format!("CO-RE relocation for opcode {:#x}", insn.op))),
         }
     }
 }

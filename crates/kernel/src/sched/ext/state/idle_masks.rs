@@ -5,6 +5,7 @@
 use crate::layout::{MASK_BYTES, Mask, object};
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Id;
+use bpf::error::Error;
 use bpf::memory::Region;
 use machine::Topology;
 
@@ -114,7 +115,7 @@ impl Idle {
     ///
     /// # Errors
     /// A message if the region has no room for the masks.
-    pub fn new(region: &Region, topology: &Topology) -> Result<Idle, String> {
+    pub fn new(region: &Region, topology: &Topology) -> Result<Idle, Error> {
         let nr_cpus = topology.nr_cpus();
         let groups = topology.cores.len() + topology.llcs.len() + 3 * topology.nodes.len() + 2;
         let stride = (u64::from(nr_cpus.div_ceil(64)) * 8).max(64);

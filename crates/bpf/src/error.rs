@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Errors from reading and linking an object.
+//! Errors from reading and linking an object, and from creating what its programs need.
 
+use crate::fault::Fault;
 use std::fmt;
 
-/// An error from reading or linking an object, or from setting one of its global variables.
+/// An error from reading or linking an object, from setting one of its global variables, or from
+/// creating a map, a virtual machine or their memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// File name of the object, or an empty string.
@@ -29,12 +31,12 @@ impl Error {
         }
     }
 
-    /// Makes an error at a byte offset in a section.
-    pub fn at(section: &str, offset: u64, message: impl Into<String>) -> Error {
+    /// Makes an error at a byte offset in a section, or adds this place to an error without one.
+    pub fn at(section: &str, offset: u64, error: impl Into<Error>) -> Error {
         Error {
             section: Some(section.to_string()),
             offset: Some(offset),
-            ..Error::new(message)
+            ..error.into()
         }
     }
 
@@ -80,3 +82,21 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<&str> for Error {
+    fn from(message: &str) -> Error {
+        Error::new(message)
+    }
+}
+
+impl From<String> for Error {
+    fn from(message: String) -> Error {
+        Error::new(message)
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::new(fault.to_string())
+    }
+}

@@ -11,7 +11,7 @@ ATTACK_KINDS ?=
 
 ## Set up, build, and compare schedulers on a simulated machine
 run: build
-	@scripts/demo.sh
+	@scripts/build/demo.sh
 
 ## Print the targets
 help:
@@ -19,17 +19,17 @@ help:
 
 ## Build the documentation: target/docs/site/index.html, man pages in target/docs/man
 docs: build
-	@scripts/docs.sh
+	@scripts/build/docs.sh
 
 ## Build the command and compile the policies
 build: setup
 	@echo "== building windtunnel (a few minutes the first time)"
 	@[ -t 2 ] || quiet=--quiet; cargo build --profile $${BUILD:-release} $$quiet -p windtunnel
-	@scripts/policies.sh
+	@scripts/build/policies.sh
 
 ## Check one policy in seconds: compile it, load it, run its tests with the sanitizer (POLICY=steal)
 check:
-	@scripts/check.sh "$(POLICY)"
+	@scripts/check/policy.sh "$(POLICY)"
 
 ## Record that the text of a page is true of the outputs on it (PAGE=docs/tutorial.md)
 read:
@@ -38,56 +38,56 @@ read:
 ## Check formatting and lints, and run all tests
 test:
 	@scripts/setup.sh test
-	@scripts/test.sh
+	@scripts/check/test.sh
 
 ## Check the licences, sources and versions of third-party crates (needs cargo-deny)
 deny:
-	@scripts/deny.sh
+	@scripts/check/deny.sh
 
 ## Build the Python package and test it: target/wheels (BUILD=fast: with PGO)
 wheel: setup
-	@scripts/wheel.sh
+	@scripts/build/wheel.sh
 
 ## Build with profile-guided optimisation (simulations run a quarter faster): target/fast/release/windtunnel
 fast: setup
-	@scripts/fast.sh
+	@scripts/build/fast.sh
 
 ## Build the Debian package from the fast build, and test it: target/deb (BUILD=release: without PGO)
 deb: setup
-	@scripts/deb.sh
+	@scripts/build/deb.sh
 
 ## Build the Debian package and a container image with it, and test both (needs podman or docker)
 image: setup
-	@scripts/deb.sh image
+	@scripts/build/deb.sh image
 
 ## Measure the speed and print a table
 bench: build
 	@cargo bench --quiet -p bpf -p report -p windtunnel --bench engines --bench per_record --bench complexity
-	@scripts/fast.sh bench
+	@scripts/build/fast.sh bench
 
 ## Fetch, compile, load and run third-party schedulers (COMPAT_OBJECTS="a.bpf.o b.bpf.o" adds objects)
 compat: build
-	@scripts/compat.sh
+	@scripts/compat/check.sh
 
 ## Run third-party schedulers for longer than their watchdog timeouts, and write docs/compat.md (hours)
 compat-long: build
-	@scripts/compat.sh long
+	@scripts/compat/check.sh long
 
 ## Explore public schedulers before and after commits that mended a race or stall (SCX=DIR: a clone of sched-ext/scx)
 museum: build
-	@. scripts/build.sh && scripts/museum/museum.py "$(SCX)" "$$build/windtunnel" $(COMMITS)
+	@. scripts/build/build.sh && scripts/measure/museum/museum.py "$(SCX)" "$$build/windtunnel" $(COMMITS)
 
 ## Compare the events of the recordings in a directory with perf, trace-cmd and babeltrace2 (ZOO=DIR)
 zoo: build
-	@scripts/zoo.py target/$${BUILD:-release}/windtunnel "$(ZOO)"
+	@scripts/measure/zoo.py target/$${BUILD:-release}/windtunnel "$(ZOO)"
 
 ## Check exported traces with Perfetto's trace processor (needs Node)
 perfetto: build
-	@scripts/perfetto.sh
+	@scripts/perfetto/check.sh
 
 ## Load the policies into a real kernel booted in QEMU (PARTS="policies numa commands speed fidelity fidelity-host programs whole verifier")
 live-test:
-	@scripts/live-test.sh $(PARTS)
+	@scripts/live/test.sh $(PARTS)
 
 ## Compare the simulator with a stepped kernel: example scripts, then random ones (SECONDS=60 SEED=1 SET=fair WRITE=1 LOGS=DIR)
 conform:
@@ -96,19 +96,19 @@ conform:
 
 ## Load each policy for minutes on a slow emulated machine (POLICIES="pmqs o1" SECONDS_EACH=120)
 soak:
-	@scripts/live-test.sh soak
+	@scripts/live/test.sh soak
 
 ## Run damaged inputs and hostile policies for hours (ATTACK_SECONDS=3600 ATTACK_SEED=N ATTACK_KINDS="object policy")
 attack: setup
-	@scripts/attack.sh $(ATTACK_SECONDS) $(ATTACK_SEED) $(ATTACK_KINDS)
+	@scripts/check/attack.sh $(ATTACK_SECONDS) $(ATTACK_SEED) $(ATTACK_KINDS)
 
 ## Run the fuzz targets for FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)
 fuzz: setup
-	@scripts/fuzz.sh $(FUZZ_SECONDS)
+	@scripts/check/fuzz.sh $(FUZZ_SECONDS)
 
 ## Find undefined behaviour in code that policies' pointers reach (needs a nightly compiler with Miri)
 miri:
-	@scripts/miri.sh
+	@scripts/check/miri.sh
 
 ## Install missing packages
 setup:

@@ -9,12 +9,12 @@
 set -eu
 cd "$(dirname "$0")/.."
 dir=target/live
-. scripts/build.sh
+. scripts/build/build.sh
 mkdir -p $dir
 prepare() {
   scripts/setup.sh live
   build_commands
-  scripts/policies.sh
+  scripts/build/policies.sh
   [ -f $dir/vmlinux ] || scripts/live/fetch.sh $dir
   scripts/conform/guest.sh $dir
 }

@@ -25,7 +25,7 @@ fn main() {
     let mut all = files::sources(&root).unwrap_or_else(|error| panic!("{error}"));
     // In the development build, this only saves time: the first command finds the objects.
     let objects = files::objects(&root, &out, &all);
-    // scripts/as-released.toml changes only the level of the profile.
+    // scripts/build/as-released.toml changes only the level of the profile.
     if variable("PROFILE") != "release" && variable("OPT_LEVEL") != "3" {
         return;
     }

@@ -13,7 +13,7 @@ mkdir -p "$root"/{bin,dev,proc,sys,tmp,run}
 cp scripts/conform/guest/init "$root/init"
 cp "$dir/step.ko" "$root/"
 gcc -O1 -Wall -static -Iscripts/conform/module scripts/conform/guest/runner.c -o "$root/bin/runner"
-. scripts/build.sh
+. scripts/build/build.sh
 binary=$build/windtunnel-live
 strip -o "$root/bin/windtunnel-live" "$binary"
 for library in $(ldd "$binary" | grep -oE '/[^ ]+'); do

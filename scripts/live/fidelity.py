@@ -46,7 +46,7 @@ FEWEST_WAKEUPS = {"wake-up latency p50, us": 20, "wake-up latency p99, us": 100}
 # difference of one event would be an error of many percent.
 FEWEST_EVENTS = 20
 COUNTS = ("context switches", "preemptions", "migrations")
-# Longest turn of a CPU in the guests with several CPUs: TURN in scripts/live-test.sh.
+# Longest turn of a CPU in the guests with several CPUs: TURN in scripts/live/test.sh.
 TURN_US = 12
 # Live scores that differ by less than this percentage count as equal.
 TIE_PERCENT = 2.0

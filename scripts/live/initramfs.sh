@@ -17,7 +17,7 @@ cp scripts/live/guest/{test.sh,load.sh,speed.sh,costs.sh,fidelity.sh,fidelity.tx
 scripts/live/mechanisms.py >"$root/mechanisms"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
-. scripts/build.sh
+. scripts/build/build.sh
 for binary in "$build"/windtunnel "$build"/windtunnel-live "$(PATH=$PATH:/usr/sbin command -v bpftool)" "$@"; do
   rm -f "$root/bin/$(basename "$binary")"
   strip -o "$root/bin/$(basename "$binary")" "$binary"

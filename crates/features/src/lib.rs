@@ -7,4 +7,4 @@
 //!
 //! The crates `input` and `trace`, which have no other dependencies in the workspace, depend on this
 //! crate. Its dependencies are crates that they, or nearly all crates, need anyway.
-//! `scripts/features.sh` tests that the features are the same.
+//! `scripts/check/features.sh` tests that the features are the same.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Simulates the runs from which scripts/fast.sh records the profile for profile-guided
+//! Simulates the runs from which scripts/build/fast.sh records the profile for profile-guided
 //! optimisation: a shared queue on many CPUs, the fair class, other policies, and chat, which uses
 //! sockets. A run whose speed is more important is longer.
 //!
@@ -62,7 +62,7 @@ fn run(policy: &str, machine: &str, workload: &str, ns: u64) -> u64 {
     let mut machine = Machine::new(spec, workload, 1).expect("a machine that can be simulated");
     if policy != "eevdf" {
         let object = format!("target/policies/{policy}.bpf.o");
-        let object = Object::open(Path::new(&object)).expect("scripts/policies.sh has compiled the policy");
+        let object = Object::open(Path::new(&object)).expect("scripts/build/policies.sh has compiled the policy");
         let loaded = kernel::load::load(&mut machine, &object, &Profile::default(), Default::default());
         assert!(loaded.is_ok(), "{policy} cannot be loaded");
     }

@@ -68,7 +68,7 @@ pub fn memory() -> String {
 fn growth() {
     // Under eevdf, the placement of the tasks takes 60 ms of simulated time.
     for (name, from, to) in [("percpu", 10_000_000, 40_000_000), ("eevdf", 60_000_000, 100_000_000)] {
-        let policy = policy(name).expect("scripts/policies.sh has compiled the policies");
+        let policy = policy(name).expect("scripts/build/policies.sh has compiled the policies");
         let cost = |machine, n, from, to| {
             let (mut times, mut switches) = ([0; 2], [0; 2]);
             for (i, ns) in [from, to].into_iter().enumerate() {

@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000_000_000;
 /// one dispatch queue (DSQ) that is ordered by virtual time.
 fn usual() -> Policy {
     let found = policy("scx_simple").or_else(|| policy("vtime"));
-    found.expect("scripts/policies.sh has compiled the policies")
+    found.expect("scripts/build/policies.sh has compiled the policies")
 }
 
 pub fn print() {

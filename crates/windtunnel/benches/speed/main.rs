@@ -14,7 +14,7 @@ mod short;
 use std::process::Command;
 
 fn main() {
-    // scripts/fast.sh sets this variable.
+    // scripts/build/fast.sh sets this variable.
     let build = std::env::var("BENCH_BUILD").unwrap_or_else(|_| "plain build".into());
     println!("{}, {}, {build}", first_line("date", &["-I"]), cpu_model());
     // The memory is measured before all other figures, because the peak memory of a process also

@@ -4,7 +4,7 @@
 //! file.
 //!
 //! WINDTUNNEL in the environment is the path of a different build of the command, which must
-//! produce the same hashes; scripts/test.sh sets it to the release build. The test compiles the
+//! produce the same hashes; scripts/check/test.sh sets it to the release build. The test compiles the
 //! policies, so a compiler other than Debian 12's clang-19 may produce different hashes.
 
 use crate::support::{object, results, results_from, root};

@@ -109,7 +109,7 @@ fn no_record(name: &str, object: &Object) -> String {
     )
 }
 
-/// Returns a message for each policy that no test of a policy names. scripts/check.sh searches the
+/// Returns a message for each policy that no test of a policy names. scripts/check/policy.sh searches the
 /// same files.
 fn tests_lack(names: &[String]) -> Vec<String> {
     let folder = "crates/windtunnel/tests/integration";

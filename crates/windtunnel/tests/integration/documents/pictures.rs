@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests that the pictures of the pages show what their commands produce now. `UPDATE_GOLDEN=1`
-//! draws an outdated picture again (scripts/pictures.py).
+//! draws an outdated picture again (scripts/build/pictures.py).
 
 use super::{directory, run, updating};
 use crate::support::page::Page;
@@ -10,8 +10,8 @@ use std::path::Path;
 /// Checks a picture. If the picture is outdated and `UPDATE_GOLDEN=1` is set, draws it first.
 fn check(name: &str, outdated: impl Fn() -> Option<String>) {
     if updating() && outdated().is_some() {
-        let (status, output) = run(&format!("scripts/pictures.py {name}"), &root());
-        assert_eq!(status, 0, "scripts/pictures.py {name}\n{output}");
+        let (status, output) = run(&format!("scripts/build/pictures.py {name}"), &root());
+        assert_eq!(status, 0, "scripts/build/pictures.py {name}\n{output}");
     }
     if let Some(reason) = outdated() {
         panic!("{reason}\nto draw it again: UPDATE_GOLDEN=1 cargo test -p windtunnel documents::pictures");

@@ -4,11 +4,11 @@
 # container image with the package, and runs the command in it (needs podman or docker). If podman
 # cannot start containers, BUILDAH_ISOLATION=chroot lets it build the image all the same.
 #
-# The package contains the command as built by scripts/fast.sh, or with BUILD=release
+# The package contains the command as built by scripts/build/fast.sh, or with BUILD=release
 # target/release/windtunnel, which is built faster and simulates more slowly. cargo-deb makes the
 # package, and is installed into target/tools.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 cargo_deb_version=3.8.0
 tools=$PWD/target/tools/bin
 if [ "$("$tools/cargo-deb" --version 2>/dev/null)" != "$cargo_deb_version" ]; then
@@ -16,7 +16,7 @@ if [ "$("$tools/cargo-deb" --version 2>/dev/null)" != "$cargo_deb_version" ]; th
 fi
 case ${BUILD:-fast} in
   fast)
-    scripts/fast.sh
+    scripts/build/fast.sh
     built=target/fast/release/windtunnel ;;
   release)
     cargo build --release --quiet -p windtunnel

@@ -3,7 +3,7 @@
 # demo.sh: the last part of `make run`. Compares schedulers on a simulated machine with 2 nodes and
 # 32 CPUs under three workloads, and says what to do next.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 windtunnel=target/release/windtunnel
 
 # compare N TITLE NAME ARGUMENT...: prints the N-th comparison. Its details go to target/demo/NAME.txt.

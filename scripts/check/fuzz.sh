@@ -4,7 +4,7 @@
 # given time each. The fuzzer starts from objects, machine files and workloads of the repository, and
 # keeps inputs that cause a failure in fuzz/artifacts.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 if ! cargo fuzz --version >/dev/null 2>&1; then
   echo "fuzz: cargo-fuzz is missing: cargo install cargo-fuzz; rustup toolchain install nightly" >&2
   exit 1
@@ -12,7 +12,7 @@ fi
 seconds=$1
 shift
 [ $# -gt 0 ] || set -- $(cargo +nightly fuzz list)
-export RUSTC_WRAPPER=$PWD/scripts/fuzz-rustc.sh
+export RUSTC_WRAPPER=$PWD/scripts/check/fuzz-rustc.sh
 cd fuzz
 for target in "$@"; do
   echo "== $target"

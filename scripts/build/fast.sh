@@ -12,7 +12,7 @@
 # a profile, then with the profile. RUSTC_WORKSPACE_WRAPPER does not apply to their dependencies, so
 # those are built only once, or taken from a release build.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 export CARGO_TARGET_DIR=target/fast
 raw=$PWD/$CARGO_TARGET_DIR/raw profile=$PWD/$CARGO_TARGET_DIR/windtunnel.profdata
 profdata=$(command -v llvm-profdata-19 || command -v llvm-profdata || true)
@@ -36,7 +36,7 @@ build_with() {
 }
 
 sources() {
-  find crates Cargo.lock Cargo.toml scripts/fast.sh -type f -print0 | sort -z | xargs -0 cat | sha256sum
+  find crates Cargo.lock Cargo.toml scripts/build/fast.sh -type f -print0 | sort -z | xargs -0 cat | sha256sum
   rustc -V
 }
 
@@ -45,7 +45,7 @@ if [ ! -d target/fast/release ] && [ -d target/release/deps ]; then
   mkdir target/fast/release
   cp -a target/release/{deps,build,.fingerprint} target/fast/release
 fi
-scripts/policies.sh
+scripts/build/policies.sh
 if [ "$(sources)" != "$(cat "$profile.of" 2>/dev/null)" ]; then
   build_with "-Cprofile-generate=$raw -Cdebuginfo=0" -p report --example train
   rm -rf "$raw"
@@ -63,6 +63,6 @@ case ${1:-} in
   '') ;;
   bench)
     BENCH_BUILD="profile-guided build" cargo bench --quiet -p windtunnel --bench speed
-    scripts/instructions.sh $CARGO_TARGET_DIR/release/windtunnel ;;
+    scripts/measure/instructions.sh $CARGO_TARGET_DIR/release/windtunnel ;;
   *) "$@" ;;
 esac

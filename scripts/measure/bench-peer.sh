@@ -13,7 +13,7 @@
 # Needs the objects of scx_simple and scx_lavd (`make compat` compiles them), Python, and a build of
 # the command: WINDTUNNEL, or by default that of `make fast`, or else the release build.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
   echo "usage: bench-peer.sh PEER_DIR [REPEAT]" >&2
   exit 2

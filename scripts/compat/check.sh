@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# compat.sh [long]: fetches, compiles, loads and runs third-party schedulers without changing them.
+# check.sh [long]: fetches, compiles, loads and runs third-party schedulers without changing them.
 #
 # With "long", the schedulers run on four machines under five workloads, each time for longer than the
 # timeout of their watchdogs, so that stalls are noticed. The results go to docs/compat.md.
@@ -8,9 +8,9 @@
 # target/compat keeps all files, so a second run fetches and compiles nothing. COMPAT_OBJECTS can name
 # more objects, separated by spaces. BUILD=dev uses the development build.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 dir=target/compat
-. scripts/build.sh
+. scripts/build/build.sh
 windtunnel=$build/windtunnel
 failed=()
 

@@ -4,7 +4,7 @@
 # code that could make two runs of a simulation differ, such as hash maps and clocks. For each of the
 # crates, writes a crate that breaks every rule, and checks that clippy refuses each line.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 # refuses CRATE: checks that the rules of a crate refuse each line of standard input.
 refuses() {

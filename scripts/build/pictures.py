@@ -84,7 +84,7 @@ def draw_terminal():
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" font-size="14"'
         ' font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace">',
         "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
-        "<!-- Drawn by scripts/pictures.py from a run. -->",
+        "<!-- Drawn by scripts/build/pictures.py from a run. -->",
         f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>',
     ]
     for number, line in enumerate(lines):
@@ -137,7 +137,7 @@ def main():
     names = sys.argv[1:]
     if not names or not pictures.keys() >= set(names):
         raise SystemExit(f"usage: pictures.py {'|'.join(pictures)}...")
-    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
     for name in names:
         pictures[name]()
 

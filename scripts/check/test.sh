@@ -3,7 +3,7 @@
 # test.sh: checks the formatting, and runs the lints and all tests, even if one of them fails. At the
 # end, names the parts that failed and the commands that repeat them.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 failed=()
 # Tests append a line to this file if they cannot run here (golden::skip!).
@@ -38,22 +38,22 @@ for component in fmt clippy; do
 done
 
 part "format" cargo fmt --all --check
-part "policies" scripts/policies.sh
-part "features" scripts/features.sh
-part "third-party crates" scripts/deny.sh
+part "policies" scripts/build/policies.sh
+part "features" scripts/check/features.sh
+part "third-party crates" scripts/check/deny.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "other hosts" other_hosts
-part "kernel rules" scripts/kernel-rules.sh
+part "kernel rules" scripts/check/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast
 # These inputs are the same each time; `make attack` tries new ones, for hours.
 part "random attacks" target/debug/attack count 1000 1
 # From here on, the development build is compared with one of our crates as they are released.
 BUILD=as-released
-. scripts/build.sh
+. scripts/build/build.sh
 part "build as released" build_commands
 part "determinism and installation as released" env WINDTUNNEL=$build/windtunnel \
   cargo test --quiet -p windtunnel --test integration -- determinism:: installed::
-part "instructions" scripts/instructions.sh $build/windtunnel
+part "instructions" scripts/measure/instructions.sh $build/windtunnel
 
 if [ -s "$SKIPPED_TESTS" ]; then
   sort -u "$SKIPPED_TESTS"

@@ -3,7 +3,7 @@
 # policies.sh [NAME...]: compiles the named policies, or all of them, from policies/NAME.bpf.c to
 # target/policies/NAME.bpf.o, if a source, a header or a flag has changed.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=target/policies
 mkdir -p "$out"
 names=("$@")

@@ -3,11 +3,11 @@
 # wheel.sh: builds the Python package (target/wheels), installs it in a virtual environment
 # (target/python), and runs its tests there.
 #
-# BUILD=dev packages the development build, and BUILD=fast that of scripts/fast.sh, as for a release.
+# BUILD=dev packages the development build, and BUILD=fast that of scripts/build/fast.sh, as for a release.
 #
 # wheel.sh packages: only creates the virtual environment.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 environment=target/python
 # The environment is created again when this list changes.
 needed=("maturin>=1.9,<2" polars pyarrow pytest "optuna>=5,<6" "mcp>=2,<3")
@@ -29,7 +29,7 @@ fi
 trap '[ $? = 0 ] || echo "wheel FAILED; to repeat it: make wheel" >&2' EXIT
 rm -f target/wheels/windtunnel-*.whl
 case ${BUILD:-release} in
-  fast) scripts/fast.sh "$environment/bin/maturin" build --quiet --release --out target/wheels ;;
+  fast) scripts/build/fast.sh "$environment/bin/maturin" build --quiet --release --out target/wheels ;;
   *) "$environment/bin/maturin" build --quiet --profile "${BUILD:-release}" --out target/wheels ;;
 esac
 $environment/bin/pip --quiet install --no-deps --force-reinstall target/wheels/windtunnel-*.whl

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# check.sh POLICY: compiles one policy, runs it with the sanitizer, and runs its tests. Once the tests
+# policy.sh POLICY: compiles one policy, runs it with the sanitizer, and runs its tests. Once the tests
 # are built, this takes a few seconds. UPDATE_GOLDEN=1 also updates the tables of policies/README.md.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 policy=${1:-}
 source=policies/$policy.bpf.c
 if [ -z "$policy" ] || [ ! -f "$source" ]; then
   echo "check: there is no policy '$policy'; POLICY is one of: $(cd policies && echo *.bpf.c | sed 's/\.bpf\.c//g')" >&2
   exit 2
 fi
-scripts/policies.sh "$policy"
+scripts/build/policies.sh "$policy"
 cargo build --quiet -p windtunnel
 windtunnel=target/debug/windtunnel
 echo "== load"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# live-test.sh [PART...]: boots a real sched_ext kernel in QEMU, without KVM, and runs tests in it. Does
+# test.sh [PART...]: boots a real sched_ext kernel in QEMU, without KVM, and runs tests in it. Does
 # not touch the host's kernel. The default parts are:
 #
 #   policies   4 CPUs: every policy under the mixed load, with each of its settings
@@ -39,7 +39,7 @@
 #   LONG=steal:300         makes `numa` load one policy for longer
 #   BUILD=dev              tests a different build (see build.sh)
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 PROGRAMS=${PROGRAMS:-}
 dir=target/live
 initramfs=$dir/initramfs.cpio
@@ -101,9 +101,9 @@ only=${only// /,}
 [ "$(uname -m)" = x86_64 ] || skip "the guest is x86-64; this machine is $(uname -m)"
 command -v apt-get >/dev/null || skip "the kernel and QEMU are installed with apt, which is missing here"
 step "set-up" scripts/setup.sh live || skip "QEMU's packages cannot be installed"
-. scripts/build.sh
+. scripts/build/build.sh
 step "build" build_commands || exit 1
-scripts/policies.sh || exit 1
+scripts/build/policies.sh || exit 1
 step "kernel and QEMU" scripts/live/fetch.sh $dir 2>$dir/fetch.log
 case $? in
   0) ;;

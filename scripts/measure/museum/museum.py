@@ -99,7 +99,7 @@ def linker(libbpf):
         os.symlink(f"{libbpf}/src", f"{FOLDER}/include/bpf")
     sources = sorted(f"{libbpf}/src/{name}" for name in os.listdir(f"{libbpf}/src") if name.endswith(".c"))
     includes = [f"-I{libbpf}/include", f"-I{libbpf}/include/uapi", f"-I{FOLDER}/include", f"-I{libbpf}/src"]
-    command("gcc", "-O1", "-w", "-D_GNU_SOURCE", *includes, f"{HERE}/../compat/link.c", *sources, "-lelf", "-lz",
+    command("gcc", "-O1", "-w", "-D_GNU_SOURCE", *includes, f"{HERE}/../../compat/link.c", *sources, "-lelf", "-lz",
             "-o", f"{FOLDER}/link")
 
 

@@ -7,7 +7,7 @@
 # Valgrind counts them, so a busy host does not matter. Two runs of different length are subtracted,
 # which removes the start of the run and the compilation of the policy.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 command=${1:-target/release/windtunnel}
 short=10ms long=40ms
 

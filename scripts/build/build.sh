@@ -17,7 +17,7 @@ esac
 build_commands() {
   case $BUILD in
     as-released)
-      cargo build --config scripts/as-released.toml --quiet -p windtunnel -p live || return
+      cargo build --config scripts/build/as-released.toml --quiet -p windtunnel -p live || return
       # Copies them, because the next development build replaces these files.
       mkdir -p "$build"
       cp target/debug/windtunnel target/debug/windtunnel-live "$build" ;;

@@ -7,7 +7,7 @@
 # target/attack, with the command that repeats it. The build has assertions, unless
 # ATTACK_PROFILE=release selects the build that users run.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 seconds=$1
 seed=${2:-$(date +%Y%m%d)}
 shift $(($# > 2 ? 2 : $#))

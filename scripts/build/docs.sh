@@ -7,7 +7,7 @@
 # Markdown files are therefore copied to target/docs/src. They keep their relative paths, so that links
 # between them still work.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 mdbook_version=0.5.4
 
 mdbook=target/tools/bin/mdbook
@@ -20,7 +20,7 @@ rm -rf $out/src $out/site
 mkdir -p $out/src
 target/release/windtunnel docs $out
 cp docs/book.toml $out/
-scripts/docs/stage.py $out/src
+scripts/build/stage.py $out/src
 MDBOOK_LOG=warn $mdbook build $out
 # The report of the tutorial, whose top is docs/report.png.
 target/release/windtunnel run fifo percpu -m x6-2 -w hackbench:groups=4,loops=100 \

@@ -6,7 +6,7 @@
 # Compares the features in `cargo build -p NAME` and `cargo test -p NAME` with those in the same command
 # for the whole workspace. crates/features exists to make them the same.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 # Packages whose features differ. They are small, so little is compiled again.
 exceptions=" report shipped "
 

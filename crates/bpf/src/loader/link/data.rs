@@ -6,7 +6,6 @@ use super::code::Linker;
 use super::{DataSection, Image, TaggedArray};
 use crate::btf::{Btf, TypeKind};
 use crate::error::Error;
-use crate::fault::Fault;
 use crate::image::MapDef;
 use crate::map::{BPF_ANY, Map};
 use crate::memory::{ARENA_SIZE, PAGE, Region};

@@ -64,7 +64,8 @@ pub(super) fn hint(wanted: &str) -> String {
     match suggest::nearest(wanted, names()) {
         Some(near) => format!("did you mean {near}? `windtunnel policy list` shows all that are built"),
         None if built.is_empty() => {
-            "give the path of a .bpf.o file or `eevdf`; no policy is built yet, scripts/build/policies.sh builds them".into()
+            "give the path of a .bpf.o file or `eevdf`; no policy is built yet, scripts/build/policies.sh builds them"
+                .into()
         }
         None => format!(
             "give the path of a .bpf.o file, `eevdf`, or one of the built policies ({}). `windtunnel init DIR` writes \

@@ -18,11 +18,21 @@
 
 use crate::turns::{Lost, Turns};
 use std::collections::BTreeMap;
+use thiserror::Error;
 use trace::label::stem;
 use trace::{ByNumber, Event, Follow, KTHREADD, Record, Sink, TaskState};
 
 /// Maximum number of changes of tasks that are kept. A run with more has no parts.
 const MAX_STEPS: usize = 50_000_000;
+
+/// Why the time of a run cannot be divided.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Undivided {
+    #[error("the run has not ended")]
+    Unfinished,
+    #[error("the run has more than {0} switches and wake-ups")]
+    TooLong(usize),
+}
 
 /// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -187,13 +197,9 @@ impl Path {
     }
 
     /// Returns the parts of a run that ended at `end`.
-    ///
-    /// # Errors
-    /// The run has too many switches.
-    pub fn finish(mut self, end: u64) -> Result<Divided, String> {
+    pub fn finish(mut self, end: u64) -> Result<Divided, Undivided> {
         if self.number > self.most {
-            let most = self.most;
-            return Err(format!("the run has more than {most} switches and wake-ups"));
+            return Err(Undivided::TooLong(self.most));
         }
         self.turns.finish(end);
         let last = self.last.filter(|_| self.alive == 0);
@@ -528,7 +534,7 @@ mod tests {
         let mut path = Path::new(2, &[]).with_limit(5);
         path.take(&records());
         let error = path.finish(1000).expect_err("the run is too long");
-        assert!(error.contains("more than 5 switches"), "{error}");
+        assert!(error.to_string().contains("more than 5 switches"), "{error}");
     }
 
     #[test]

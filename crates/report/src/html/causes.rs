@@ -5,7 +5,7 @@
 use super::Run;
 use super::tables::{chip, micro};
 use crate::attribution::{Basis, attribute, comparable, cpu_kind};
-use crate::path::{Divided, Part, SegmentKind};
+use crate::path::{Divided, Part, SegmentKind, Undivided};
 use crate::units;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ fn about(basis: Basis) -> &'static str {
 
 /// Returns the section, or why there is none.
 pub fn causes(runs: &[Run], labels: &[String]) -> Markup {
-    let divided: Result<Vec<&Divided>, &String> = runs.iter().map(|run| run.scan.divided()).collect();
+    let divided: Result<Vec<&Divided>, &Undivided> = runs.iter().map(|run| run.scan.divided()).collect();
     let divided = match divided {
         Ok(divided) => divided,
         Err(why) => return html! { p.empty { "The time cannot be divided: " (why) "." } },

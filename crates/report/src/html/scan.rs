@@ -7,7 +7,7 @@ use super::queues::Queues;
 use super::timeline::{IDLE, OFFLINE, Timeline};
 use super::waits::{Begin, Cause, Wait, Waits};
 use crate::histogram::Histogram;
-use crate::path::{Divided, Path};
+use crate::path::{Divided, Path, Undivided};
 use crate::task::Task;
 use trace::{ByNumber, Ended, Event, Follow, Header, MigrateReason, Record, Sink, TaskState};
 
@@ -52,7 +52,7 @@ pub struct Scan {
     follow: Follow,
     path: Option<Path>,
     /// The parts of the run's time, or why it cannot be divided.
-    divided: Result<Divided, String>,
+    divided: Result<Divided, Undivided>,
     live: ByNumber<Live>,
     pub(super) named: Vec<Named>,
     pub(super) timeline: Timeline,
@@ -82,7 +82,7 @@ impl Scan {
             capacities: Vec::new(),
             follow: Follow::new(nr_cpus),
             path: Some(Path::new(nr_cpus, &[]).with_limit(STEPS)),
-            divided: Err("the run has not ended".to_owned()),
+            divided: Err(Undivided::Unfinished),
             live: ByNumber::new(),
             // The timeline uses the indices IDLE and OFFLINE for idle and offline CPUs.
             named: vec![placeholder("idle"), placeholder("offline")],
@@ -107,10 +107,7 @@ impl Scan {
     }
 
     /// Returns the parts of the run's time.
-    ///
-    /// # Errors
-    /// Returns why the time cannot be divided.
-    pub(super) fn divided(&self) -> Result<&Divided, &String> {
+    pub(super) fn divided(&self) -> Result<&Divided, &Undivided> {
         self.divided.as_ref()
     }
 

@@ -3,6 +3,7 @@
 
 use super::{Cause, Wait};
 use std::collections::BTreeSet;
+use thiserror::Error;
 use trace::{ByNumber, Event, Follow, Record, Sink, TaskState};
 
 /// Maximum number of tasks that a message names.
@@ -15,6 +16,19 @@ pub enum Wanted {
     Longest(usize),
     /// The wait of a task at a time. The text is the task's name or its pid.
     At(String, u64),
+}
+
+/// Why there is no wanted wait.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NoWait {
+    #[error("no task waits for a CPU")]
+    Never,
+    /// The names are those of existing tasks.
+    #[error("there is no task '{name}'; names of tasks: {names}")]
+    NoTask { name: String, names: String },
+    /// `near` is when the task waits instead.
+    #[error("task '{name}' does not wait for a CPU at {time}{near}")]
+    NotThen { name: String, time: String, near: String },
 }
 
 #[derive(Clone, Default)]
@@ -54,10 +68,7 @@ impl Find {
     }
 
     /// Returns the waits, the longest first.
-    ///
-    /// # Errors
-    /// Returns why there is no such wait, and when the task waits instead.
-    pub fn finish(mut self) -> Result<Vec<Wait>, String> {
+    pub fn finish(mut self) -> Result<Vec<Wait>, NoWait> {
         for (pid, task) in std::mem::take(&mut self.tasks).into_sorted() {
             if let Some((begin, cause)) = task.waits {
                 self.keep(pid, begin, None, cause);
@@ -66,15 +77,16 @@ impl Find {
         if !self.found.is_empty() {
             return Ok(self.found);
         }
-        Err(match &self.wanted {
-            Wanted::Longest(_) => "no task waits for a CPU".into(),
+        Err(match self.wanted {
+            Wanted::Longest(_) => NoWait::Never,
             Wanted::At(name, _) if !self.known => {
                 let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
                 let more = if names.len() < NAMES { "" } else { ", ..." };
-                format!("there is no task '{name}'; names of tasks: {}{more}", names.join(", "))
+                let names = names.join(", ") + more;
+                NoWait::NoTask { name, names }
             }
             Wanted::At(name, time) => {
-                let at = |time| super::text::at(time);
+                let at = super::text::at;
                 let near = match &self.near {
                     Some(wait) => {
                         let end = wait.end.unwrap_or(self.last);
@@ -82,7 +94,8 @@ impl Find {
                     }
                     None => ", and at no other time".into(),
                 };
-                format!("task '{name}' does not wait for a CPU at {}{near}", at(*time))
+                let time = at(time);
+                NoWait::NotThen { name, time, near }
             }
         })
     }

@@ -10,7 +10,7 @@ mod find;
 mod story;
 mod text;
 
-pub use find::{Find, Wanted};
+pub use find::{Find, NoWait, Wanted};
 pub use story::{End, Idle, Move, Story, Turn};
 pub use text::{Notes, headline, json, named, parts, text};
 

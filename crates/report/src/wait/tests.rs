@@ -63,7 +63,7 @@ fn records() -> Vec<Record> {
 fn find(wanted: Wanted) -> Result<Vec<Wait>, String> {
     let mut find = Find::new(wanted, 2);
     find.take(&records());
-    find.finish()
+    find.finish().map_err(|none| none.to_string())
 }
 
 fn tell(wait: &Wait, notes: &Notes) -> String {

@@ -15,6 +15,20 @@
 //! headers. Inside a line, the parser searches for numbers from the end where this matters.
 
 use crate::event::TaskState;
+use thiserror::Error;
+
+/// What was expected in a line, and what was found.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum LineError {
+    #[error("expected a task's name and pid, found '{0}'")]
+    Task(String),
+    #[error("the fields of {event} cannot be read: '{fields}'")]
+    Fields { event: String, fields: String },
+    #[error("expected an event, which begins with a task and its CPU in brackets")]
+    NoCpu,
+    #[error("expected an event, but no time follows the CPU")]
+    NoTime,
+}
 
 /// A task as a line describes it. Some events do not contain `prio`. `S` is the type of texts:
 /// `&str`, or [`super::names::Name`] for the lines that are kept.
@@ -136,10 +150,7 @@ struct Prefix<'a> {
 }
 
 /// Parses a line.
-///
-/// # Errors
-/// Returns what was expected in the line and what was found.
-pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
+pub fn parse(text: &str) -> Result<Parsed<'_>, LineError> {
     let text = text.trim_end();
     let begin = text.trim_start();
     let Some(prefix) = prefix(begin).or_else(|| latency_prefix(begin)) else {
@@ -159,10 +170,7 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
         .map(|before| before.ends_with([' ', '/']))
     {
         Some(true) => None,
-        _ => Some(
-            parse_task(prefix.task)
-                .ok_or_else(|| format!("expected a task's name and pid, found '{}'", prefix.task))?,
-        ),
+        _ => Some(parse_task(prefix.task).ok_or_else(|| LineError::Task(prefix.task.into()))?),
     };
     let event = prefix.event.strip_prefix("sched:").unwrap_or(prefix.event);
     let rest = prefix.fields;
@@ -174,7 +182,10 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
         shows_interrupts: prefix.flags.len() >= 4,
         event: LineEvent::Other { name: prefix.event },
     };
-    let malformed = || format!("the fields of {event} cannot be read: '{}'", rest.trim());
+    let malformed = || LineError::Fields {
+        event: event.into(),
+        fields: rest.trim().into(),
+    };
     line.event = match event {
         "sched_switch" => {
             let (prev, prev_state, next) = switch(rest).ok_or_else(malformed)?;
@@ -208,7 +219,7 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
 ///
 /// # Errors
 /// The line is none of the lines that the tools print between events.
-fn other_line(text: &str) -> Result<Parsed<'_>, String> {
+fn other_line(text: &str) -> Result<Parsed<'_>, LineError> {
     if text.contains("[LOST ") || text.contains("LOST EVENTS") || text.contains("[EVENTS DROPPED]") {
         // "CPU:1 [LOST 5 EVENTS]"
         let lost = text.split_once("[LOST ").and_then(|(_, after)| after.split_once(' '));
@@ -233,8 +244,8 @@ fn other_line(text: &str) -> Result<Parsed<'_>, String> {
     }
     let cpu = text.match_indices('[').find_map(|(at, _)| bracketed_cpu(text, at));
     Err(match cpu {
-        None => "expected an event, which begins with a task and its CPU in brackets".into(),
-        Some(_) => "expected an event, but no time follows the CPU".into(),
+        None => LineError::NoCpu,
+        Some(_) => LineError::NoTime,
     })
 }
 

@@ -200,7 +200,7 @@ fn read_text(mut text: impl BufRead) -> Result<Recording, RecordingError> {
             Ok(Parsed::NrCpus(nr_cpus)) => lines.nr_cpus = nr_cpus,
             Ok(Parsed::Nothing) => {}
             Err(_) if !bytes.ends_with(b"\n") && !lines.lines.is_empty() => lines.lost += 1,
-            Err(message) => return Err(error(message)),
+            Err(why) => return Err(error(why.to_string())),
         }
     }
     Builder::default().build(lines)

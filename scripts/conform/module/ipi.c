@@ -153,8 +153,12 @@ static void send_call_function_single(int cpu)
 		kernel.native_send_call_func_single_ipi(cpu);
 }
 
-/* A CPU that is busy for so many cycles seems to wait for another CPU. */
+/*
+ * A CPU that is busy for so many cycles and rounds seems to wait for another CPU. The cycles alone would
+ * pass while a busy host does not execute the guest. In a round, an emulator executes the other CPUs.
+ */
 #define PATIENCE 500000000ull
+#define PATIENT_ROUNDS 100000
 
 /*
  * Waits until a CPU is at rest and has handled more than `before` interrupts. Returns early if the CPU
@@ -165,10 +169,13 @@ static void wait_for(int cpu, u64 before)
 {
 	u64 begun = rdtsc();
 	bool reported = false;
+	int rounds = 0;
 
 	preempt_disable();
 	while (cpu_online(cpu) && !(READ_ONCE(cpus[cpu].seen) > before && cpu_resting(cpu))) {
-		if (rdtsc() - begun > PATIENCE) {
+		if (rounds < PATIENT_ROUNDS) {
+			rounds++;
+		} else if (rdtsc() - begun > PATIENCE) {
 			if (!reported)
 				pr_emerg("step: CPU %d does not come to rest: parked %d, %llu of %llu interrupts seen, more than %llu expected\n", cpu,
 				       cpus[cpu].parked, cpus[cpu].seen, interrupts(cpu), before);

@@ -211,7 +211,7 @@ void SCX_OP(shared_runq_enqueue, struct task_struct *p, u64 enq_flags)
 	if (woken_by_gone_cpu(p, slice_ns, enq_flags))
 		return;
 	scx_bpf_dsq_insert(p, cpu, slice_ns, enq_flags);
-	if (p->nr_cpus_allowed == 1 || p->migration_disabled || !shared)
+	if (p->nr_cpus_allowed == 1 || is_migration_disabled(p) || !shared)
 		return;
 	push(p, cpu);
 	/* If the kernel did not call ops.select_cpu(), no idle CPU has been woken for this task yet. */

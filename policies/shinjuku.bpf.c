@@ -87,7 +87,7 @@ static __noinline bool needs_dispatcher(struct task_struct *p, s32 central)
 
 	if (central < 0)
 		return false;
-	if (p->migration_disabled)
+	if (is_migration_disabled(p))
 		return scx_bpf_task_cpu(p) == central;
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
 		if (cpu == central || !is_online(cpu) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))

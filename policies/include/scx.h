@@ -355,6 +355,17 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 static long (*const bpf_trace_vprintk)(const char *fmt, u32 fmt_size, const void *data, u32 data_len) = (void *)177;
 
 /*
+ * Returns whether a task must stay on its CPU. While a callback is executed, the kernel disables
+ * migration for the task that runs on this CPU, so a count of 1 says nothing about the current task.
+ */
+static __always_inline bool is_migration_disabled(const struct task_struct *p)
+{
+	if (p->migration_disabled == 1)
+		return bpf_get_current_task_btf() != p;
+	return p->migration_disabled;
+}
+
+/*
  * The kernel passes the arguments of a callback as an array of 64-bit values. SCX_OP(name, args...)
  * defines a function with ordinary arguments, and an entry point that unpacks the array.
  */

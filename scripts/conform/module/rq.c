@@ -169,8 +169,8 @@ int groups_count(void)
 }
 
 /*
- * Lets the periods of cpu.max of a new group begin at multiples of the period after time 0. Linux adds a
- * random offset.
+ * Lets the periods of cpu.max of a new group begin at multiples of the period after time 0. Linux draws a
+ * time within the first period after boot, which has passed.
  */
 void groups_align(void)
 {
@@ -180,7 +180,7 @@ void groups_align(void)
 		struct task_group *tg = (void *)((char *)node - __builtin_offsetof(struct task_group, list));
 		struct hrtimer *timer = &tg->cfs_bandwidth.period_timer;
 
-		if (!tg->cfs_bandwidth.period_active)
+		if (!tg->cfs_bandwidth.period_active && timer->node.expires < tg->cfs_bandwidth.period)
 			timer->node.expires = timer->_softexpires = script_begin();
 	}
 }

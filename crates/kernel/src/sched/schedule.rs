@@ -122,7 +122,8 @@ impl Machine {
         // A task that has left its queue was charged with its CPU time before it left. A real-time task
         // is charged when it is put back into its queue. The costs of the kernel's work are charged
         // before that.
-        let skips = std::mem::take(&mut self.rqs[cpu].skip_clock);
+        let skips = self.skips_clock(cpu);
+        self.rqs[cpu].skip_clock = false;
         let later = self.stepped.is_some() && self.class_of(prev) == Class::Rt;
         let here = prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu() == cpu && !later;
         if here && !skips {
@@ -149,6 +150,13 @@ impl Machine {
                 ext::kick::count_effect(self, cpu, kicked_by, began, false);
             }
             if prev == IDLE {
+                if self.stepped.is_some() {
+                    // The request to reschedule has ended do_idle(), so the tick runs again.
+                    if !self.rqs[cpu].tick_armed {
+                        self.start_tick(cpu);
+                    }
+                    fair::nohz_run_idle_balance(self, cpu);
+                }
                 self.enter_idle(cpu);
             } else {
                 self.arm_step(cpu);
@@ -346,7 +354,7 @@ impl Machine {
             self.migrate_disable_switch(curr);
         }
         self.tasks[curr].set_state(state);
-        if !self.rqs[cpu].skip_clock {
+        if !self.skips_clock(cpu) {
             self.update_rq_clock(cpu);
         }
         self.deactivate_task(cpu, curr, flags::SLEEP | flags::NOCLOCK);
@@ -417,6 +425,10 @@ impl Machine {
         if self.nohz_full.contains(cpu) && !self.rqs[cpu].idle() && self.can_stop_tick(cpu) {
             return;
         }
+        self.start_tick(cpu);
+    }
+
+    fn start_tick(&mut self, cpu: CpuId) {
         let at = self.next_tick(cpu);
         let rq = &mut self.rqs[cpu];
         rq.tick_armed = true;

@@ -5,7 +5,7 @@ use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::state::task::{SoftTimer, State};
-use crate::sched::{ext, tracepoint};
+use crate::sched::{ext, fair, tracepoint};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -171,6 +171,7 @@ impl Machine {
         self.observe(Transition::Queued { task });
         let rq = &mut self.rqs[cpu];
         rq.returned |= rq.stopping && rq.curr == task;
+        rq.clock_updated = now;
         self.class_enqueue_task(cpu, task, flags);
         self.tasks[task].set_queued();
         self.update_tick_dependency(cpu);
@@ -202,11 +203,14 @@ impl Machine {
     pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         self.await_rq(cpu);
         // The clock that a sleeping task sees may not have been updated.
-        if flags & flags::SLEEP == 0 || !self.rqs[cpu].skip_clock {
+        let sleeps = flags & flags::SLEEP != 0;
+        if !sleeps || !self.skips_clock(cpu) {
             self.charge_before_dequeueing(cpu, task);
         }
+        if !sleeps {
+            self.rqs[cpu].clock_updated = self.now;
+        }
         debug_assert!(self.tasks[task].on_rq());
-        let sleeps = flags & flags::SLEEP != 0;
         if !sleeps {
             self.tasks[task].set_dequeued(false);
         }
@@ -250,6 +254,13 @@ impl Machine {
         }
     }
 
+    /// Returns whether schedule() on `cpu` does not update the clock. This has no effect if something
+    /// else has updated it at the present time.
+    pub(crate) fn skips_clock(&self, cpu: CpuId) -> bool {
+        let rq = &self.rqs[cpu];
+        rq.skip_clock && rq.clock_updated != self.now
+    }
+
     /// Sets the CPU of a task that is not queued (set_task_cpu).
     pub(crate) fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId, reason: MigrateReason) {
         let from = self.tasks[task].cpu();
@@ -259,6 +270,7 @@ impl Machine {
         self.class_migrate_task_rq(task, cpu);
         if self.stepped.is_some() {
             self.note_migration(task, reason);
+            fair::set_task_rq(self, task, cpu);
         }
         let t = &mut self.tasks[task];
         debug_assert!(t.cpus.contains(cpu) || self.online_cpus.weight() < self.rqs.len() as u32);

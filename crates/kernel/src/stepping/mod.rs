@@ -269,6 +269,8 @@ impl Machine {
         let (task, cpu) = self.enter_task(name)?;
         let rq = &self.rqs[cpu];
         if self.entry.to_user && (rq.need_resched_lazy || rq.need_resched) {
+            // Also a task that is inside the kernel because it must not migrate returns to user mode.
+            self.rqs[cpu].need_resched = true;
             let stepped = self.stepped.as_deref_mut();
             stepped.expect("begin_stepping() was called").calls.push((task, call));
         } else {

@@ -133,6 +133,17 @@ fn a_policy_sees_that_a_task_cannot_migrate() {
 }
 
 #[test]
+fn a_callback_keeps_the_current_task_on_its_cpu() {
+    let machine = Machine::new(free(2), read(STAYS), 1).expect("a machine");
+    let mut run = Run::new(machine, "fields", &[]);
+    for (until, expected) in [(5 * MS / 2, [3, 1]), (9 * MS / 2, [2, 1]), (13 * MS / 2, [1, 0])] {
+        run.run(until);
+        run.assert_alive();
+        assert_eq!(vars(&run, ["disabled_at_end", "must_stay_at_end"]), expected);
+    }
+}
+
+#[test]
 fn the_sanitizer_accepts_the_mask_of_a_task_that_cannot_migrate() {
     let names = ["migration_disabled", "cpus_weight", "may_run_here"];
     let run = |checked: bool, engine: Engine, until: u64| {

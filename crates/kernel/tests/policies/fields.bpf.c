@@ -104,6 +104,7 @@ u64 weight, slice, load, cpu, state, on_cpu, on_rq, runtime, utime, stime, paren
 u64 policy_of_cpu, pcount, run_delay, clock_pelt, lost_idle_time, pelt_ran;
 u64 has_mm, cgroup_id, cgroup_level, css_parent_id, ancestor_id, nvcsw, nivcsw, start_time, nid, mempolicy, euid;
 u64 rq_curr_pid, rq_idle_pid, rq_cpu, rq_clock, tid, selected_cpu, missing, from_id_ok, migration_disabled, exit_state;
+u64 disabled_at_end, must_stay_at_end;
 u64 uid, timer_slack_ns, mask_in_callback, nr_set_cpumask, cpus_weight, may_run_here;
 u64 now_ns, now_rq, comm_0, name_0, version, config_hz;
 u64 state_at_wakeup, on_rq_at_wakeup;
@@ -217,6 +218,8 @@ void SCX_OP(fields_stopping, struct task_struct *p, bool runnable)
 		on_cpu_at_end = p->on_cpu;
 		curr_pid_at_end = rq->curr->pid;
 		runtime_at_end = p->se.sum_exec_runtime;
+		disabled_at_end = p->migration_disabled;
+		must_stay_at_end = is_migration_disabled(p);
 		rq = bpf_per_cpu_ptr(&runqueues, rq->cpu);
 		pelt_ran = rq ? rq->clock_pelt - clock_pelt : 0;
 	}

@@ -125,7 +125,7 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
         return cross_task(m, p);
     }
     let t = &m.tasks[p];
-    or_errno(if t.nr_cpus_allowed() == 1 || t.migration_disabled() > 0 {
+    or_errno(if t.nr_cpus_allowed() == 1 || idle::is_bpf_migration_disabled(m, p) {
         idle::select_restricted(m, p, prev_cpu, allowed, flags)
     } else {
         idle::select_cpu_dfl(m, p, prev_cpu, wake_flags, allowed, flags)

@@ -189,10 +189,10 @@ pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
 /// starts the search after the CPU that it found last, so results are spread.
 fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<CpuId> {
     m.ext.charge_mask(mask.words());
-    let prev = &mut m.idle.distribute[m.this_cpu.index()];
-    let next = domain.next_wrap(mask, *prev + 1);
+    let prev = m.rqs[m.this_cpu].distribute_cpu_mask_prev;
+    let next = domain.next_wrap(mask, prev.nr() + 1);
     if let Some(cpu) = next {
-        *prev = cpu.nr();
+        m.rqs[m.this_cpu].distribute_cpu_mask_prev = cpu;
     }
     next
 }
@@ -391,6 +391,15 @@ fn select_idle_cpu(
     pick_from(m, allowed, node, flags)
 }
 
+/// Returns whether a task must stay on its CPU (is_bpf_migration_disabled). While a callback is
+/// executed, migration is disabled for the task that runs there, too.
+pub(crate) fn is_bpf_migration_disabled(m: &Machine, task: TaskId) -> bool {
+    match m.tasks[task].migration_disabled() {
+        1 => m.rqs[m.this_cpu].curr != task,
+        count => count > 0,
+    }
+}
+
 /// Claims the CPU of a task that may use only one CPU, if that CPU is idle (select_cpu_restricted).
 /// scx_bpf_select_cpu_and() calls it.
 pub(crate) fn select_restricted(
@@ -402,7 +411,7 @@ pub(crate) fn select_restricted(
 ) -> Option<CpuId> {
     let t = &m.tasks[task];
     let cpus = m.cpus_ptr(task);
-    let cpu = if t.migration_disabled() > 0 {
+    let cpu = if is_bpf_migration_disabled(m, task) {
         t.cpu()
     } else {
         cpus.first()?

@@ -186,7 +186,6 @@ fn kick_one(m: &mut Machine, cpu: CpuId, kick: &Kick) -> bool {
         count_denied(m, sched, |stats| stats.sub_kick_denied += 1);
     } else if kickable {
         if class == Class::Ext && flags & SCX_KICK_PREEMPT != 0 {
-            m.update_curr(target);
             preempt(m, sched, target);
         }
         if class == Class::Ext && flags & SCX_KICK_WAIT != 0 {

@@ -143,7 +143,10 @@ fn execute<const N: usize>(
     args: &[u64; N],
     before: u64,
 ) -> (Option<u64>, u64, u64) {
+    let current = m.rqs[m.this_cpu].curr;
+    pin(m, current, 1);
     let result = Vm::call_args_in(m, op.contexts(), function, args);
+    pin(m, current, -1);
     settle_with(m, u64::from(m.spec.costs.callback_ns));
     if result.is_none() {
         failed(m, op);
@@ -152,6 +155,16 @@ fn execute<const N: usize>(
     let own = insns - m.ext.frame.nested;
     m.ext.called[op as usize].add(own);
     (result, insns, own)
+}
+
+/// Keeps the running task on its CPU while a callback is executed (__bpf_prog_enter, and for -1
+/// __bpf_prog_exit). The callback sees it in the task's `migration_disabled`.
+#[inline(always)]
+fn pin(m: &mut Machine, current: TaskId, by: i16) {
+    if current != IDLE {
+        let disabled = &mut m.tasks[current].task_struct.migration_disabled;
+        *disabled = disabled.wrapping_add_signed(by);
+    }
 }
 
 /// Executes the function of a callback for [`invoke`] and emits a trace record of the call. It is

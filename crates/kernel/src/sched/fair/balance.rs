@@ -186,8 +186,7 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
         }
         return cpu == env.dst_cpu;
     }
-    let first = group.balance_mask.iter().copied().find(|&cpu| env.usable(m, cpu));
-    idle_smt.or(first) == Some(env.dst_cpu)
+    idle_smt.or(group.balance_mask.first().copied()) == Some(env.dst_cpu)
 }
 
 /// Returns whether active balancing is necessary: the stopper then interrupts the current task of

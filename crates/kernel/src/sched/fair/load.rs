@@ -287,6 +287,19 @@ impl Machine {
         removed.runnable += avg.runnable_avg;
     }
 
+    /// Moves the averages of a task of another class to a different queue (set_task_rq_fair). They
+    /// decay until the last update of the old queue, and then from the last update of the new one. The
+    /// averages of a task of the fair class are detached at this time, so nothing happens.
+    pub(super) fn move_load_avg(&mut self, from: CfsRqId, to: CfsRqId, task: TaskId) {
+        if self.tasks[task].fair.avg.detached() {
+            return;
+        }
+        let (old, new) = (self.cfs(from).avg.last_update(), self.cfs(to).avg.last_update());
+        let e = &mut self.tasks[task].fair;
+        e.decay_avg(old);
+        e.avg.begin(new);
+    }
+
     /// Updates the averages of a task to the time of its queue's last update, as if the task had
     /// slept since its own last update (sync_entity_load_avg).
     pub(super) fn sync_entity_load_avg(&mut self, task: TaskId) {

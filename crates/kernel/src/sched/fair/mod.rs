@@ -465,6 +465,13 @@ pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, new_cpu: CpuId) {
     }
 }
 
+/// Moves the averages of a task of any class to the queue of the CPU `to` (set_task_rq). Only scripts
+/// ask for this: the averages of a task of another class matter when it enters the fair class.
+pub(crate) fn set_task_rq(m: &mut Machine, task: TaskId, to: CpuId) {
+    let from = m.tasks[task].cpu();
+    m.move_load_avg(m.task_cfs_rq(from, task), m.task_cfs_rq(to, task), task);
+}
+
 /// Removes the load of a dead task from its queue (task_dead_fair).
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     if m.tasks[task].class == Class::Fair {
@@ -481,7 +488,9 @@ pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
     if fair {
         m.detach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
     }
+    let old = m.task_cfs_rq(cpu, task);
     m.tasks[task].fair.group = group;
+    m.move_load_avg(old, m.task_cfs_rq(cpu, task), task);
     if fair {
         m.attach_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
     }

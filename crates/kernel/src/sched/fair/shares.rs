@@ -155,6 +155,7 @@ impl Machine {
     pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
         let jiffies = self.jiffies();
         rt::update_other_load_avgs(self, cpu);
+        let mut blocked = false;
         for at in 0..self.task_groups.bottom_up.len() {
             let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
             let rq = self.task_groups.rq(id);
@@ -166,6 +167,8 @@ impl Machine {
             if self.update_cfs_avg(id) {
                 self.update_tg_load_avg(id);
             }
+            let avg = &self.cfs(id).avg;
+            blocked |= avg.load_avg > 0 || avg.util_avg > 0;
             let avg = &self.se(id).avg;
             if avg.load_avg > 0 || avg.util_avg > 0 || self.task_groups.rq(id).propagate.is_some() {
                 let above = self.cfs_rq_of(cpu, id);
@@ -176,7 +179,7 @@ impl Machine {
             self.cpufreq_update_util(cpu, false);
         }
         let avg = &self.rqs[cpu].fair.cfs.avg;
-        let blocked = avg.load_avg > 0 || avg.util_avg > 0 || self.rqs[cpu].rt.util_avg() > 0;
+        blocked |= avg.load_avg > 0 || avg.util_avg > 0 || self.rqs[cpu].rt.util_avg() > 0;
         let rq = &mut self.rqs[cpu].fair;
         rq.last_blocked_update = jiffies;
         rq.has_blocked_load &= blocked;

@@ -70,6 +70,8 @@ pub struct Rq {
     pub(crate) rescheduling: bool,
     /// Whether the next schedule() does not update the clock (RQCF_REQ_SKIP). Only on a stepped machine.
     pub(crate) skip_clock: bool,
+    /// Scripts only: time at which a task last joined or left the queue, which updates the clock.
+    pub(crate) clock_updated: u64,
     /// Whether `curr` has left its queue since the stopper has interrupted it, and has been queued on
     /// this CPU again.
     pub(crate) returned: bool,
@@ -167,6 +169,7 @@ impl Rq {
             stopping: false,
             rescheduling: false,
             skip_clock: false,
+            clock_updated: 0,
             returned: false,
             nr_running: 0,
             servers: Default::default(),

@@ -39,8 +39,6 @@ pub struct Idle {
     pub(crate) nodes: Vec<Mask>,
     /// For each node, all other nodes in order of increasing distance.
     pub(crate) near: Vec<Vec<u32>>,
-    /// For each CPU, the result of its last search (distribute_cpu_mask_prev).
-    pub(crate) distribute: Vec<u32>,
 }
 
 /// The intersection of up to three masks.
@@ -147,7 +145,6 @@ impl Idle {
             llcs: topology.llcs.iter().map(|_| group_mask()).collect(),
             nodes: topology.nodes.iter().map(|_| group_mask()).collect(),
             near: near.collect(),
-            distribute: vec![0; nr_cpus as usize],
         })
     }
 

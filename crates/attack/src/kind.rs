@@ -204,11 +204,6 @@ fn number(input: &[u8]) -> u64 {
     input.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Returns the number of inputs of [`InputKind::Corpus`]. There is one for each attack in each mode.
-pub fn corpus_len() -> u64 {
-    (Seeds::get().corpus.len() * MODES.len()) as u64
-}
-
 /// Returns the attack and the mode that an input of [`InputKind::Corpus`] selects.
 pub fn corpus_case(index: u64) -> (usize, Mode) {
     let modes = MODES.len() as u64;

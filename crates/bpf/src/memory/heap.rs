@@ -111,19 +111,6 @@ impl Region {
         Some(())
     }
 
-    /// Returns the size of the object at `addr`, which may be live or freed. `alloc` has rounded
-    /// this size up. Returns `None` if `alloc` never returned this address.
-    pub fn alloc_size(&self, addr: u64) -> Option<u64> {
-        let heap = self.heap.borrow();
-        if let Some(&size) = heap.large.get(&addr) {
-            return Some(size);
-        }
-        let offset = addr.checked_sub(self.base)?;
-        let class = *heap.class.get((offset / CHUNK) as usize)?;
-        let size = CLASSES[(class as usize).checked_sub(1)?];
-        (offset % CHUNK).is_multiple_of(size).then_some(size)
-    }
-
     /// Frees an object that `alloc` returned. Panics if there is no such object at `addr`. A caller
     /// must therefore check the address if it comes from a policy.
     pub fn free(&self, addr: u64) {

@@ -15,7 +15,7 @@
 pub mod absent;
 mod symbols;
 
-use crate::layout::callbacks::{Callback, OPS};
+use crate::layout::callbacks::OPS;
 use crate::layout::enums;
 use crate::layout::release::symbols::{SYMBOLS, SymbolKind, Symbols};
 use bpf::rows::*;
@@ -111,17 +111,6 @@ impl Release {
     /// Returns whether the release has a struct or enum.
     pub fn has_type(self, name: &str) -> bool {
         self.has(SymbolKind::Type, "", name)
-    }
-
-    /// Returns whether the release has a member of a struct. The release must have the struct
-    /// itself.
-    pub fn has_member(self, parent: &str, name: &str) -> bool {
-        let callback = match parent {
-            "sched_ext_ops" => Callback::by_name(name),
-            "sched_ext_ops_cid" => Callback::by_cid_name(name),
-            _ => None,
-        };
-        self.has(SymbolKind::Member, parent, name) && callback.is_none_or(|op| op.since() <= self.0)
     }
 
     pub fn has_enumerator(self, parent: &str, name: &str) -> bool {

@@ -302,5 +302,7 @@ fn run_timer(m: &mut Machine, timer: u32, generation: u32) -> bool {
     if let Err(fault) = result {
         exit::fault(m, "a bpf_timer callback", &fault);
     }
+    // Interrupts are enabled after each callback, so its kicks precede those of the next timer.
+    ext::irq_work(m);
     true
 }

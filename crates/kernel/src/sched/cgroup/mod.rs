@@ -147,14 +147,23 @@ impl Machine {
     }
 
     /// Returns the live tasks with the name `comm`, in ascending order of pid. With `process`,
-    /// returns all threads of the processes of these tasks.
+    /// returns all live threads of the processes of these tasks, also if the leader of a process has
+    /// the name and is dead.
     fn tasks_named(&self, comm: &str, process: bool) -> Vec<TaskId> {
         let live = || self.pids.iter().copied().filter(|&task| task != IDLE);
         let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm() == comm).collect();
         if !process {
             return named;
         }
-        let tgids: Vec<u32> = named.iter().map(|&task| self.tasks[task].tgid()).collect();
+        let leaders = self.tasks.ids().filter(|&task| {
+            let t = &self.tasks[task];
+            t.pid() == t.tgid() && t.comm() == comm
+        });
+        let tgids: Vec<u32> = named
+            .into_iter()
+            .chain(leaders)
+            .map(|task| self.tasks[task].tgid())
+            .collect();
         live()
             .filter(|&task| tgids.contains(&self.tasks[task].tgid()))
             .collect()

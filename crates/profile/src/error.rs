@@ -21,7 +21,7 @@ pub enum ExpressionError {
     TooManyValues,
     #[error("the expression nests deeper than {MAX_DEPTH} levels: split it")]
     TooDeep,
-    #[error("there is no function {0}: expected min, max, log2 or sizeof")]
+    #[error("there is no function {0}: expected min, max, log2, sizeof or has")]
     UnknownFunction(String),
     #[error("'{word}': {error}")]
     Number { word: String, error: ParseIntError },
@@ -40,7 +40,7 @@ pub enum ExpressionError {
         object: &'static str,
         example: &'static str,
     },
-    #[error("sizeof cannot be used here")]
+    #[error("sizeof and has cannot be used here")]
     NoTypes,
     #[error("sizeof({0}): the object has no struct of this name")]
     UnknownStruct(String),

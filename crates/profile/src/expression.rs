@@ -8,7 +8,7 @@
 //! - a number: decimal, which may contain `_`, or hexadecimal
 //! - `true`, `false` or a name
 //! - an expression in parentheses
-//! - `min(a, b)`, `max(a, b)`, `log2(a)` (rounded down) or `sizeof(type)`
+//! - `min(a, b)`, `max(a, b)`, `log2(a)` (rounded down), `sizeof(type)` or `has(variable)`
 //!
 //! Values are 64-bit integers. If a result does not fit in 64 bits, it wraps.
 
@@ -20,6 +20,7 @@ pub(crate) enum Expression {
     Number(i64),
     Name(String),
     SizeOf(String),
+    Has(String),
     Minus(Box<Expression>),
     Log2(Box<Expression>),
     Binary(Operator, Box<Expression>, Box<Expression>),
@@ -76,6 +77,12 @@ pub(crate) const MAX_FACTORS: u32 = 256;
 pub(crate) trait Names {
     fn name(&self, name: &str) -> Result<i64, E>;
     fn size_of(&self, ty: &str) -> Result<i64, E>;
+
+    /// Returns 1 if the policy's object has this global variable or map, otherwise 0.
+    ///
+    /// # Errors
+    /// The object is not known.
+    fn has(&self, variable: &str) -> Result<i64, E>;
 }
 
 impl Expression {
@@ -108,6 +115,7 @@ impl Expression {
             Expression::Number(number) => *number,
             Expression::Name(name) => names.name(name)?,
             Expression::SizeOf(ty) => names.size_of(ty)?,
+            Expression::Has(variable) => names.has(variable)?,
             Expression::Minus(operand) => operand.value(names)?.wrapping_neg(),
             Expression::Log2(operand) => match operand.value(names)? {
                 value @ 1.. => i64::from(value.ilog2()),
@@ -120,7 +128,7 @@ impl Expression {
     /// Calls `each` with every name in the expression.
     pub(crate) fn names<'e>(&'e self, each: &mut dyn FnMut(&'e str)) {
         match self {
-            Expression::Number(_) | Expression::SizeOf(_) => {}
+            Expression::Number(_) | Expression::SizeOf(_) | Expression::Has(_) => {}
             Expression::Name(name) => each(name),
             Expression::Minus(operand) | Expression::Log2(operand) => operand.names(each),
             Expression::Binary(_, left, right) => {
@@ -258,6 +266,7 @@ impl<'t> Reader<'t> {
     fn call(&mut self, function: &str) -> Result<Expression, E> {
         let called = match function {
             "sizeof" => Expression::SizeOf(self.word().into()),
+            "has" => Expression::Has(self.word().into()),
             "log2" => Expression::Log2(Box::new(self.level(0)?)),
             "min" | "max" => {
                 let left = self.level(0)?;
@@ -303,6 +312,10 @@ mod tests {
         fn size_of(&self, ty: &str) -> Result<i64, E> {
             Ok(ty.len() as i64)
         }
+
+        fn has(&self, variable: &str) -> Result<i64, E> {
+            Ok(i64::from(variable == "known"))
+        }
     }
 
     fn value(text: &str) -> Result<i64, String> {
@@ -326,6 +339,7 @@ mod tests {
             ("1 << 64", 0),
             ("min(3, two) + max(3, two) + log2(9) + sizeof(abcd)", 12),
             ("true + false", 1),
+            ("has(known) * 2 + has(other)", 2),
         ] {
             assert_eq!(value(text), Ok(expect), "{text}");
         }

@@ -5,7 +5,7 @@
 use crate::error::{ExpressionError, ProfileError};
 use crate::expression::{Expression, Names};
 use crate::group::{Group, Instance};
-use bpf::btf::Btf;
+use bpf::btf::{Btf, EXTERN, TypeKind};
 use machine::{MachineSpec, Topology};
 
 /// Properties of a CPU. If a value is for a pair of CPUs, a name with the prefix `other_` is a
@@ -57,7 +57,7 @@ pub struct Properties<'a> {
     pub(crate) spec: &'a MachineSpec,
     pub(crate) at: Instance,
     enumerators: &'a dyn Enumerators,
-    /// Types of the policy's object, which `sizeof` uses.
+    /// Types of the policy's object, which `sizeof` and `has` use.
     types: Option<&'a Btf>,
     /// The named results of the programs that the profile has run, the latest at the end.
     results: &'a [(String, i64)],
@@ -75,7 +75,7 @@ impl<'a> Properties<'a> {
         }
     }
 
-    /// Adds the types of a policy's object, which `sizeof` uses.
+    /// Adds the types of a policy's object, which `sizeof` and `has` use.
     pub fn with_types(self, types: &'a Btf) -> Properties<'a> {
         Properties {
             types: Some(types),
@@ -188,6 +188,12 @@ impl Names for Properties<'_> {
         let size = types.find_struct(ty).and_then(|id| types.size_of(id));
         size.map(i64::from)
             .ok_or_else(|| ExpressionError::UnknownStruct(ty.into()))
+    }
+
+    fn has(&self, variable: &str) -> Result<i64, ExpressionError> {
+        let types = self.types.ok_or(ExpressionError::NoTypes)?;
+        let is_own = |kind: &TypeKind| matches!(kind, TypeKind::Var { linkage, .. } if *linkage != EXTERN);
+        Ok(types.find(variable, is_own).is_some().into())
     }
 }
 

@@ -104,6 +104,19 @@ fn expressions_use_properties_and_enumerators() {
     ));
     assert_eq!(error("nr_cpu"), ExpressionError::UnknownName("nr_cpu".into()));
     assert_eq!(error("sizeof(x)"), ExpressionError::NoTypes);
+    assert_eq!(error("has(x)"), ExpressionError::NoTypes);
+}
+
+#[test]
+fn has_finds_variables_of_the_object() {
+    let mut builder = bpf::btf::build::Builder::new();
+    let number = builder.declare_type("u64").expect("a type");
+    builder.var("kernels", number);
+    let types = builder.finish();
+    let spec = hybrid();
+    let facts = Properties::new(&spec, &Kernel).with_types(&types);
+    assert_eq!(facts.value("has(absent)"), Ok(0));
+    assert_eq!(facts.value("has(kernels)"), Ok(0), "the variable is the kernel's");
 }
 
 #[test]

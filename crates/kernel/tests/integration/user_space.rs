@@ -44,6 +44,29 @@ fn load_with(profile: &Profile) -> Result<Run, String> {
     }
 }
 
+#[test]
+fn a_setting_can_depend_on_a_variable_of_the_object() {
+    let set = |name: &str, when: &str| Setting {
+        when: when.into(),
+        ..Setting::new(name, "7")
+    };
+    let run = load_with(&Profile {
+        set: vec![
+            set("masks_given", "has(masks_given)"),
+            set("absent", "has(absent)"),
+            set("far", "has(places) & has(bpf_map_lookup_elem) == 0"),
+        ],
+        ..Profile::default()
+    })
+    .expect("the policy loads");
+    assert_eq!((run.var("masks_given"), run.var("far")), (7, 7));
+    let error = load_with(&Profile {
+        set: vec![set("absent", "")],
+        ..Profile::default()
+    });
+    assert!(error.is_err());
+}
+
 /// Returns settings for all map entries that the policy reads.
 fn map_settings() -> Vec<Setting> {
     [

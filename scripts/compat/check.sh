@@ -32,6 +32,15 @@ echo "== the kernel's selftests"
   failed+=("selftests (full output: $dir/selftests.log)")
 grep -v '^ok ' "$dir/selftests.log"
 
+if [ -f "$dir/linux-7.3/vmlinux.h" ]; then
+  echo "== the selftests of Linux 7.3"
+  for suite in selftests linux-7.3; do
+    "$windtunnel" suite "scripts/compat/$suite.toml" --kernel 7.3 --objects "$dir/objects/linux-7.3" >"$dir/$suite-7.3.log" ||
+      failed+=("selftests of Linux 7.3 (full output: $dir/$suite-7.3.log)")
+    grep -v '^ok ' "$dir/$suite-7.3.log"
+  done
+fi
+
 echo "== the kernel's examples that need more than loading"
 "$windtunnel" suite scripts/compat/examples.toml --objects "$dir/objects/kernel" || failed+=("examples")
 

@@ -5,6 +5,7 @@
 #
 #   DIR/objects/kernel/scx_NAME.bpf.o   the kernel's examples
 #   DIR/objects/selftests/NAME.bpf.o    the kernel's sched_ext selftests
+#   DIR/objects/linux-7.3/NAME.bpf.o    the selftests and scx_qmap of Linux 7.3
 #   DIR/objects/scx/scx_NAME.bpf.o      schedulers from crates.io
 #
 # The exit status is 1 if a source cannot be compiled.
@@ -45,8 +46,11 @@ if [ ! -x "$dir/tools/link" ]; then
   mv "$dir/tools/link.new" "$dir/tools/link"
 fi
 
-# kernel SOURCE OBJECT: compiles a source from the kernel tree.
+# kernel LINUX TYPES SOURCE OBJECT: compiles a source from the kernel tree LINUX. TYPES is the directory of
+# vmlinux.h.
 kernel() {
+  local linux=$1 types=$2
+  shift 2
   [ -f "$2" ] && return
   clang-19 "${flags[@]}" -I"$linux/tools/sched_ext/include" -I"$linux/tools/sched_ext/include/bpf-compat" \
     -I"$dir/tools/include" -I"$types" -I"$linux/tools/include/uapi" -I"$linux/tools/include" \
@@ -72,7 +76,7 @@ crate() {
   "$dir/tools/link" "$object.new" "${parts[@]}" && mv "$object.new" "$object" || fail "$name does not link"
 }
 
-mkdir -p "$dir"/objects/{kernel,selftests,scx,parts}
+mkdir -p "$dir"/objects/{kernel,selftests,linux-7.3,scx,parts}
 rm -f "$failed"
 
 types=$dir/crates/vmlinux/vmlinux/arch/x86
@@ -88,11 +92,19 @@ for source in "$linux"/tools/sched_ext/*.bpf.c; do
     echo "compat: scx_qmap is left out, because it needs the vmlinux.h of its own kernel"
     continue
   fi
-  background kernel "$source" "$dir/objects/kernel/$name.bpf.o"
+  background kernel "$linux" "$types" "$source" "$dir/objects/kernel/$name.bpf.o"
 done
 for source in "$linux"/tools/testing/selftests/sched_ext/*.bpf.c; do
-  background kernel "$source" "$dir/objects/selftests/$(basename "$source" .bpf.c).bpf.o"
+  background kernel "$linux" "$types" "$source" "$dir/objects/selftests/$(basename "$source" .bpf.c).bpf.o"
 done
+next=$dir/linux-7.3
+if [ -f "$next/vmlinux.h" ]; then
+  for source in "$next"/tools/testing/selftests/sched_ext/*.bpf.c "$next/tools/sched_ext/scx_qmap.bpf.c"; do
+    background kernel "$next" "$next" "$source" "$dir/objects/linux-7.3/$(basename "$source" .bpf.c).bpf.o"
+  done
+else
+  echo "compat: $(cat "$next/no-vmlinux"): its selftests are left out"
+fi
 
 for folder in "$dir"/crates/scx_*; do
   name=$(basename "$folder")

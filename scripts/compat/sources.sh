@@ -4,8 +4,9 @@
 # only what is missing.
 #
 #   DIR/crates/NAME     from crates.io: scx schedulers, their headers (scx_cargo), libbpf
-#   DIR/linux           from Debian: the kernel's examples (tools/sched_ext) and sched_ext selftests
-#   DIR/linux/vmlinux.h the types of that kernel. The file is missing if Debian has no image of it.
+#   DIR/linux           from Debian: the examples (tools/sched_ext) and sched_ext selftests of Linux 7.2
+#   DIR/linux-7.3       the same of Linux 7.3
+#   DIR/linux*/vmlinux.h the types of that kernel. The file is missing if Debian has no image of it.
 #
 # apt gets a source list and a state directory of its own. Nothing is installed, and the host's
 # configuration stays as it is.
@@ -58,35 +59,39 @@ package() {
   ls "$dir/apt/$1"_*.deb
 }
 
+# linux RELEASE FOLDER OBJECTS...: fetches the sources of a release of Linux into DIR/FOLDER. Deletes the
+# objects that were compiled from earlier sources (folders in DIR/objects).
 linux() {
-  [ -f "$dir/linux/complete" ] && return
+  local release=$1 folder=$dir/$2 name file
+  shift 2
+  [ -f "$folder/complete" ] && return
   apt_lists
-  local name file
-  name=$(packages linux-source-7 '^linux-source-7\.2$' | tail -1)
+  name=$(packages linux-source-7 "^linux-source-${release//./\\.}$" | tail -1)
   if [ -z "$name" ]; then
     name=$(packages linux-source- '^linux-source-[0-9.]+$' | tail -1)
-    echo "compat: Debian no longer has linux-source-7.2: using ${name:?there is no linux-source package}" >&2
+    echo "compat: Debian no longer has linux-source-$release: using ${name:?there is no linux-source package}" >&2
   fi
   echo "fetching $name"
   file=$(package "$name")
-  rm -rf "$dir/linux" "$dir/objects/kernel" "$dir/objects/selftests"
-  mkdir "$dir/linux"
+  (cd "$dir" && rm -rf "$folder" "${@/#/objects/}")
+  mkdir "$folder"
   dpkg-deb --fsys-tarfile "$file" | tar -xO "./usr/src/$name.tar.xz" |
-    tar -C "$dir/linux" --strip-components=1 -xJ "$name/tools/sched_ext" \
+    tar -C "$folder" --strip-components=1 -xJ "$name/tools/sched_ext" \
       "$name/tools/testing/selftests/sched_ext" "$name/tools/include"
-  dpkg-deb -f "$file" Version >"$dir/linux/complete"
+  dpkg-deb -f "$file" Version >"$folder/complete"
   rm "$file"
 }
 
-# Fetches the image of the same kernel, and writes its types to a header file.
+# vmlinux FOLDER: fetches the image of the same kernel, and writes its types to a header file.
 vmlinux() {
-  [ -f "$dir/linux/vmlinux.h" ] || [ -f "$dir/linux/no-vmlinux" ] && return
+  local folder=$dir/$1
+  [ -f "$folder/vmlinux.h" ] || [ -f "$folder/no-vmlinux" ] && return
   apt_lists
   local version name file
-  version=$(cut -d- -f1 "$dir/linux/complete")
+  version=$(cut -d- -f1 "$folder/complete")
   name=$(packages linux-binary- "^linux-binary-${version//./\\.}\\+deb[0-9]+-cloud-amd64$" | tail -1)
   if [ -z "$name" ] && name=$(packages linux-image- "^linux-image-${version//./\\.}\\+deb[0-9]+-cloud-amd64-unsigned$" | tail -1) && [ -z "$name" ]; then
-    echo "Debian has no image of Linux $version" >"$dir/linux/no-vmlinux"
+    echo "Debian has no image of Linux $version" >"$folder/no-vmlinux"
     return
   fi
   echo "fetching $name"
@@ -95,8 +100,8 @@ vmlinux() {
   dpkg-deb -x "$file" "$dir/apt/image"
   rm "$file"
   python3 "$here/vmlinux.py" "$(find "$dir/apt/image" -name 'vmlinuz*' -type f | head -1)" "$dir/apt/vmlinux"
-  PATH=$PATH:/usr/sbin bpftool btf dump file "$dir/apt/vmlinux" format c >"$dir/linux/vmlinux.h.new"
-  mv "$dir/linux/vmlinux.h.new" "$dir/linux/vmlinux.h"
+  PATH=$PATH:/usr/sbin bpftool btf dump file "$dir/apt/vmlinux" format c >"$folder/vmlinux.h.new"
+  mv "$folder/vmlinux.h.new" "$folder/vmlinux.h"
   rm -rf "$dir/apt/image" "$dir/apt/vmlinux"
 }
 
@@ -104,6 +109,8 @@ vmlinux() {
 # neither keeps all CPUs busy.
 trap wait EXIT
 crates &
-linux
-vmlinux
+linux 7.2 linux kernel selftests
+vmlinux linux
+linux 7.3 linux-7.3 linux-7.3
+vmlinux linux-7.3
 wait $!

@@ -531,7 +531,7 @@ pub(crate) fn dump(text: &str) -> String {
 
 pub(crate) fn suite(text: &str) -> String {
     let path = file(text.as_bytes(), "suite.toml");
-    let suite = match lab::suite::Suite::read(&path) {
+    let suite = match lab::suite::Suite::read(&path, kernel::release::Release::MODELLED) {
         Ok(suite) => suite,
         Err(error) => return format!("refused: {error}"),
     };

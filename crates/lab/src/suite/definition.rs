@@ -102,15 +102,15 @@ fn default_seed() -> u64 {
 }
 
 impl Suite {
-    /// Reads a suite.
+    /// Reads a suite. `kernel` is the release of the cases that name none.
     ///
     /// # Errors
     /// The file cannot be read, or it is not a valid suite. The error shows the position.
-    pub fn read(path: &Path) -> Result<Suite, Error> {
-        Suite::parse(&Source::read(path, MAX_BYTES)?)
+    pub fn read(path: &Path, kernel: Release) -> Result<Suite, Error> {
+        Suite::parse(&Source::read(path, MAX_BYTES)?, kernel)
     }
 
-    fn parse(source: &Source) -> Result<Suite, Error> {
+    fn parse(source: &Source, kernel: Release) -> Result<Suite, Error> {
         let written: SuiteFile = source.toml()?;
         let mut workloads = BTreeMap::new();
         for (name, json) in &written.workloads {
@@ -118,7 +118,8 @@ impl Suite {
             let workload = workload.map_err(|error| source.error(json.span().start, error.to_string()))?;
             workloads.insert(name.as_str(), workload);
         }
-        let cases = written.case.into_iter().map(|case| case.parse(source, &workloads));
+        let cases = written.case.into_iter();
+        let cases = cases.map(|case| case.parse(source, &workloads, kernel));
         Ok(Suite {
             cases: cases.collect::<Result<_, _>>()?,
             left_out: written.left_out.into_iter().collect(),
@@ -127,7 +128,7 @@ impl Suite {
 }
 
 impl CaseTable {
-    fn parse(self, source: &Source, workloads: &BTreeMap<&str, Workload>) -> Result<Case, Error> {
+    fn parse(self, source: &Source, workloads: &BTreeMap<&str, Workload>, kernel: Release) -> Result<Case, Error> {
         let workload = match self.workload {
             Some(name) => {
                 let word = name.get_ref().as_str();
@@ -162,7 +163,7 @@ impl CaseTable {
                 let message = format!("kernel {}: {error}", release.get_ref());
                 source.error(release.span().start, message)
             })?,
-            None => Release::default(),
+            None => kernel,
         };
         let spec = RunSpec {
             seed: self.seed,
@@ -200,7 +201,7 @@ mod tests {
     fn errors_in_a_suite_have_a_position() {
         let good = "[workloads]\nbusy = '{\"tasks\": {\"t\": {\"run\": 100, \"sleep\": 100}}}'\n\
                     [[case]]\nobject = 'a'\nworkload = 'busy'\nsteps = ['load', 'run 1s']\n";
-        let read = |text: &str| Suite::parse(&Source::new("x.toml", text));
+        let read = |text: &str| Suite::parse(&Source::new("x.toml", text), Release::default());
         let suite = read(good).expect("the suite is valid");
         assert_eq!(suite.cases[0].workload.tasks.len(), 1);
         assert_eq!(suite.cases[0].steps.len(), 2);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel suite` runs a file of test cases on policies and counts which objects pass.
 
+use super::complete;
 use clap::Args as ClapArgs;
 use input::duration;
 use input::error::Error;
+use kernel::release::Release;
 use lab::suite::Suite;
 use runner::exit::ExitStatus;
 use runner::interrupt;
@@ -22,6 +24,9 @@ pub struct Args {
     /// Run only cases whose object's name contains TEXT
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Linux release of the cases that name none, 6.12 to 7.3
+    #[arg(long, value_name = "RELEASE", default_value_t, add = complete::releases())]
+    kernel: Release,
     /// Simulated time limit of each case
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_some)]
     max_time: u64,
@@ -32,7 +37,7 @@ pub struct Args {
 
 impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
-        let suite = Suite::read(&self.suite)?;
+        let suite = Suite::read(&self.suite, self.kernel)?;
         let directory = self.suite.parent().unwrap_or(&self.suite).to_owned();
         let objects = self.objects.unwrap_or(directory);
         let engine = match self.interpret {

@@ -64,6 +64,7 @@ names! {
     SYS_clock_nanosleep SYS_clock_gettime SYS_clock_getres SYS_gettimeofday SYS_time SYS_getrandom
     SYS_sched_yield SYS_sched_getaffinity SYS_sched_setaffinity SYS_sched_setscheduler SYS_sched_setattr
     SYS_sched_getattr SYS_sched_getscheduler SYS_sched_getparam SYS_sched_setparam SYS_setpriority
+    SYS_sched_get_priority_max SYS_sched_get_priority_min
     SYS_getpriority SYS_getcpu SYS_prctl SYS_arch_prctl SYS_prlimit64 SYS_getrlimit SYS_setrlimit
     SYS_getrusage SYS_sysinfo SYS_uname SYS_getpid SYS_gettid SYS_getppid SYS_getuid SYS_geteuid SYS_getgid
     SYS_getegid SYS_set_tid_address SYS_set_robust_list SYS_rseq SYS_rt_sigaction SYS_rt_sigprocmask
@@ -221,6 +222,12 @@ impl Program {
             libc::SYS_sched_getscheduler | libc::SYS_getpriority => {
                 Reply::Result(20 * i64::from(call.nr == libc::SYS_getpriority))
             }
+            libc::SYS_sched_get_priority_max | libc::SYS_sched_get_priority_min => match args[0] as i32 {
+                1 | 2 if call.nr == libc::SYS_sched_get_priority_max => Reply::Result(99),
+                1 | 2 => Reply::Result(1),
+                0 | 3 | 5 | 6 | 7 => Reply::Result(0),
+                _ => error(libc::EINVAL),
+            },
             libc::SYS_sched_getparam => self.put(args[1], &0u32.to_le_bytes(), 0),
             libc::SYS_setpriority => {
                 let of = if args[1] == 0 { pid } else { args[1] as u32 };

@@ -35,6 +35,13 @@ fn a_program_connects_only_to_itself() {
 }
 
 #[test]
+fn policies_have_the_priorities_of_linux() {
+    let outcome = run("priorities");
+    assert_eq!(outcome.failure, None);
+    assert_eq!(outcome.output, "0 to 0\n1 to 99\n1 to 99\n0 to 0\n-1 to -1\nattached\n");
+}
+
+#[test]
 fn unknown_calls_are_refused() {
     let message = failure("reboot");
     assert!(

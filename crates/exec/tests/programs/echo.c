@@ -10,6 +10,7 @@
 #include <linux/bpf.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,11 @@ static void misbehave(const char *how)
 		printf("exec: %s\n", strerror(errno));
 	} else if (!strcmp(how, "network")) {
 		listen_and_connect();
+	} else if (!strcmp(how, "priorities")) {
+		int policies[] = { SCHED_OTHER, SCHED_FIFO, SCHED_RR, 7 /* SCHED_EXT */, 99 };
+
+		for (int i = 0; i < 5; i++)
+			printf("%d to %d\n", sched_get_priority_min(policies[i]), sched_get_priority_max(policies[i]));
 	} else if (!strcmp(how, "abort")) {
 		abort();
 	} else if (!strcmp(how, "exit")) {

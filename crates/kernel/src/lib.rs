@@ -59,6 +59,7 @@ pub mod ext {
     pub use crate::layout::callbacks::Callback;
     pub use crate::sched::ext::state::core::{EnableState, KickCounts, KicksBy};
     pub use crate::sched::ext::state::exit_info::{Exit, ExitKind};
-    pub use crate::sched::ext::state::ops_table::{OpsTable, PreparedPolicy};
+    pub use crate::sched::ext::state::ops_table::{Called, OpsTable, PreparedPolicy};
+    pub use crate::sched::ext::state::sub_costs::SubCosts;
     pub use crate::sched::ext::{enable, ops, sysrq_reset, unload};
 }

@@ -13,7 +13,7 @@ use kernel::decision::Snapshot;
 use kernel::violation::{Tally, Violation};
 use report::html::written::{Body, Section, Table, Written, written};
 use report::layout::{Grid, Mark, Surface, Text};
-use report::{RunResult, Status};
+use report::{RunResult, Status, SubResult};
 use runner::interrupt;
 use runner::scenario::{PIECE_MAX_NS, Scenario};
 use serde_json::{Value, json};
@@ -96,24 +96,32 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
         tally,
         illustration: None,
     };
+    let name_sub = |mut tally: Tally| {
+        for violation in tally.first.iter_mut().chain(&mut tally.worst) {
+            let mut subs = scenario.subs.iter();
+            let named = subs.find(|sub| Some(&sub.cgroup) == violation.sub.as_ref());
+            violation.sub = named.map(|sub| SubResult::label(&sub.name, &sub.cgroup));
+        }
+        tally
+    };
     let mut checked = vec![
         checked(
             "work conservation",
             "no CPU idles while a task that may run there waits",
             Some(bounds.idle_ns),
-            watched.idle_while_waiting,
+            name_sub(watched.idle_while_waiting),
         ),
         checked(
             "starvation",
             "no task waits too long for a CPU",
             Some(bounds.starvation_ns),
-            watched.starvation,
+            name_sub(watched.starvation),
         ),
         checked(
             "affinity",
             "no task runs on a CPU that its affinity excludes",
             None,
-            watched.affinity,
+            name_sub(watched.affinity),
         ),
     ];
     for one in &mut checked {
@@ -247,10 +255,9 @@ pub fn violations(report: &Report, command: &dyn Fn(u64, u64) -> String) -> Stri
 }
 
 fn describe_violation(checked: &CheckedInvariant, v: &Violation) -> String {
-    let (task, length) = (
-        format!("{}:{}", escape::line(&v.comm), v.pid),
-        format_time(v.until - v.from),
-    );
+    let sub = v.sub.as_ref().map_or(String::new(), |sub| format!(" of {sub}"));
+    let task = format!("{}:{}{}", escape::line(&v.comm), v.pid, escape::line(&sub));
+    let length = format_time(v.until - v.from);
     match (v.cpu, checked.bound_ns) {
         (Some(cpu), Some(_)) => format!(
             "from {} on, CPU {cpu} idled for {length} while {task}, which may run there, waited",
@@ -360,8 +367,7 @@ fn sentence(report: &Report) -> String {
 
 /// Returns the report as JSON, with times in ns.
 pub fn json(report: &Report, command: &dyn Fn(u64, u64) -> String) -> Value {
-    let violation =
-        |v: &Violation| json!({ "from_ns": v.from, "until_ns": v.until, "pid": v.pid, "comm": v.comm, "cpu": v.cpu });
+    let violation = |v: &Violation| json!({ "from_ns": v.from, "until_ns": v.until, "pid": v.pid, "comm": v.comm, "sub": v.sub, "cpu": v.cpu });
     let one = |checked: &CheckedInvariant| {
         json!({
             "invariant": checked.name,

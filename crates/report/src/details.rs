@@ -3,6 +3,7 @@
 
 use crate::figures::{FIGURES, RunResult};
 use crate::layout::{Grid, Surface};
+use crate::result::SubResult;
 use crate::units::{count, percent, rounded, tenths, time};
 use std::fmt::Write;
 use trace::escape;
@@ -42,15 +43,16 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
             let _ = writeln!(out, "\ndebug dump\n{}", escape::text(exit.dump.trim_end()));
         }
     }
-    let callbacks = r.callbacks.iter().map(|c| {
+    let own = r.callbacks.iter().map(|c| (c.callback.clone(), c));
+    let subs = r.sub_schedulers.iter().flat_map(|sub| {
+        let label = SubResult::label(&sub.policy, &sub.cgroup);
+        sub.callbacks
+            .iter()
+            .map(move |c| (format!("{label}: {}", c.callback), c))
+    });
+    let callbacks = own.chain(subs).map(|(name, c)| {
         let mean = tenths(rounded(c.insns_mean * 10.0));
-        vec![
-            c.callback.clone(),
-            count(c.count),
-            mean,
-            count(c.insns_max),
-            count(c.insns),
-        ]
+        vec![name, count(c.count), mean, count(c.insns_max), count(c.insns)]
     });
     section(
         &mut out,

@@ -18,7 +18,7 @@ pub(crate) const ROWS: usize = 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HotspotsResult {
-    /// Instructions that the policy executed, in all programs of its object.
+    /// Instructions that the policy and its sub-schedulers executed, in all programs of their objects.
     pub insns: u64,
     pub lines: Vec<LineCost>,
     pub lock_pairs: Vec<LockPairResult>,
@@ -29,6 +29,9 @@ pub struct HotspotsResult {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LineCost {
+    /// Name and cgroup of the sub-scheduler that contains the line. Empty for the run's policy.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sub: String,
     /// The callback, or for other programs the name of the function that the kernel called.
     pub callback: String,
     /// The functions on the call path. The kernel called the first one, and the last one contains
@@ -82,19 +85,28 @@ impl LineCost {
         }
     }
 
-    /// Returns the names of the frames, outermost first: callback, functions, source line.
+    /// Returns the names of the frames, outermost first: sub-scheduler, callback, functions, source line.
     pub(crate) fn frames(&self) -> impl Iterator<Item = String> {
         let line = (self.line > 0).then(|| self.place());
         let callback = (self.functions.first() != Some(&self.callback)).then(|| self.callback.clone());
-        callback.into_iter().chain(self.functions.iter().cloned()).chain(line)
+        let sub = Some(self.sub.clone()).filter(|sub| !sub.is_empty());
+        sub.into_iter()
+            .chain(callback)
+            .chain(self.functions.iter().cloned())
+            .chain(line)
     }
 }
 
 impl HotspotsResult {
+    /// Returns whether a sub-scheduler executed instructions.
+    pub(crate) fn has_subs(&self) -> bool {
+        self.lines.iter().any(|line| !line.sub.is_empty())
+    }
+
     /// Sorts all lists by cost.
     pub fn sort(&mut self) {
         self.lines
-            .sort_by(|a, b| (b.insns, &a.functions, a.line).cmp(&(a.insns, &b.functions, b.line)));
+            .sort_by(|a, b| (b.insns, &a.sub, &a.functions, a.line).cmp(&(a.insns, &b.sub, &b.functions, b.line)));
         self.lock_pairs.sort_by_key(|pair| Reverse(pair.wait_ns));
         self.fields.sort_by(|a, b| (b.ns, &a.field).cmp(&(a.ns, &b.field)));
     }
@@ -125,19 +137,20 @@ impl HotspotsResult {
         grid.left("source line", 0);
         grid.right("insns", 0);
         grid.right("share", 0);
+        if self.has_subs() {
+            grid.left("sub-scheduler", 0);
+        }
         grid.left("callback", 1);
         grid.left("function", 2);
         grid.left("text", 3);
         for line in self.lines.iter().take(ROWS) {
             let function = line.functions.last().cloned().unwrap_or_default();
-            grid.row(vec![
-                line.place(),
-                count(line.insns),
-                self.share(line.insns),
-                line.callback.clone(),
-                function,
-                shortened(&line.text),
-            ]);
+            let mut row = vec![line.place(), count(line.insns), self.share(line.insns)];
+            if self.has_subs() {
+                row.push(line.sub.clone());
+            }
+            row.extend([line.callback.clone(), function, shortened(&line.text)]);
+            grid.row(row);
         }
         if !grid.is_empty() {
             out.push('\n');

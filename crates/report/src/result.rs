@@ -227,9 +227,17 @@ pub struct SubResult {
     pub status: Status,
     /// Why the sub-scheduler was refused or ended before the run's policy did.
     pub exit: Option<ExitRecord>,
+    /// Calls and instructions of its callbacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub callbacks: Vec<CallbackResult>,
 }
 
 impl SubResult {
+    /// Returns the name of the sub-scheduler in lists: its policy and its cgroup.
+    pub fn label(policy: &str, cgroup: &str) -> String {
+        format!("{policy} ({cgroup})")
+    }
+
     /// Describes why the sub-scheduler was refused or ended. Returns `None` if it did not end before
     /// the run's policy.
     pub fn failure(&self) -> Option<String> {
@@ -261,6 +269,9 @@ pub struct CheckedResult {
 /// of them in the program's BPF stream, and lets the program go on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArenaFault {
+    /// Name and cgroup of the sub-scheduler that made the accesses. Empty for the run's policy.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sub: String,
     /// `READ` or `WRITE`. The kernel reports every access but a load as a write.
     pub access: String,
     pub count: u64,
@@ -278,8 +289,12 @@ impl ArenaFault {
             "READ" => format!("{} load{plural} returned 0", self.count),
             _ => format!("{} store{plural} had no effect", self.count),
         };
+        let who = match self.sub.as_str() {
+            "" => String::new(),
+            sub => format!("{sub}: "),
+        };
         format!(
-            "{effect}, because the page of the arena is not allocated; Linux reports \"ERROR: Arena {} access at \
+            "{who}{effect}, because the page of the arena is not allocated; Linux reports \"ERROR: Arena {} access at \
              unmapped address {}\": {}",
             self.access, self.address, self.source
         )

@@ -1,28 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Collects the costs of a policy by source line, field and lock after a run.
 
-use bpf::engine::{PathCounts, Vm};
+use crate::subs::Subs;
+use bpf::engine::PathCounts;
+use bpf::image::Code;
 use bpf::link::Image;
-use bpf::map::fields;
+use bpf::map::fields::{self, Owner};
 use kernel::Machine;
 use kernel::ext::OpsTable;
 use kernel::ext::ops::{Callback, NAMES};
 use report::{FieldTransfers, HotspotsResult, LineCost, LockPairResult};
 use std::collections::BTreeMap;
 
-/// Returns the costs of the policy, or `None` if the run did not record them. If the policy was
-/// loaded several times, the instructions are those since the last time.
-pub(crate) fn hotspots(machine: &Machine, image: Option<&Image>) -> Option<HotspotsResult> {
+/// Returns the costs of the policy and of its sub-schedulers, or `None` if the run did not record
+/// them. If the policy was loaded several times, the instructions are those since the last time.
+pub(crate) fn hotspots(machine: &Machine, image: Option<&Image>, subs: &Subs) -> Option<HotspotsResult> {
     let (vm, image) = (machine.ext().last_vm()?, image?);
     let paths = vm.instruction_counts();
     if paths.is_empty() {
         return None;
     }
+    let mut lines = lines("", vm.code(), machine.ext().ops(), &paths);
+    for costs in machine.ext().sub_costs() {
+        lines.extend(self::lines(
+            &subs.label(costs.cgroup),
+            &costs.code,
+            &costs.ops,
+            &costs.paths,
+        ));
+    }
+    let mut owners = vec![Owner {
+        prefix: String::new(),
+        image,
+        maps: vm.maps(),
+    }];
+    for (cgroup, vm) in machine.ext().sub_vms() {
+        let owner = subs.image(cgroup).map(|image| Owner {
+            prefix: subs.label(cgroup) + ": ",
+            image,
+            maps: vm.maps(),
+        });
+        owners.extend(owner);
+    }
     let mut result = HotspotsResult {
-        insns: paths.iter().flat_map(|path| &path.insns).map(|&(_, count)| count).sum(),
-        lines: lines(vm, machine.ext().ops(), &paths),
+        insns: lines.iter().map(|line| line.insns).sum(),
+        lines,
         lock_pairs: machine.lock_pairs().into_iter().map(lock_pair).collect(),
-        fields: fields::transfers(image, vm.maps(), machine.region())
+        fields: fields::transfers(&owners, machine.region())
             .into_iter()
             .map(|(field, moves)| FieldTransfers {
                 field,
@@ -47,9 +71,8 @@ fn lock_pair(pair: kernel::LockPair) -> LockPairResult {
     }
 }
 
-/// Returns the instructions of each source line on each path.
-fn lines(vm: &Vm<Machine>, ops: &OpsTable, paths: &[PathCounts]) -> Vec<LineCost> {
-    let code = vm.code();
+/// Returns the instructions of each source line on each path. `sub` is the label of a sub-scheduler.
+fn lines(sub: &str, code: &Code, ops: &OpsTable, paths: &[PathCounts]) -> Vec<LineCost> {
     let name = |function: usize| code.functions.get(function).map_or("", |function| &function.name);
     let mut lines = Vec::new();
     for path in paths {
@@ -69,6 +92,7 @@ fn lines(vm: &Vm<Machine>, ops: &OpsTable, paths: &[PathCounts]) -> Vec<LineCost
             costs.entry(key).or_insert((text, 0)).1 += count;
         }
         lines.extend(costs.into_iter().map(|((file, line), (text, insns))| LineCost {
+            sub: sub.to_owned(),
             callback: callback.unwrap_or_default().to_owned(),
             functions: functions.clone(),
             file: file.rsplit('/').next().unwrap_or(file).to_owned(),

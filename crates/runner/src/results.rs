@@ -1,25 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Parts of a run's result that are read from the machine when the run has ended.
 
+use crate::subs::Subs;
 use bpf::engine::Gap;
+use bpf::image::Code;
 use bpf::rows::CALL;
 use kernel::Machine;
 use kernel::ext::ops::{Callback, NAMES};
-use kernel::ext::{ExitKind, KicksBy};
-use report::{ArenaFault, CallbackResult, ExitRecord, KickingResult, KicksResult, LockResult};
+use kernel::ext::{Called, ExitKind, KicksBy, SubCosts};
+use report::{ArenaFault, CallbackResult, CheckedResult, ExitRecord, KickingResult, KicksResult, LockResult};
 
-/// Returns the accesses of the policy to pages of its arena that do not exist.
-pub(crate) fn arena_faults(machine: &Machine) -> Vec<ArenaFault> {
-    let Some(vm) = machine.ext().last_vm() else {
-        return Vec::new();
-    };
-    let fault = |(pc, gap): (usize, Gap)| ArenaFault {
+/// Returns the accesses of the policy and its sub-schedulers to pages of their arenas that do not exist.
+pub(crate) fn arena_faults(machine: &Machine, subs: &Subs, costs: &[SubCosts]) -> Vec<ArenaFault> {
+    let fault = |sub: &str, code: &Code, pc: usize, gap: Gap| ArenaFault {
+        sub: sub.to_owned(),
         access: if gap.write { "WRITE" } else { "READ" }.to_owned(),
         count: gap.count,
         address: format!("{:#x}", gap.addr),
-        source: vm.code().describe(pc),
+        source: code.describe(pc),
     };
-    vm.gaps().into_iter().map(fault).collect()
+    let mut faults = Vec::new();
+    if let Some(vm) = machine.ext().last_vm() {
+        faults.extend(vm.gaps().into_iter().map(|(pc, gap)| fault("", vm.code(), pc, gap)));
+    }
+    for costs in costs {
+        let label = subs.label(costs.cgroup);
+        faults.extend(costs.gaps.iter().map(|&(pc, gap)| fault(&label, &costs.code, pc, gap)));
+    }
+    faults
+}
+
+/// Returns the number of checks that the sanitizer made, or `None` if it was off.
+pub(crate) fn checked(machine: &Machine, costs: &[SubCosts]) -> Option<CheckedResult> {
+    let own = machine.ext().last_vm().and_then(|vm| vm.check_counts())?;
+    let all = std::iter::once(own).chain(costs.iter().filter_map(|costs| costs.checks));
+    Some(all.fold(CheckedResult::default(), |sum, checks| CheckedResult {
+        accesses: sum.accesses + checks.accesses,
+        calls: sum.calls + checks.calls,
+    }))
 }
 
 /// Returns the tasks that were waiting when the run ended and may be lost.
@@ -38,12 +56,10 @@ pub(crate) fn waiting(machine: &Machine) -> Vec<report::Waiting> {
     described.collect()
 }
 
-/// Returns how often each callback was called, and its instructions.
-pub(crate) fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
-    let called = NAMES
-        .iter()
-        .zip(&machine.ext().called)
-        .filter(|(_, called)| called.count > 0);
+/// Returns how often each callback was called, and its instructions. `called` has the calls of a
+/// policy by callback.
+pub(crate) fn callbacks(called: &[Called]) -> Vec<CallbackResult> {
+    let called = NAMES.iter().zip(called).filter(|(_, called)| called.count > 0);
     called
         .map(|(name, called)| CallbackResult::new(name, called.count, called.insns, called.insns_max))
         .collect()

@@ -10,7 +10,7 @@ use crate::policy::{Policy, command_with};
 use crate::profiles::Located;
 use crate::results;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
-use crate::subs;
+use crate::subs::{self, Subs};
 use bpf::link::Image;
 use input::error::Error;
 use kernel::ext::{EnableState, Exit};
@@ -18,7 +18,7 @@ use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::release::Release;
 use kernel::{Ended, Machine};
 use profile::{Profile, Properties};
-use report::{ArenaFault, Blocked, CheckedResult, Run, RunResult, Status, SubResult};
+use report::{ArenaFault, Blocked, Run, RunResult, Status, SubResult};
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -43,6 +43,7 @@ pub struct Running<'a> {
     warnings: Vec<String>,
     /// The argument of `--profile` that selects the policy's profile. Empty if it has none.
     profile: String,
+    subs: Subs,
     /// Sub-schedulers that were refused.
     refused_subs: Vec<SubResult>,
     /// The counters of the policy, if they are read during the run.
@@ -131,9 +132,10 @@ impl Scenario {
                 program = Some(report);
             }
         }
+        let mut subs = Subs::new(&self.subs);
         let (mut sub_warnings, mut refused_subs) = (Vec::new(), Vec::new());
         if refused.is_none() {
-            (sub_warnings, refused_subs) = self.attach_subs(&mut machine)?;
+            (sub_warnings, refused_subs) = self.attach_subs(&mut machine, &mut subs)?;
         }
         machine.details = self.trace.is_some() || self.spec.hotspots;
         Ok(Running {
@@ -145,6 +147,7 @@ impl Scenario {
                 .flat_map(|image| image.warnings.clone())
                 .chain(std::mem::take(&mut sub_warnings))
                 .collect(),
+            subs,
             refused_subs,
             sinks,
             machine,
@@ -163,11 +166,15 @@ impl Scenario {
 
     /// Attaches the sub-schedulers. Returns warnings of the loader, and the results of those that were
     /// refused. The run continues without them.
-    fn attach_subs(&self, machine: &mut Machine) -> Result<(Vec<String>, Vec<SubResult>), Error> {
+    fn attach_subs(&self, machine: &mut Machine, subs: &mut Subs) -> Result<(Vec<String>, Vec<SubResult>), Error> {
         let (mut warnings, mut refused) = (Vec::new(), Vec::new());
         for sub in &self.subs {
             match sub.attach(machine, &self.machine, &self.spec)? {
-                Ok(found) => warnings.extend(found),
+                Ok(image) => {
+                    let found = image.warnings.iter();
+                    warnings.extend(found.map(|text| format!("{}: {text}", sub.name)));
+                    subs.attached(sub, image);
+                }
                 Err(result) => refused.push(result),
             }
         }
@@ -292,7 +299,7 @@ impl Running<'_> {
                             counters.reloaded(&self.machine, &image);
                         }
                         self.image = Some(*image);
-                        let (_, refused) = self.scenario.attach_subs(&mut self.machine)?;
+                        let (_, refused) = self.scenario.attach_subs(&mut self.machine, &mut self.subs)?;
                         self.refused_subs.extend(refused);
                     }
                     // The results up to this time are valid. The run ends with the exit record of
@@ -425,7 +432,7 @@ impl Running<'_> {
             unit: scenario.workload.unit.clone(),
             score: scenario.workload.score,
             completed,
-            callbacks: results::callbacks(machine),
+            callbacks: results::callbacks(&machine.ext().called),
             lock_waits: results::lock_waits(machine),
             reload_ns: machine.reload_ns(),
             line_transfers: machine.line_transfers().count,
@@ -459,7 +466,8 @@ impl Running<'_> {
                 self.reloads
             ));
         }
-        let mut sub_schedulers = subs::results(&scenario.subs, machine);
+        let sub_costs = machine.ext().sub_costs();
+        let mut sub_schedulers = subs::results(&scenario.subs, machine, &sub_costs);
         for refused in std::mem::take(&mut self.refused_subs) {
             let same = |known: &&mut SubResult| known.cgroup == refused.cgroup && known.policy == refused.policy;
             if let Some(known) = sub_schedulers.iter_mut().find(same) {
@@ -468,17 +476,14 @@ impl Running<'_> {
         }
         self.warnings
             .extend(sub_schedulers.iter().filter_map(SubResult::failure));
-        let checked = machine.ext().last_vm().and_then(|vm| vm.check_counts());
-        let arena_faults = results::arena_faults(machine);
+        let checked = results::checked(machine, &sub_costs);
+        let arena_faults = results::arena_faults(machine, &self.subs, &sub_costs);
         self.warnings.extend(arena_faults.iter().map(ArenaFault::sentence));
         let uncalled = results::uncalled(machine);
-        let hotspots = hotspots(machine, self.image.as_ref());
+        let hotspots = hotspots(machine, self.image.as_ref(), &self.subs);
         let mut outcome = self.sinks.finish(run, self.warnings)?;
         outcome.uncalled = uncalled;
-        outcome.result.checked = checked.map(|checked| CheckedResult {
-            accesses: checked.accesses,
-            calls: checked.calls,
-        });
+        outcome.result.checked = checked;
         outcome.result.arena_faults = arena_faults;
         outcome.result.hotspots = hotspots;
         outcome.result.sub_schedulers = sub_schedulers;

@@ -5,15 +5,18 @@
 use crate::load::{self, Loaded};
 use crate::policy::Policy;
 use crate::profiles::{self, Located};
-use crate::results::exit_record;
+use crate::results::{callbacks, exit_record};
 use crate::spec::{RunSpec, split_setting};
 use crate::store::Key;
+use bpf::link::Image;
 use bpf::object::Object;
 use input::error::Error;
 use kernel::Machine;
+use kernel::ext::SubCosts;
 use machine::MachineSpec;
 use profile::{Profile, Properties};
 use report::{Status, SubResult};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use workload::Workload;
 
@@ -32,6 +35,38 @@ pub struct Sub {
     path: PathBuf,
     profile: Option<Located>,
     settings: Settings,
+}
+
+/// The sub-schedulers of a run in progress, and the linked objects of those that were attached.
+#[derive(Default)]
+pub(crate) struct Subs {
+    names: BTreeMap<u32, String>,
+    images: BTreeMap<u32, Image>,
+}
+
+impl Subs {
+    pub(crate) fn new(subs: &[Sub]) -> Subs {
+        let name = |sub: &Sub| (sub.index, SubResult::label(&sub.name, &sub.cgroup));
+        Subs {
+            names: subs.iter().map(name).collect(),
+            images: BTreeMap::new(),
+        }
+    }
+
+    /// Keeps the linked object of a sub-scheduler that has been attached.
+    pub(crate) fn attached(&mut self, sub: &Sub, image: Image) {
+        self.images.insert(sub.index, image);
+    }
+
+    /// Returns the name of the sub-scheduler of a cgroup in lists. `cgroup` is the index of the cgroup
+    /// in the workload.
+    pub(crate) fn label(&self, cgroup: u32) -> String {
+        self.names.get(&cgroup).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn image(&self, cgroup: u32) -> Option<&Image> {
+        self.images.get(&cgroup)
+    }
 }
 
 /// Finds the cgroup and the object that an argument of `--sub` names.
@@ -124,8 +159,8 @@ pub(crate) fn keys(spec: &RunSpec) -> Result<Vec<Key>, Error> {
 }
 
 impl Sub {
-    /// Attaches the sub-scheduler. Returns the warnings of the loader, or the result of a
-    /// sub-scheduler that was refused.
+    /// Attaches the sub-scheduler. Returns its linked object, or the result of a sub-scheduler that was
+    /// refused.
     ///
     /// # Errors
     /// User errors: the profile or a setting does not fit the object.
@@ -134,21 +169,18 @@ impl Sub {
         machine: &mut Machine,
         described: &MachineSpec,
         spec: &RunSpec,
-    ) -> Result<Result<Vec<String>, SubResult>, Error> {
+    ) -> Result<Result<Image, SubResult>, Error> {
         let (object, profile) = self.open(described, spec)?;
         let engine = spec.engine.engine();
         Ok(
             match load::enable_sub(machine, &object, &profile, engine, self.index)? {
-                Loaded::Enabled(image) => Ok(image
-                    .warnings
-                    .iter()
-                    .map(|text| format!("{}: {text}", self.name))
-                    .collect()),
+                Loaded::Enabled(image) => Ok(*image),
                 Loaded::Refused(exit) => Err(SubResult {
                     cgroup: self.cgroup.clone(),
                     policy: self.name.clone(),
                     status: Status::Refused,
                     exit: Some(exit_record(&exit)),
+                    callbacks: Vec::new(),
                 }),
             },
         )
@@ -165,8 +197,9 @@ impl Sub {
 }
 
 /// Returns the results of the sub-schedulers that have been attached. Those that ended together with
-/// the run's policy have no exit record.
-pub(crate) fn results(subs: &[Sub], machine: &Machine) -> Vec<SubResult> {
+/// the run's policy have no exit record. `costs` are the costs of
+/// all sub-schedulers of the run.
+pub(crate) fn results(subs: &[Sub], machine: &Machine, costs: &[SubCosts]) -> Vec<SubResult> {
     let failed = |sub: &&Sub| {
         let exits = machine.ext().sub_exits.iter();
         let mut own = exits.filter(|(cgroup, exit)| *cgroup == sub.index && !exit.kind.is_orderly());
@@ -179,6 +212,10 @@ pub(crate) fn results(subs: &[Sub], machine: &Machine) -> Vec<SubResult> {
             policy: sub.name.clone(),
             status: if exit.is_some() { Status::Ejected } else { Status::Ran },
             exit,
+            callbacks: costs
+                .iter()
+                .rfind(|costs| costs.cgroup == sub.index)
+                .map_or_else(Vec::new, |costs| callbacks(&costs.called)),
         }
     };
     subs.iter().map(result).collect()

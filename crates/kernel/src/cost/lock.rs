@@ -224,8 +224,9 @@ impl Machine {
     pub fn lock_name(&self, id: LockId) -> String {
         match id {
             LockId::Bpf(address) => {
-                let maps = self.ext.last_vm().map_or(&[][..], |vm| vm.maps());
-                let names = maps.iter().filter_map(|map| {
+                let subs = self.ext.sub_vms().into_iter().map(|(_, vm)| vm);
+                let maps = self.ext.last_vm().into_iter().chain(subs).flat_map(|vm| vm.maps());
+                let names = maps.filter_map(|map| {
                     let (base, stride, max) = map.values()?;
                     let offset = address
                         .checked_sub(base)

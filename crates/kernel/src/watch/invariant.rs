@@ -11,7 +11,10 @@
 //! all classes.
 
 use crate::machine::Machine;
+use crate::sched::class::state::Class;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::task::Task;
 use crate::watch::state::violation::*;
 
 impl Invariants {
@@ -73,6 +76,15 @@ impl Invariants {
 }
 
 impl Machine {
+    /// Returns the path of the cgroup whose sub-scheduler schedules a task.
+    fn sub_of(&self, task: &Task) -> Option<String> {
+        if task.class != Class::Ext || task.ext.sched == SchedId::ROOT {
+            return None;
+        }
+        let cgroup = self.ext.sched(task.ext.sched).cgroup;
+        Some(self.workload.cgroups.get(cgroup as usize)?.path.clone())
+    }
+
     fn violation(&self, task: TaskId, from: u64, cpu: Option<CpuId>) -> Violation {
         let t = &self.tasks[task];
         Violation {
@@ -80,6 +92,7 @@ impl Machine {
             until: self.now,
             pid: t.pid(),
             comm: t.comm(),
+            sub: self.sub_of(t),
             cpu: cpu.map(CpuId::nr),
         }
     }

@@ -308,6 +308,35 @@ fn sub_schedulers_nest_and_end_with_their_parents() {
 }
 
 #[test]
+fn each_policy_has_its_own_counts_of_callbacks() {
+    let tree = Tree::new(machine(1, hogs(), false), &["SUBS_FIRST"]);
+    let mut tree = tree
+        .attach(APP, "middle", &["SUBS_FIRST"])
+        .attach(NESTED, "inner", &[])
+        .attach(OTHER, "other", &[]);
+    tree.advance(20 * MS);
+    tree.run.unload();
+    assert_eq!(tree.sub_exits().len(), 3);
+    let costs = tree.run.machine.ext().sub_costs();
+    let enqueue = kernel::ext::Callback::Enqueue as usize;
+    for (sub, cgroup) in [(1, NESTED), (2, OTHER), (0, APP)] {
+        let own = costs
+            .iter()
+            .find(|costs| costs.cgroup == cgroup)
+            .expect("the costs are kept");
+        assert_eq!(
+            own.called[enqueue].count,
+            tree.var(sub, "nr_enqueued"),
+            "cgroup {cgroup}"
+        );
+    }
+    assert_eq!(
+        tree.run.machine.ext().called[enqueue].count,
+        tree.run.var("nr_enqueued")
+    );
+}
+
+#[test]
 fn a_distant_sub_scheduler_cannot_be_asked() {
     let tree = Tree::new(machine(1, hogs(), false), &["DISTANT=3"]);
     let mut tree = tree.attach(APP, "middle", &["SUBS_FIRST"]).attach(NESTED, "inner", &[]);

@@ -11,6 +11,7 @@
  * REFUSE_TASK    ops.init_task() rejects the task with this pid, unless it is called for a fork
  * REJECT_BACK    ops.init_task() rejects all tasks after a sub-scheduler was detached or failed
  * BAD_DSQ        ops.enqueue() inserts into a DSQ that does not exist, from the tenth task on
+ * LEAK           ops.enqueue() never releases a reference to a task, from the tenth task on
  * STALL          ops.dispatch() does nothing, so that the watchdog ends the policy
  * DISTANT        ops.dispatch() asks the sub-scheduler of the cgroup with this id
  * NO_SUBS        the policy has no ops.sub_attach()
@@ -60,6 +61,7 @@ u64 nr_enqueued, nr_dispatched, nr_own, nr_running, nr_init, nr_exit, nr_enabled
 u64 nr_attached, nr_detached, nr_exits, exit_kind, foreign_prev, last_kind, fired;
 u64 subs[MAX_SUBS];
 char path[16], child_name[16];
+bool leaked;
 u64 arena_addr;
 
 struct task_ctx {
@@ -85,6 +87,10 @@ void SCX_OP(sub_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, 77, 2000000, enq_flags);
 		return;
 	}
+#endif
+#ifdef LEAK
+	if (nr_enqueued >= 10)
+		leaked = bpf_task_from_pid(1) != NULL;
 #endif
 	scx_bpf_dsq_insert(p, 0, 2000000, enq_flags);
 #ifndef BY_CPU

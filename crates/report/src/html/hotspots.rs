@@ -96,11 +96,13 @@ fn lines(costs: &HotspotsResult, label: &str) -> Markup {
         div.scroll tabindex="0" role="region" aria-label={ "Source lines of " (label) } { table {
             thead { tr {
                 th scope="col" { "source line" } th.n scope="col" { "instructions" } th.n scope="col" { "share" }
+                @if costs.has_subs() { th scope="col" { "sub-scheduler" } }
                 th scope="col" { "callback" } th scope="col" { "function" } th scope="col" { "text" }
             } }
             tbody { @for line in costs.lines.iter().take(ROWS) { tr {
                 th scope="row" { code { (line.place()) } }
                 td.n { (units::count(line.insns)) } td.n { (costs.share(line.insns)) }
+                @if costs.has_subs() { td { (line.sub) } }
                 td { (line.callback) } td { (line.functions.last().map_or("", String::as_str)) }
                 td { code { (line.text) } }
             } } }

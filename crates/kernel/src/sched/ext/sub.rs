@@ -571,6 +571,9 @@ fn log_end(m: &mut Machine, id: SchedId) {
 /// Removes the programs, timers, maps and DSQs of a sub-scheduler that has no tasks.
 fn remove(m: &mut Machine, id: SchedId) {
     caps::discard(m, id);
+    if let Some(costs) = m.ext.costs_of(id) {
+        m.ext.ended_subs.push(costs);
+    }
     for rq in &mut m.rqs {
         rq.ext.reenq_users.retain(|&(_, _, owner)| owner != id);
         rq.ext.kicks.pending.retain(|kick| kick.sched != id);

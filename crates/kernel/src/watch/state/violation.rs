@@ -12,6 +12,9 @@ pub struct Violation {
     pub until: u64,
     pub pid: u32,
     pub comm: String,
+    /// Path of the cgroup whose sub-scheduler schedules the task. `None` if the root policy or a
+    /// different class does.
+    pub sub: Option<String>,
     /// CPU that was idle, or CPU that the task was not allowed to use.
     pub cpu: Option<u32>,
 }

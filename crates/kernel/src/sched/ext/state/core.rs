@@ -11,6 +11,7 @@ use crate::sched::ext::state::exit_info::Exit;
 use crate::sched::ext::state::ops_table::{Called, Frame};
 use crate::sched::ext::state::rescue::{Rescue, RescueKnobs};
 use crate::sched::ext::state::scheds::{SchedId, Scheds};
+use crate::sched::ext::state::sub_costs::SubCosts;
 use crate::sched::ext::state::{entity, events, loaded};
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
@@ -128,6 +129,8 @@ pub struct Core {
     pub(crate) scheds: Scheds,
     /// Cgroups and exit records of the sub-schedulers that have ended.
     pub sub_exits: Vec<(u32, Exit)>,
+    /// Costs of the sub-schedulers that have ended, in the order of their ends.
+    pub(crate) ended_subs: Vec<SubCosts>,
     /// The task that ran before the running ops.dispatch() was called, for nested calls
     /// (sub_dispatch_prev).
     pub(crate) sub_dispatch_prev: TaskId,
@@ -151,8 +154,8 @@ pub struct Core {
     /// recorded by callback.
     pub(crate) recent_callback: Option<(u64, CpuId, Callback)>,
     pub stats: events::Stats,
-    /// Statistics about the calls of each callback since the machine was created, indexed by `Op as
-    /// usize`.
+    /// Statistics about the calls of each callback of the root policy since the machine was created,
+    /// indexed by `Op as usize`. Those of sub-schedulers are in [`Core::sub_costs`].
     pub called: [Called; NR_OPS],
     /// Statistics about kicks since the machine was created.
     pub kicks: KickCounts,
@@ -223,6 +226,7 @@ impl Core {
             cgroup_owners: BTreeMap::new(),
             scheds: Scheds::default(),
             sub_exits: Vec::new(),
+            ended_subs: Vec::new(),
             sub_dispatch_prev: IDLE,
             policy: None,
             active: Active::default(),
@@ -273,6 +277,7 @@ impl Core {
         self.nr_enabled = 0;
         self.nr_rejected = 0;
         self.sub_exits.clear();
+        self.ended_subs.clear();
         self.begin_sched();
     }
 

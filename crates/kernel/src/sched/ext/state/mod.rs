@@ -14,3 +14,4 @@ pub mod loaded;
 pub mod ops_table;
 pub(crate) mod rescue;
 pub mod scheds;
+pub mod sub_costs;

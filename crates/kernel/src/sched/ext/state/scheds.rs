@@ -13,7 +13,7 @@ use crate::sched::ext::state::dsq::{DsqRef, Namespace};
 use crate::sched::ext::state::events::Stats;
 use crate::sched::ext::state::exit_info::Exit;
 use crate::sched::ext::state::loaded::{Active, LoadedPolicy};
-use crate::sched::ext::state::ops_table::{NO_OPS, OpsTable};
+use crate::sched::ext::state::ops_table::{Called, NO_OPS, NR_OPS, OpsTable};
 use crate::simulation::id::CpuId;
 
 /// A policy in the hierarchy. The number is not used again when a sub-scheduler has ended.
@@ -74,6 +74,7 @@ struct Parked {
     exit_flags: u64,
     ending: Ending,
     stats: Stats,
+    called: [Called; NR_OPS],
     shows_dsqs: bool,
     settled_insns: u64,
     settled_cost: u64,
@@ -102,6 +103,7 @@ impl Parked {
             exit_flags: 0,
             ending: Ending::No,
             stats: Stats::default(),
+            called: [Called::default(); NR_OPS],
             shows_dsqs: false,
             settled_insns: 0,
             settled_cost: 0,
@@ -187,6 +189,7 @@ impl Core {
         swap(&mut self.exit_flags, &mut parked.exit_flags);
         swap(&mut self.ending, &mut parked.ending);
         swap(&mut self.stats, &mut parked.stats);
+        swap(&mut self.called, &mut parked.called);
         swap(&mut self.shows_dsqs, &mut parked.shows_dsqs);
         swap(&mut self.settled_insns, &mut parked.settled_insns);
         swap(&mut self.settled_cost, &mut parked.settled_cost);
@@ -268,6 +271,11 @@ impl Core {
     /// Returns the callbacks of a policy. The table is empty if the policy is not loaded.
     pub(crate) fn ops_of(&self, id: SchedId) -> &OpsTable {
         self.policy_of(id).map_or(&NO_OPS, |policy| &policy.ops)
+    }
+
+    /// Returns the statistics about the calls of a policy's callbacks, indexed by `Op as usize`.
+    pub(crate) fn called_of(&self, id: SchedId) -> &[Called; NR_OPS] {
+        self.parked(id).map_or(&self.called, |parked| &parked.called)
     }
 
     /// Returns the default slice of a policy's tasks, ns.

@@ -29,6 +29,9 @@ for source in scripts/conform/policies/*.bpf.c; do
   cp "$object" "$root/target/policies/"
 done
 cp -r profiles policies "$root/"
+# libbpf reads the kernel's configuration for objects that use CONFIG_ values.
+mkdir "$root/boot"
+cp "$dir/config" "$root/boot/config-$(sed 's/^linux-binary-//' "$dir/kernel")"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
 (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$dir/conform.cpio.new"

@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,12 +38,16 @@ class Crash(Exception):
 class Guest:
     """A booted guest with `cpus` driven CPUs."""
 
-    def __init__(self, directory, cpus, limit=LIMIT, accel="tcg,thread=single", extra=()):
+    def __init__(self, directory, cpus, limit=LIMIT, accel="tcg,thread=single", extra=(), objects=()):
         self.limit = limit
         self.shared_file = tempfile.NamedTemporaryFile(dir=directory, prefix="shared.")
         self.shared_file.truncate(SHARED)
         self.shared = mmap.mmap(self.shared_file.fileno(), SHARED)
         self.console = pathlib.Path(f"{self.shared_file.name.replace('shared.', 'console.')}")
+        self.initrd = tempfile.NamedTemporaryFile(dir=directory, prefix="initrd.") if objects else None
+        if objects:
+            pack(f"{directory}/conform.cpio", objects, self.initrd)
+        initrd = self.initrd.name if objects else f"{directory}/conform.cpio"
         memory = 256
         numa = ["-smp", str(cpus + 1), "-m", str(NODES * memory)]
         for node in range(NODES):
@@ -59,7 +64,7 @@ class Guest:
             + numa
             + ["-object", f"memory-backend-file,id=shared,size={SHARED},mem-path={self.shared_file.name},share=on"]
             + ["-device", "ivshmem-plain,memdev=shared"]
-            + ["-kernel", f"{directory}/vmlinux", "-initrd", f"{directory}/conform.cpio", "-append", WORDS]
+            + ["-kernel", f"{directory}/vmlinux", "-initrd", initrd, "-append", WORDS]
             + ["-serial", f"file:{self.console}", "-chardev", "stdio,id=requests,signal=off"]
             + ["-serial", "chardev:requests"]
             + list(extra),
@@ -106,6 +111,37 @@ class Guest:
             self.console.unlink(missing_ok=True)
         self.shared.close()
         self.shared_file.close()
+        if self.initrd:
+            self.initrd.close()
+
+
+def pack(base, objects, out):
+    """Writes the guest's file system `base` to the file `out`, and adds objects of policies to it."""
+    with tempfile.TemporaryDirectory() as root:
+        folder = pathlib.Path(root, "target/policies")
+        folder.mkdir(parents=True)
+        for path in objects:
+            shutil.copy(path, folder)
+        names = "\n".join(f"target/policies/{path.name}" for path in objects)
+        command = ["cpio", "-o", "-H", "newc", "-R", "0:0", "--quiet"]
+        archive = subprocess.run(command, cwd=root, input=names.encode(), stdout=subprocess.PIPE, check=True)
+    # The kernel extracts archives that follow each other. Each begins at a multiple of four bytes.
+    data = pathlib.Path(base).read_bytes()
+    out.write(data + bytes(-len(data) % 4) + archive.stdout)
+    out.flush()
+
+
+def objects_of(folders, scripts):
+    """Returns the objects of the policies that the scripts name, and profiles beside them. The first folder wins."""
+    texts = "\n".join(text for _, text in scripts)
+    names = re.findall(r"^\s*(?:policy|attach\s+\S+)\s+(\w+)", texts, re.M)
+    found = {}
+    for name in names:
+        for folder, suffix in itertools.product(folders, (".bpf.o", ".toml")):
+            path = folder / f"{name}{suffix}"
+            if path.is_file():
+                found.setdefault(path.name, path)
+    return list(found.values())
 
 
 def cpus_of(path, script):
@@ -119,7 +155,8 @@ def cpus_of(path, script):
 def run_all(options, cpus, scripts, done):
     """Executes scripts in one guest, and calls done(path, log). After a crash, boots another guest."""
     begun = time.monotonic()
-    guest = Guest(options.dir, cpus, accel=options.accel)
+    objects = objects_of(options.policies, scripts)
+    guest = Guest(options.dir, cpus, limit=options.limit, accel=options.accel, objects=objects)
     booted = time.monotonic()
     for path, text in scripts:
         try:
@@ -127,7 +164,7 @@ def run_all(options, cpus, scripts, done):
         except Crash as crash:
             done(path, crash)
             guest.close(keep_console=True)
-            guest = Guest(options.dir, cpus, accel=options.accel)
+            guest = Guest(options.dir, cpus, limit=options.limit, accel=options.accel, objects=objects)
     guest.close()
     end = time.monotonic()
     print(f"oracle: {cpus} CPUs: boot {booted - begun:.1f} s, {len(scripts)} scripts {end - booted:.1f} s", file=sys.stderr)
@@ -151,6 +188,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dir", default="target/live", help="directory with the kernel, QEMU and the guest")
     parser.add_argument("--accel", default="tcg,thread=single", help="QEMU's accelerator")
+    parser.add_argument(
+        "--policies",
+        type=pathlib.Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="directory with objects, NAME.bpf.o, and profiles, NAME.toml, of policies with these names (may be repeated)",
+    )
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT, metavar="SECONDS", help="longest time for a boot and for a script (default: %(default)s)"
+    )
     parser.add_argument("-j", "--jobs", type=int, default=1, help="number of guests that run at the same time")
     parser.add_argument("-o", "--out", type=pathlib.Path, help="write the logs into this directory")
     parser.add_argument("--update", action="store_true", help="write each log beside its script")

@@ -646,15 +646,18 @@ static bool policy_enabled(void)
 	return !strncmp(state, "enabled", 7);
 }
 
-/* Adds the output of the loader to the log. */
-static void note_loader_output(void)
+/* Adds the output of the loader to the log, from the first line that contains `first` on. */
+static void note_loader_output(const char *first)
 {
 	char line[STEP_LINE];
 	FILE *file = fopen("/tmp/loader", "r");
+	bool begun = false;
 
 	while (file && fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = 0;
-		fail("policy: %s", line);
+		begun |= strstr(line, first) != NULL;
+		if (begun)
+			fail("policy: %s", line + strspn(line, " "));
 	}
 	if (file)
 		fclose(file);
@@ -664,19 +667,26 @@ static void note_loader_output(void)
 static void load_policy(char **words)
 {
 	loader = start_loader(words + 1, NULL, "/tmp/loader");
-	for (int i = 0; !policy_enabled() && kill(loader, 0) == 0 && i < 1000; i++)
+	/* The verifier may take minutes in a guest on a busy host. */
+	for (int i = 0; !policy_enabled() && kill(loader, 0) == 0 && i < 120000; i++)
 		usleep(10000);
 	if (!policy_enabled())
-		note_loader_output();
+		note_loader_output("");
 }
 
 static void unload_policy(void)
 {
+	bool ended;
+
 	if (!loader)
 		return;
+	/* If the kernel has ended the policy, the loader prints the kernel's messages. */
+	ended = !policy_enabled();
 	kill(loader, SIGTERM);
 	while (kill(loader, 0) == 0 || policy_enabled())
 		usleep(10000);
+	if (ended)
+		note_loader_output(" disabled (");
 	loader = 0;
 }
 

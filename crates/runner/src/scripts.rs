@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Executes scripts (crate `script`) with the policies that the command knows by name.
+//! Executes scripts (crate `script`) with the policies that the command knows by name, and converts runs
+//! into scripts.
 
 use crate::load::{self, Loaded};
 use crate::policy::Policy;
+use crate::scenario::Scenario;
 use bpf::engine::Engine;
 use input::Source;
 use input::error::Error;
 use kernel::Machine;
 use profile::Properties;
-use script::Script;
+pub use script::Converted;
+use script::{Script, Source as Run};
 use std::path::Path;
 
 /// Largest script that is read, bytes.
@@ -28,6 +31,37 @@ pub fn run(path: &Path, policies: Option<&Path>) -> Result<String, Error> {
         let named = object.filter(|object| object.is_file());
         let named = named.map_or_else(|| policy.name.clone(), |object| object.display().to_string());
         load_policy(&place, machine, policy, &named, cgroup)
+    })
+}
+
+/// Converts a run into a script, which ends after `for_ns`, or when a task has waited for a CPU for
+/// `stall_ns`. The script names the policy by its object's name.
+///
+/// # Errors
+/// A script cannot express the run, or the policy cannot be loaded.
+pub fn convert(scenario: &Scenario, for_ns: u64, stall_ns: u64) -> Result<Converted, Error> {
+    let cannot = |what: &str| Error::new(format!("a script cannot express {what}"));
+    let (policy, object) = match &scenario.policy {
+        Policy::Eevdf => (None, String::new()),
+        Policy::Object { name, path } => {
+            let settings = scenario.settings.iter().map(|(name, value)| format!(" {name}={value}"));
+            let policy = format!("{name}{}", settings.collect::<String>());
+            (Some(policy), path.display().to_string())
+        }
+        Policy::Exec { .. } => return Err(cannot("the program of a scheduler")),
+    };
+    if !scenario.subs.is_empty() || !scenario.hotplug.is_empty() {
+        return Err(cannot("the options --sub and --hotplug"));
+    }
+    let run = Run {
+        machine: &scenario.machine,
+        policy,
+        workload: &scenario.workload,
+        for_ns,
+        stall_ns,
+    };
+    script::convert(&run, |machine, policy, cgroup| {
+        load_policy("the script", machine, policy, &object, cgroup)
     })
 }
 

@@ -149,7 +149,7 @@ const COMMANDS: [&str; 25] = [
 ];
 const CLASSES: [&str; 6] = ["other", "batch", "idle", "fifo", "rr", "ext"];
 /// Maximum number of tasks.
-const MAX_TASKS: usize = 64;
+pub(crate) const MAX_TASKS: usize = 64;
 /// Maximum number of groups.
 const MAX_GROUPS: usize = 16;
 

@@ -32,21 +32,7 @@ pub fn run(
     script: &Script,
     mut load: impl FnMut(&mut Machine, &crate::Policy, Option<u32>) -> Result<Loaded, Error>,
 ) -> Result<String, Error> {
-    let options = Options {
-        isolated: vec![0],
-        release: RELEASE,
-        ..Options::default()
-    };
-    let mut machine = Machine::new(script.machine.spec(), workload(script), options).map_err(Error::new)?;
-    machine.begin_stepping();
-    if let Some(policy) = &script.policy {
-        if load(&mut machine, policy, None)? == Loaded::Refused {
-            return Err(Error::new(format!("the policy {} was refused", policy.name)));
-        }
-        machine.step_until(0);
-        machine.occupy_housekeeping_cpu();
-        machine.take_events();
-    }
+    let mut machine = begin(script, &mut load)?;
     let mut log = Log::default();
     for (number, line) in &script.header {
         log.begin(0, *number, line);
@@ -87,6 +73,32 @@ pub fn run(
         settle(&mut machine, &mut log, &mut tasks);
     }
     Ok(log.text)
+}
+
+/// Creates the machine of a script and loads its policy.
+///
+/// # Errors
+/// As for [`run`].
+pub(crate) fn begin(
+    script: &Script,
+    mut load: impl FnMut(&mut Machine, &crate::Policy, Option<u32>) -> Result<Loaded, Error>,
+) -> Result<Machine, Error> {
+    let options = Options {
+        isolated: vec![0],
+        release: RELEASE,
+        ..Options::default()
+    };
+    let mut machine = Machine::new(script.machine.spec(), workload(script), options).map_err(Error::new)?;
+    machine.begin_stepping();
+    if let Some(policy) = &script.policy {
+        if load(&mut machine, policy, None)? == Loaded::Refused {
+            return Err(Error::new(format!("the policy {} was refused", policy.name)));
+        }
+        machine.step_until(0);
+        machine.occupy_housekeeping_cpu();
+        machine.take_events();
+    }
+    Ok(machine)
 }
 
 /// Names of the script's tasks.
@@ -272,7 +284,7 @@ fn later_groups(script: &Script) -> impl Iterator<Item = Action> {
         .map(|(cgroup, _)| Action::Create { cgroup })
 }
 
-fn execute(script: &Script, m: &mut Machine, line: &Line) -> Result<(), Refused> {
+pub(crate) fn execute(script: &Script, m: &mut Machine, line: &Line) -> Result<(), Refused> {
     let group = |path: &str| group_number(script, path);
     match &line.command {
         Command::Group(path) => m.step_cgroup(&Action::Create { cgroup: group(path) }),

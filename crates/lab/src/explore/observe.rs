@@ -14,6 +14,7 @@ use runner::counters;
 use runner::inputs::Inputs;
 use runner::running::Running;
 use runner::scenario::Scenario;
+use runner::scripts::{self, Converted};
 use runner::spec::{EngineChoice, RunSpec};
 use trace::Tee;
 use workload::Workload;
@@ -133,6 +134,33 @@ impl Target {
         running.end(&mut Tee::new());
         let findings = judge(&mut running);
         Ok(findings.iter().any(|other| other.same_as(finding, &Code::default())))
+    }
+
+    /// Converts a case without overlap into a script that shows the same finding in the simulator.
+    /// Returns `None` if the script shows something else.
+    ///
+    /// # Errors
+    /// A script cannot express the case.
+    pub fn script(&self, case: &Case, finding: &Finding) -> Result<Option<Converted>, Error> {
+        if !self.spec.profile.is_empty() {
+            return Err(Error::new(
+                "a script uses the profile beside the object, or the one of the object's name",
+            ));
+        }
+        let scenario = self.scenario(case, None)?;
+        let converted = scripts::convert(&scenario, case.for_ns, case.stall_ns)?;
+        let shows = match finding {
+            Finding::Stall { .. } => converted.stalled.is_some(),
+            Finding::Ended { message, .. } if message.contains("runnable task stall") => {
+                converted.stalled.is_some() || converted.ended.is_some()
+            }
+            Finding::Ended { message, .. } => {
+                let ended = converted.ended.as_deref();
+                ended.is_some_and(|ended| words(ended) == words(message))
+            }
+            Finding::Race(_) | Finding::Affinity { .. } => false,
+        };
+        Ok(shows.then_some(converted))
     }
 
     /// Executes a case with a different workload than its own, if there is one.

@@ -125,6 +125,26 @@ fn an_affinity_change_between_selection_and_dispatch() {
 }
 
 #[test]
+fn a_finding_without_overlap_becomes_a_script() {
+    let broken = target("affinity");
+    let found = run(&broken, RUNS).found.remove(0);
+    let time = Duration::from_secs(20);
+    let shrink = Shrink::new(&broken, found.finding.clone(), found.case.clone(), time);
+    let (case, _) = shrink.run().unwrap_or_else(|error| panic!("{error}"));
+    let script = broken
+        .script(&case, &found.finding)
+        .expect("a script can express the case");
+    let script = script.expect("the script shows the finding");
+    assert!(script.text.contains("\naffinity moved"), "{}", script.text);
+    let ended = script.ended.unwrap_or_default();
+    assert!(ended.contains("SCX_DSQ_LOCAL[_ON] target CPU"), "{ended}");
+    let mended = target("affinity_mended")
+        .script(&case, &found.finding)
+        .expect("a script can express the case");
+    assert!(mended.is_none());
+}
+
+#[test]
 fn a_timer_against_the_exit_of_a_task() {
     check("timer", |finding| ends(finding, "has no entry"));
 }

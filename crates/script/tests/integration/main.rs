@@ -3,4 +3,5 @@
 #![allow(clippy::disallowed_methods)] // Tests read files.
 
 mod conform;
+mod convert;
 mod messages;

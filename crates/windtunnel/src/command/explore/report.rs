@@ -217,15 +217,15 @@ fn write(folder: &Path, target: &Target, case: &Case, finding: &Finding, observe
         case.seed,
         settings(target)
     );
-    let run = if target.needs_no_overlap(case, finding)? {
-        run
-    } else {
-        String::new()
-    };
+    let is_sequential = target.needs_no_overlap(case, finding)?;
+    let run = if is_sequential { run } else { String::new() };
     let path = folder.join("finding.txt");
     let text = format!("{}\nrepeat: {command}{run}\n", text::finding(finding, &observed.code));
     std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
     outln!("files: {}", path.display());
+    if is_sequential {
+        write_script(folder, target, case, finding)?;
+    }
     // A suite uses the object's own profile, and no other parameters.
     let object = Path::new(&target.spec.policy);
     let name = object
@@ -239,6 +239,36 @@ fn write(folder: &Path, target: &Target, case: &Case, finding: &Finding, observe
         let objects = objects.unwrap_or(Path::new(".")).display().to_string();
         let suite = path.display().to_string();
         outln!("test: windtunnel suite {} --objects {}", quote(&suite), quote(&objects));
+    }
+    Ok(())
+}
+
+/// Writes a script that shows a finding without overlap, if there is one.
+fn write_script(folder: &Path, target: &Target, case: &Case, finding: &Finding) -> Result<(), Error> {
+    let converted = match target.script(case, finding) {
+        Ok(Some(converted)) => converted,
+        Ok(None) => {
+            outln!("no script: on a machine whose kernel takes no time, the finding does not show");
+            return Ok(());
+        }
+        Err(error) => {
+            outln!("no script: {error}");
+            return Ok(());
+        }
+    };
+    let path = folder.join("finding.script");
+    std::fs::write(&path, &converted.text).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+    let policies = Path::new(&target.spec.policy).parent();
+    let policies = policies.filter(|folder| !folder.as_os_str().is_empty());
+    let policies = policies.map_or_else(String::new, |folder| {
+        format!(" --policies {}", quote(&folder.display().to_string()))
+    });
+    outln!(
+        "script: windtunnel script {}{policies}",
+        quote(&path.display().to_string())
+    );
+    for part in converted.left_out {
+        outln!("the script leaves out {part}");
     }
     Ok(())
 }

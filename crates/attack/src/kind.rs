@@ -537,11 +537,8 @@ pub(crate) fn suite(text: &str) -> String {
     };
     let mut ends = Vec::new();
     for case in suite.cases.iter().take(4) {
-        ends.push(
-            case.run(&Seeds::get().objects_folder, MODES[0].engine, SUITE_NS)
-                .err()
-                .unwrap_or_default(),
-        );
+        let result = case.run(&Seeds::get().objects_folder, MODES[0].engine, SUITE_NS);
+        ends.push(result.err().map_or_else(String::new, |error| error.to_string()));
     }
     format!("run: {}", ends.join("; "))
 }

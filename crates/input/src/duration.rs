@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Durations as users write them: `250ms`, `1.5s`, `20us`, `700ns`.
 
+use crate::Error;
 use crate::quoted::Quoted;
 use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
@@ -17,7 +18,7 @@ const UNITS: [(&str, u64); 5] = [
 ///
 /// # Errors
 /// The text is not a duration, has no unit, or the duration exceeds about 584 years.
-pub fn parse(text: &str) -> Result<u64, String> {
+pub fn parse(text: &str) -> Result<u64, Error> {
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number = number.trim_end();
@@ -25,18 +26,18 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
     if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) || !is_digits(whole) || !is_digits(fraction) {
-        return Err(bad());
+        return Err(bad().into());
     }
     let unit_ns = match unit {
         "m" => 60_000_000_000,
         "" if number.bytes().all(|b| matches!(b, b'0' | b'.')) => 1,
-        "" => return Err(without_unit(number)),
+        "" => return Err(without_unit(number).into()),
         unit => match UNITS.iter().find(|(name, _)| *name == unit) {
             Some((_, ns)) => *ns,
             None => {
-                return Err(format!(
+                return Err(Error::new(format!(
                     "'{text}': unknown unit '{unit}', expected ns, us, ms, s or min, for example {number}ms"
-                ));
+                )));
             }
         },
     };
@@ -50,7 +51,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let scale = fraction.bytes().fold(1u64, |scale, _| scale * 10);
     let part = u128::from(value(fraction)?) * u128::from(unit_ns) / u128::from(scale);
     let ns = u128::from(value(whole)?) * u128::from(unit_ns) + part;
-    u64::try_from(ns).map_err(|_| format!("'{text}' is too long"))
+    Ok(u64::try_from(ns).map_err(|_| format!("'{text}' is too long"))?)
 }
 
 /// Returns the error message about a duration that is only a number.
@@ -77,11 +78,11 @@ impl<'de> Deserialize<'de> for Text {
 ///
 /// # Errors
 /// The errors of [`parse`], and an error if the duration is 0.
-pub fn parse_some(text: &str) -> Result<u64, String> {
+pub fn parse_some(text: &str) -> Result<u64, Error> {
     match parse(text)? {
-        0 => Err(format!(
+        0 => Err(Error::new(format!(
             "'{text}' is zero, expected a longer time, for example 250ms or 1.5s"
-        )),
+        ))),
         ns => Ok(ns),
     }
 }
@@ -115,7 +116,7 @@ mod tests {
             assert_eq!(parse(&format(ns)), Ok(ns));
         }
         assert_eq!(parse_some("1ns"), Ok(1));
-        assert!(parse_some("0ms").is_err_and(|error| error.contains("'0ms' is zero")));
+        assert!(parse_some("0ms").is_err_and(|error| error.message.contains("'0ms' is zero")));
         for text in [
             "",
             "s",
@@ -137,13 +138,13 @@ mod tests {
             let number = text.trim();
             assert_eq!(
                 error,
-                format!("'{number}' has no unit, expected ns, us, ms, s or min, for example {example}")
+                format!("'{number}' has no unit, expected ns, us, ms, s or min, for example {example}").into()
             );
         }
         let error = parse("100sec").expect_err("an unknown unit");
         assert_eq!(
             error,
-            "'100sec': unknown unit 'sec', expected ns, us, ms, s or min, for example 100ms"
+            "'100sec': unknown unit 'sec', expected ns, us, ms, s or min, for example 100ms".into()
         );
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sizes of memory, for example `512M` or `2 GiB`.
 
+use crate::Error;
 use crate::quoted::Quoted;
 use serde::{Deserialize, Deserializer};
 
@@ -11,7 +12,7 @@ const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 ///
 /// # Errors
 /// The text is not a size, has no unit, or the size is 0 or larger than 128T.
-pub fn parse(text: &str) -> Result<u64, String> {
+pub fn parse(text: &str) -> Result<u64, Error> {
     let bad = || format!("'{text}' is not a size: expected a number with B, K, M, G or T, for example 512M");
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -19,9 +20,9 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let unit = unit.trim_start().to_ascii_uppercase();
     let shift = match unit.strip_suffix("IB").or(unit.strip_suffix('B')).unwrap_or(&unit) {
         "" if unit.is_empty() => {
-            return Err(format!(
+            return Err(Error::new(format!(
                 "'{text}' has no unit, expected B, K, M, G or T, for example {number}M"
-            ));
+            )));
         }
         "" if unit == "B" => 0,
         unit => UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?.1,
@@ -29,7 +30,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let bytes = bytes
         .checked_mul(1 << shift)
         .filter(|bytes| (1..=1 << 47).contains(bytes));
-    bytes.ok_or_else(|| format!("'{text}' is out of range: expected 1B to 128T"))
+    Ok(bytes.ok_or_else(|| format!("'{text}' is out of range: expected 1B to 128T"))?)
 }
 
 /// The text of a size in a TOML file. If the file has a number in its place, the error says that
@@ -74,7 +75,7 @@ mod tests {
         }
         assert_eq!(
             parse("512").expect_err("no unit"),
-            "'512' has no unit, expected B, K, M, G or T, for example 512M"
+            "'512' has no unit, expected B, K, M, G or T, for example 512M".into()
         );
         for text in [
             "",

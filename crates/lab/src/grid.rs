@@ -124,23 +124,26 @@ impl Grid {
     ///
     /// # Errors
     /// The axis or the value that does not exist, with a hint.
-    pub fn check_filter(&self, filter: &Filter) -> Result<(), String> {
+    pub fn check_filter(&self, filter: &Filter) -> Result<(), Error> {
         for (axis, value) in filter {
             self.check_name(axis)?;
             let values: Vec<&str> = self.values(axis).iter().map(String::as_str).collect();
             if !values.contains(&value.as_str()) {
                 let hint = suggest::hint(value, &values);
-                return Err(format!("the axis {axis} has no value '{value}': {hint}"));
+                return Err(Error::new(format!("the axis {axis} has no value '{value}': {hint}")));
             }
         }
         Ok(())
     }
 
-    fn check_name(&self, name: &str) -> Result<(), String> {
+    fn check_name(&self, name: &str) -> Result<(), Error> {
         let known: Vec<&str> = self.axes.iter().map(|axis| axis.name.as_str()).collect();
         match known.contains(&name) {
             true => Ok(()),
-            false => Err(format!("there is no axis '{name}': {}", suggest::hint(name, &known))),
+            false => Err(Error::new(format!(
+                "there is no axis '{name}': {}",
+                suggest::hint(name, &known)
+            ))),
         }
     }
 
@@ -148,17 +151,17 @@ impl Grid {
     ///
     /// # Errors
     /// The name of an axis is unknown or occurs twice, or the axes have different lengths.
-    pub fn check_zip(&self, names: &[String]) -> Result<(), String> {
+    pub fn check_zip(&self, names: &[String]) -> Result<(), Error> {
         for name in names {
             self.check_name(name)?;
             if self.zip.iter().flatten().filter(|other| *other == name).count() > 1 {
-                return Err(format!("the axis '{name}' is named twice"));
+                return Err(Error::new(format!("the axis '{name}' is named twice")));
             }
         }
         let lengths: Vec<usize> = names.iter().map(|name| self.values(name).len()).collect();
         match lengths.iter().all(|length| Some(length) == lengths.first()) {
             true => Ok(()),
-            false => Err(format!(
+            false => Err(Error::new(format!(
                 "axes that advance together must have equal numbers of values: {}",
                 names
                     .iter()
@@ -166,7 +169,7 @@ impl Grid {
                     .map(|(name, length)| format!("{name} has {length}"))
                     .collect::<Vec<_>>()
                     .join(", ")
-            )),
+            ))),
         }
     }
 }

@@ -55,13 +55,13 @@ impl Told {
 ///
 /// # Errors
 /// Returns what is wrong with the text.
-pub fn parse(text: &str) -> Result<Wanted, String> {
+pub fn parse(text: &str) -> Result<Wanted, Error> {
     const EXAMPLE: &str = "expected TASK@TIME, for example web@12.5ms";
     let (task, time) = text
         .rsplit_once('@')
         .ok_or_else(|| format!("'{text}' has no time, {EXAMPLE}"))?;
     match task {
-        "" => Err(format!("'{text}' has no task, {EXAMPLE}")),
+        "" => Err(Error::new(format!("'{text}' has no task, {EXAMPLE}"))),
         task => Ok(Wanted::At(task.to_owned(), input::duration::parse(time)?)),
     }
 }
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn a_task_and_a_time_are_parsed() {
         assert_eq!(parse("a@b@2ms"), Ok(Wanted::At("a@b".into(), 2_000_000)));
-        let error = |text: &str| parse(text).expect_err("the text is wrong");
+        let error = |text: &str| parse(text).expect_err("the text is wrong").to_string();
         assert_eq!(
             error("a"),
             "'a' has no time, expected TASK@TIME, for example web@12.5ms"

@@ -3,6 +3,7 @@
 //! first.
 
 use crate::MAX_CPUS;
+use input::Error;
 use std::fmt;
 
 /// Every index of a CPU or node is below this limit. It is higher than the largest number of CPUs,
@@ -18,12 +19,12 @@ impl Bitmap {
     ///
     /// # Errors
     /// Fails if `text` is not a bitmap of indexes below [`MAX_INDEX`]. The error says why.
-    pub(crate) fn parse(text: &str) -> Result<Bitmap, String> {
+    pub(crate) fn parse(text: &str) -> Result<Bitmap, Error> {
         if text.starts_with("0xf...f") {
             return Err("is infinite".into());
         }
         if let Some(bad) = text.chars().find(|c| !(c.is_ascii_hexdigit() || "x,".contains(*c))) {
-            return Err(format!("contains {bad:?}, which is not part of a bitmap"));
+            return Err(Error::new(format!("contains {bad:?}, which is not part of a bitmap")));
         }
         let mut bitmap = Bitmap::default();
         let highest = text.matches(',').count();
@@ -36,7 +37,7 @@ impl Bitmap {
             };
             let value = value.ok_or_else(|| format!("contains {word:?}, which is not a word of 32 bits"))?;
             if value != 0 && n * 32 >= MAX_INDEX as usize || n > MAX_INDEX as usize {
-                return Err(format!("contains an index that is not below {MAX_INDEX}"));
+                return Err(Error::new(format!("contains an index that is not below {MAX_INDEX}")));
             }
             if value != 0 {
                 let len = bitmap.0.len().max(n / 2 + 1);
@@ -126,7 +127,7 @@ impl fmt::Display for Bitmap {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Vec<u32>, String> {
+    fn parse(text: &str) -> Result<Vec<u32>, Error> {
         Bitmap::parse(text).map(|bitmap| bitmap.iter().collect())
     }
 

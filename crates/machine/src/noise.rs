@@ -2,6 +2,7 @@
 //! Background work of the kernel, called noise: kernel threads and interrupts that belong to no
 //! workload. The key `noise` of machine files switches it on.
 
+use input::Error;
 use serde::Serialize;
 
 /// Amount of background work.
@@ -38,7 +39,7 @@ impl Noise {
     ///
     /// # Errors
     /// There is no such level. The message contains a hint.
-    pub fn parse(name: &str) -> Result<Option<Noise>, String> {
+    pub fn parse(name: &str) -> Result<Option<Noise>, Error> {
         let level = Noise::named(name);
         if level.is_some() || name == "off" {
             return Ok(level);
@@ -46,7 +47,9 @@ impl Noise {
         let mut names = vec!["off"];
         names.extend(Noise::NAMES.map(|known| known.0));
         let hint = input::suggest::hint(name, &names);
-        Err(format!("there is no level of background work '{name}': {hint}"))
+        Err(Error::new(format!(
+            "there is no level of background work '{name}': {hint}"
+        )))
     }
 }
 
@@ -262,7 +265,12 @@ mod tests {
         assert_eq!(Noise::named("loud"), None);
         assert_eq!(Noise::parse("server"), Ok(Some(Noise::Server)));
         assert_eq!(Noise::parse("off"), Ok(None));
-        assert!(Noise::parse("sever").unwrap_err().ends_with("did you mean 'server'?"));
+        assert!(
+            Noise::parse("sever")
+                .unwrap_err()
+                .message
+                .ends_with("did you mean 'server'?")
+        );
     }
 
     #[test]

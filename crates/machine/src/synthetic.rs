@@ -60,22 +60,24 @@ impl Level {
 /// Fails if hwloc would refuse a level, or if an index list does not fit. The error names the level
 /// or list.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
-    let error = |message: String| Error::at(place, message).hint(HINT);
+    let error = |error: Error| Error::at(place, error).hint(HINT);
     if text.len() > MAX_BYTES {
-        return Err(error(format!("the synthetic string has more than {MAX_BYTES} bytes")));
+        return Err(error(
+            format!("the synthetic string has more than {MAX_BYTES} bytes").into(),
+        ));
     }
     let (mut levels, node_indexes) = levels(text).map_err(error)?;
-    let unfit = |message: String| error(format!("{text:?} is not an hwloc synthetic machine: {message}"));
+    let unfit = |why: Error| error(format!("{text:?} is not an hwloc synthetic machine: {why}").into());
     name_levels(&mut levels).map_err(unfit)?;
     let nr_nodes: u64 = levels.iter().map(|l| u64::from(l.attached) * u64::from(l.width)).sum();
     let nr_nodes = u32::try_from(nr_nodes)
         .ok()
         .filter(|&nodes| nodes <= MAX_CPUS)
-        .ok_or_else(|| error(format!("{text:?} has more than {MAX_CPUS} NUMA nodes")))?;
+        .ok_or_else(|| error(format!("{text:?} has more than {MAX_CPUS} NUMA nodes").into()))?;
     let node_indexes = match node_indexes {
         Some(list) => {
             let indexes = indexes(list, nr_nodes);
-            Some(indexes.map_err(|message| error(format!("indexes={list} of the NUMA nodes: {message}")))?)
+            Some(indexes.map_err(|why| error(format!("indexes={list} of the NUMA nodes: {why}").into()))?)
         }
         None => None,
     };
@@ -83,7 +85,7 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
 }
 
 /// Parses the levels, starting with the machine, and the index list of attached NUMA nodes.
-fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
+fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), Error> {
     let mut levels = vec![Level {
         kind: Some(ObjectKind::Machine),
         width: 1,
@@ -101,10 +103,10 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
         };
         let mismatch = || format!("the parentheses of {level_text:?} do not match");
         let (head, attributes) = match level.split_once('(') {
-            _ if level.split('(').next().is_some_and(|head| head.contains(')')) => return Err(mismatch()),
+            _ if level.split('(').next().is_some_and(|head| head.contains(')')) => return Err(mismatch().into()),
             Some((head, rest)) => match rest.strip_suffix(')') {
                 Some(attributes) if !attributes.contains(['(', ')']) => (head, attributes),
-                _ => return Err(mismatch()),
+                _ => return Err(mismatch().into()),
             },
             None => (level, ""),
         };
@@ -112,7 +114,7 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
         if attached.is_some() {
             kind = parse_kind(head);
             if kind != Some(ObjectKind::Node) {
-                return Err(format!("{level_text:?} attaches {head:?}, expected numa"));
+                return Err(Error::new(format!("{level_text:?} attaches {head:?}, expected numa")));
             }
         } else if !head.is_empty() {
             let count = match head.rsplit_once(':') {
@@ -125,24 +127,24 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
                 None => head,
             };
             match number(count).map(|count| u32::try_from(count).unwrap_or(u32::MAX)) {
-                Some(0) => return Err(format!("the number of objects in {level_text:?} is 0")),
+                Some(0) => return Err(Error::new(format!("the number of objects in {level_text:?} is 0"))),
                 Some(count) if count > MAX_CPUS / width => {
-                    return Err(format!(
+                    return Err(Error::new(format!(
                         "{text:?} has more than {MAX_CPUS} CPUs, the maximum of Linux on x86 (NR_CPUS)"
-                    ));
+                    )));
                 }
                 Some(count) => width *= count,
-                None => return Err(format!("{level_text:?} has no number of objects")),
+                None => return Err(Error::new(format!("{level_text:?} has no number of objects"))),
             }
         } else if levels.len() > 1 {
-            return Err(format!("{level_text:?} has no number of objects"));
+            return Err(Error::new(format!("{level_text:?} has no number of objects")));
         }
         let mut new = Level {
             kind,
             width,
             ..Level::default()
         };
-        let in_level = |message: String| format!("{message} of {head:?}");
+        let in_level = |error: Error| format!("{error} of {head:?}");
         for attribute in attributes.split_ascii_whitespace() {
             let is_cache = matches!(kind, Some(ObjectKind::Cache(_) | ObjectKind::InstructionCache));
             match attribute.split_once('=') {
@@ -158,7 +160,9 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
                 }
                 _ => {
                     let known = if is_cache { "size" } else { "memory" };
-                    return Err(format!("{attribute:?} of {head:?}: expected {known}= or indexes="));
+                    return Err(Error::new(format!(
+                        "{attribute:?} of {head:?}: expected {known}= or indexes="
+                    )));
                 }
             }
         }
@@ -169,7 +173,7 @@ fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
         } else if !head.is_empty() {
             levels.push(new);
             if levels.len() > MAX_LEVELS {
-                return Err(format!("more than {MAX_LEVELS} levels"));
+                return Err(Error::new(format!("more than {MAX_LEVELS} levels")));
             }
         }
     }
@@ -229,12 +233,12 @@ fn parse_kind(name: &str) -> Option<ObjectKind> {
 }
 
 /// Checks the types of the levels. In a string of only numbers, chooses them.
-fn name_levels(levels: &mut [Level]) -> Result<(), String> {
+fn name_levels(levels: &mut [Level]) -> Result<(), Error> {
     let Some((last, inner)) = levels[1..].split_last_mut() else {
         return Err("it has no level".into());
     };
     if let Some(kind) = last.kind.filter(|&kind| kind != ObjectKind::Pu) {
-        return Err(format!("its last level is {kind:?}, expected pu"));
+        return Err(Error::new(format!("its last level is {kind:?}, expected pu")));
     }
     last.kind = Some(ObjectKind::Pu);
     let unnamed = inner.iter().filter(|level| level.kind.is_none()).count();
@@ -260,7 +264,7 @@ fn name_levels(levels: &mut [Level]) -> Result<(), String> {
                 return Err("it has NUMA nodes both as a level and attached".into());
             }
             0 | 1 => {}
-            n => return Err(format!("it has {n} levels of {kind:?}, expected one")),
+            n => return Err(Error::new(format!("it has {n} levels of {kind:?}, expected one"))),
         }
     }
     Ok(())
@@ -372,7 +376,7 @@ fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) 
 /// values of the loops are the digits of an object's index, lowest digit first. If the last loop
 /// has step 1, it may be omitted. For example, `2*2` for 4 objects means `2*2:1*2`. The first loop
 /// has the values 0, 0, 1, 1 and the second 0, 1, 0, 1, so the indexes are 0, 2, 1, 3.
-fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
+fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, Error> {
     let small = |text: &str| {
         let number = number(text).and_then(|n| u32::try_from(n).ok());
         number
@@ -389,7 +393,7 @@ fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
             let (step, times) = (small(step)?, small(times)?);
             total = total.saturating_mul(times);
             if step == 0 || times == 0 || total > objects {
-                return Err(misfit());
+                return Err(misfit().into());
             }
             loops.push((step, times));
         }
@@ -397,7 +401,7 @@ fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
         match objects / total {
             _ if total == objects => {}
             times if times == least && times * total == objects => loops.push((1, times)),
-            _ => return Err(misfit()),
+            _ => return Err(misfit().into()),
         }
         values = vec![0; objects as usize];
         let mut digit = 1;
@@ -411,12 +415,15 @@ fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
         values = list.split(',').map(small).collect::<Result<_, _>>()?;
     }
     if values.len() != objects as usize {
-        return Err(format!("found {} indexes for {objects} objects", values.len()));
+        return Err(Error::new(format!(
+            "found {} indexes for {objects} objects",
+            values.len()
+        )));
     }
     if let Some(largest) = values.iter().max().filter(|&&largest| largest >= MAX_CPUS) {
-        return Err(format!(
+        return Err(Error::new(format!(
             "index {largest} is not below {MAX_CPUS}, the largest number of CPUs"
-        ));
+        )));
     }
     if values.iter().collect::<BTreeSet<_>>().len() != values.len() {
         return Err("an index occurs twice".into());
@@ -425,7 +432,7 @@ fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
 }
 
 /// Parses a size in bytes with hwloc's units: `32KiB`, `8MB`, `33554432`.
-fn size(text: &str) -> Result<u64, String> {
+fn size(text: &str) -> Result<u64, Error> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" => 1,
@@ -438,13 +445,13 @@ fn size(text: &str) -> Result<u64, String> {
         "tb" => 1_000_000_000_000,
         "tib" => 1 << 40,
         unit => {
-            return Err(format!(
+            return Err(Error::new(format!(
                 "{text:?} has the unit {unit:?}, expected KiB, MiB, GiB or TiB, as the size"
-            ));
+            )));
         }
     };
     let bytes = number(digits).and_then(|n| n.checked_mul(unit));
-    bytes.ok_or_else(|| format!("{text:?} is not a number of bytes below 2^64, as the size"))
+    Ok(bytes.ok_or_else(|| format!("{text:?} is not a number of bytes below 2^64, as the size"))?)
 }
 
 /// Parses a decimal number. A leading zero is refused, because hwloc would read an octal number.

@@ -43,7 +43,7 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
             Ok(Loaded::Enabled(Box::new(image)))
         }
         Err(LoadError::Refused(exit)) => Ok(Loaded::Refused(exit)),
-        Err(LoadError::Input(error)) => Err(Error::new(error.to_string())),
+        Err(LoadError::Input(error)) => Err(Error::new(error)),
     }
 }
 
@@ -61,7 +61,7 @@ pub fn enable_sub(
     match kernel::load::load_sub(machine, object, profile, engine, cgroup) {
         Ok(image) => Ok(Loaded::Enabled(Box::new(image))),
         Err(LoadError::Refused(exit)) => Ok(Loaded::Refused(exit)),
-        Err(LoadError::Input(error)) => Err(Error::new(error.to_string())),
+        Err(LoadError::Input(error)) => Err(Error::new(error)),
     }
 }
 
@@ -116,10 +116,11 @@ pub enum Fit {
 }
 
 impl FromStr for Fit {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Fit, String> {
-        <Fit as ValueEnum>::from_str(text, false).map_err(|_| format!("profile fit {text}: expected strict or loose"))
+    fn from_str(text: &str) -> Result<Fit, Error> {
+        <Fit as ValueEnum>::from_str(text, false)
+            .map_err(|_| Error::new(format!("profile fit {text}: expected strict or loose")))
     }
 }
 
@@ -299,7 +300,7 @@ pub fn parameters(policy: &Policy) -> Result<serde_json::Value, Error> {
 }
 
 fn read(path: &Path) -> Result<Object, Error> {
-    Object::open(path).map_err(|error| Error::new(error.to_string()))
+    Object::open(path).map_err(Error::new)
 }
 
 /// Result of [`check`].
@@ -355,7 +356,7 @@ pub fn check_with(
             refused: std::iter::once(exit.message).chain(exit.notes).collect(),
             ..Checked::default()
         }),
-        Err(LoadError::Input(error)) => Err(Error::new(error.to_string())),
+        Err(LoadError::Input(error)) => Err(Error::new(error)),
     }
 }
 

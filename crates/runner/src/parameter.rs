@@ -39,12 +39,12 @@ impl Parameter {
     ///
     /// # Errors
     /// A message with the range.
-    pub fn check(&self, value: i128) -> Result<(), String> {
+    pub fn check(&self, value: i128) -> Result<(), input::Error> {
         match self.range {
-            Some((low, high)) if !(low..=high).contains(&value) => Err(format!(
+            Some((low, high)) if !(low..=high).contains(&value) => Err(input::Error::new(format!(
                 "{value} is out of range: expected {low} to {high} {} ({})",
                 self.unit, self.meaning
-            )),
+            ))),
             _ => Ok(()),
         }
     }
@@ -67,7 +67,13 @@ mod tests {
         assert_eq!(parameter.meaning, "time a task runs: its slice");
         assert_eq!(parameter.check(100), Ok(()));
         assert_eq!(parameter.check(5000), Ok(()));
-        assert!(parameter.check(5001).unwrap_err().contains("expected 100 to 5000 ns"));
+        assert!(
+            parameter
+                .check(5001)
+                .unwrap_err()
+                .message
+                .contains("expected 100 to 5000 ns")
+        );
         assert!(parameter.check(-1).is_err());
     }
 

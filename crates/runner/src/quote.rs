@@ -2,6 +2,7 @@
 //! Quotes words of command lines. windtunnel prints such command lines so that the user can copy
 //! them into a shell.
 
+use input::Error;
 use trace::escape;
 
 /// Quotes a word for a shell. Control characters are written in the form `$'\x1b'`, which bash and
@@ -27,7 +28,7 @@ pub fn quote(word: &str) -> String {
 ///
 /// # Errors
 /// A quote is not closed.
-pub fn split(line: &str) -> Result<Vec<String>, String> {
+pub fn split(line: &str) -> Result<Vec<String>, Error> {
     let mut words: Vec<String> = Vec::new();
     let (mut inside, mut quote) = (false, None);
     let mut chars = line.chars();
@@ -52,7 +53,7 @@ pub fn split(line: &str) -> Result<Vec<String>, String> {
         }
     }
     match quote {
-        Some(open) => Err(format!("the quote {open} is not closed")),
+        Some(open) => Err(Error::new(format!("the quote {open} is not closed"))),
         None => Ok(words),
     }
 }

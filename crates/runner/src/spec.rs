@@ -184,9 +184,9 @@ macro_rules! named {
         }
 
         impl FromStr for $type {
-            type Err = String;
+            type Err = Error;
 
-            fn from_str(text: &str) -> Result<$type, String> {
+            fn from_str(text: &str) -> Result<$type, Error> {
                 <$type as ValueEnum>::from_str(text, false).map_err(|_| $error(text))
             }
         }
@@ -198,17 +198,21 @@ macro_rules! named {
         }
 
         impl TryFrom<String> for $type {
-            type Error = String;
+            type Error = Error;
 
-            fn try_from(text: String) -> Result<$type, String> {
+            fn try_from(text: String) -> Result<$type, Error> {
                 text.parse()
             }
         }
     };
 }
 
-named!(Phase, |text| format!("phase {text}: expected fixed or random"));
-named!(NoiseLevel, |text| Noise::parse(text).err().unwrap_or_default());
+named!(Phase, |text| Error::new(format!(
+    "phase {text}: expected fixed or random"
+)));
+named!(NoiseLevel, |text| Noise::parse(text)
+    .err()
+    .unwrap_or_else(|| Error::new("")));
 
 impl NoiseLevel {
     /// Returns the level as machines have it: `None` stands for no background work.
@@ -285,7 +289,7 @@ impl RunSpec {
                 })
             })?;
         }
-        serde_json::from_value(fields.into()).map_err(|error| Error::new(error.to_string()))
+        serde_json::from_value(fields.into()).map_err(Error::new)
     }
 
     /// Finds the policy, the machine and the workload, ready to run.
@@ -507,9 +511,9 @@ pub(crate) fn split_setting(setting: &str) -> Result<(&str, &str), Error> {
     parts.ok_or_else(|| Error::new(format!("--set {setting}: expected NAME=VALUE")))
 }
 
-fn parse_seed(text: &str) -> Result<u64, String> {
+fn parse_seed(text: &str) -> Result<u64, Error> {
     let range = format!("expected a whole number from 0 to {}, for example 7", u64::MAX);
-    text.parse().map_err(|_| range)
+    text.parse().map_err(|_| Error::new(range))
 }
 
 #[cfg(test)]

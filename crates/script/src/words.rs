@@ -114,7 +114,10 @@ impl<'a> Words<'a> {
     pub(crate) fn duration(&self, word: Word) -> Result<u64, Error> {
         let digits = word.text.chars().all(|c| c.is_ascii_digit());
         let parsed = match digits && !word.text.is_empty() {
-            true => word.text.parse().map_err(|_| format!("{} is too long", word.text)),
+            true => word
+                .text
+                .parse()
+                .map_err(|_| Error::new(format!("{} is too long", word.text))),
             false => input::duration::parse(word.text),
         };
         let ns = parsed.map_err(|message| {

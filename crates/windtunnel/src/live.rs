@@ -6,6 +6,7 @@
 
 use crate::command::complete;
 use clap::{Args, Subcommand};
+use input::Error;
 use input::duration;
 use std::path::PathBuf;
 
@@ -203,10 +204,10 @@ pub struct CpuList(pub Vec<u32>);
 ///
 /// # Errors
 /// The text is not a list of CPUs.
-pub fn cpu_list(text: &str) -> Result<CpuList, String> {
+pub fn cpu_list(text: &str) -> Result<CpuList, Error> {
     let list = input::cpu_list::parse(text, MAX_CPUS);
     list.map(CpuList)
-        .map_err(|message| format!("{message}: expected a list like 0,2 or 4-7"))
+        .map_err(|message| Error::new(format!("{message}: expected a list like 0,2 or 4-7")))
 }
 
 fn variable(text: &str) -> Result<(String, String), &'static str> {
@@ -222,10 +223,10 @@ mod tests {
     fn cpu_lists_are_parsed() {
         assert_eq!(cpu_list("0,2"), Ok(CpuList(vec![0, 2])));
         assert_eq!(cpu_list("4-6,1"), Ok(CpuList(vec![4, 5, 6, 1])));
-        assert!(cpu_list("1,1").is_err_and(|message| message.contains("twice")));
+        assert!(cpu_list("1,1").is_err_and(|message| message.message.contains("twice")));
         for text in ["", "x", "3-", "5-4"] {
             assert!(
-                cpu_list(text).is_err_and(|message| message.contains("0,2 or 4-7")),
+                cpu_list(text).is_err_and(|message| message.message.contains("0,2 or 4-7")),
                 "{text}"
             );
         }

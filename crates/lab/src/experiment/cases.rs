@@ -352,7 +352,7 @@ impl Planner<'_> {
             let solved = equation::solve(&name, &arguments);
             theory.insert(
                 column.clone(),
-                solved.map_err(|message| self.at(&value.span(), &message))?,
+                solved.map_err(|error| self.at(&value.span(), &error.message))?,
             );
         }
         Ok(CaseRow {

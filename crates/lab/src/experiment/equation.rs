@@ -7,6 +7,7 @@
 //! the service time.
 
 use super::measure::Arguments;
+use input::Error;
 
 /// Maximum number of servers: the maximum number of CPUs of a machine.
 const MAX_SERVERS: f64 = machine::MAX_CPUS as f64;
@@ -15,12 +16,12 @@ const MAX_SERVERS: f64 = machine::MAX_CPUS as f64;
 ///
 /// # Errors
 /// The name is unknown, an argument is missing, or the system has no steady state.
-pub fn solve(name: &str, arguments: &Arguments) -> Result<f64, String> {
+pub fn solve(name: &str, arguments: &Arguments) -> Result<f64, Error> {
     if name == "constant" {
         let value = arguments.number("value")?;
         return value.ok_or_else(|| "constant: the argument 'value' is missing".into());
     }
-    let ms = |name: &str| -> Result<f64, String> {
+    let ms = |name: &str| -> Result<f64, Error> {
         let ns = arguments
             .time(name)?
             .ok_or_else(|| format!("the argument '{name}' is missing"))?;
@@ -32,24 +33,24 @@ pub fn solve(name: &str, arguments: &Arguments) -> Result<f64, String> {
         "mg1_ps" => |interarrival, service, _, _| service / (1.0 - service / interarrival),
         "mmc_fcfs" => mmc_fcfs,
         _ => {
-            return Err(format!(
+            return Err(Error::new(format!(
                 "there is no equation '{name}'\n  hint: mg1_fcfs (cv2: squared coefficient of variation of the service \
                  time), mg1_ps, mmc_fcfs (servers), all with interarrival and service; or constant (value)"
-            ));
+            )));
         }
     };
     let (interarrival, service) = (ms("interarrival")?, ms("service")?);
     let (servers, cv2) = (number("servers", 1.0)?, number("cv2", 1.0)?);
     if servers.fract() != 0.0 || !(1.0..=MAX_SERVERS).contains(&servers) {
-        return Err(format!(
+        return Err(Error::new(format!(
             "{name}: servers = {servers}: expected a whole number, 1 to {MAX_SERVERS}"
-        ));
+        )));
     }
     if service >= interarrival * servers {
-        return Err(format!(
+        return Err(Error::new(format!(
             "{name}: a system with load {} has no steady state",
             service / interarrival / servers
-        ));
+        )));
     }
     Ok(equation(interarrival, service, servers, cv2))
 }
@@ -94,16 +95,18 @@ mod tests {
         assert!(
             solve("mg1_ps", &overload)
                 .expect_err("overload")
+                .message
                 .contains("no steady state")
         );
         for servers in ["4000000000", "1e300", "0", "1.5", "NaN"] {
             let many = Arguments::new(&[("interarrival", "10ms"), ("service", "8ms"), ("servers", servers)]);
             let error = solve("mmc_fcfs", &many).expect_err(servers);
-            assert!(error.contains("number"), "{error}");
+            assert!(error.message.contains("number"), "{error}");
         }
         assert!(
             solve("mm1", &overload)
                 .expect_err("unknown")
+                .message
                 .contains("there is no equation")
         );
     }

@@ -282,7 +282,7 @@ pub fn json(c: &Comparison) -> Value {
                 "half_width_95": estimate.and_then(|estimate| estimate.half_width),
                 "difference": cell.difference,
                 "calibrated": cell.calibrated,
-                "failure": cell.measured.as_ref().err(),
+                "failure": cell.measured.as_ref().err().map(ToString::to_string),
             });
             Some((column.clone(), value))
         });

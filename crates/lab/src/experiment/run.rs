@@ -30,7 +30,7 @@ pub struct Options {
 }
 
 /// A value with its confidence interval, or the reason why there is no value.
-pub type Cell = Result<Estimate, String>;
+pub type Cell = Result<Estimate, Error>;
 
 /// A measured row of the table.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ pub type Execute<'a> = dyn Fn(&RunSpec, &Wanted, &mut dyn FnMut(u64)) -> Result<
 
 /// Values that were measured in the run of a job, in the order of the job's measures.
 struct JobValues {
-    values: Vec<Result<f64, String>>,
+    values: Vec<Result<f64, Error>>,
     better: Better,
 }
 
@@ -191,7 +191,7 @@ impl Job<'_> {
         })?;
         let Some(seen) = seen else { return Ok(None) };
         let value = |measure: &&Measure| match seen.result.failure() {
-            Some(failure) => Err(format!("{} {failure}", seen.result.policy)),
+            Some(failure) => Err(Error::new(format!("{} {failure}", seen.result.policy))),
             None => measure.value(&seen),
         };
         Ok(Some(JobValues {
@@ -254,7 +254,7 @@ impl Results<'_> {
         let cell = |(column, quantity): (&String, &Quantity)| {
             let cell = self.cell(case, quantity, seeds);
             // An interruption is reported once for the whole experiment instead of in each cell.
-            let is_known = cell.as_ref().err().is_none_or(|reason| reason != INTERRUPTED);
+            let is_known = cell.as_ref().err().is_none_or(|reason| reason.message != INTERRUPTED);
             is_known.then(|| (column.clone(), cell))
         };
         MeasuredRow {
@@ -265,7 +265,7 @@ impl Results<'_> {
     }
 
     fn cell(&self, case: &Case, quantity: &Quantity, seeds: &[u64]) -> Cell {
-        let value = |seed: &u64| -> Result<f64, String> {
+        let value = |seed: &u64| -> Result<f64, Error> {
             let (value, better) = self.value(&case.run, *seed, &quantity.measure)?;
             let (Some(against), Some(baseline)) = (quantity.against, &case.baseline) else {
                 return Ok(value * quantity.scale);
@@ -273,7 +273,7 @@ impl Results<'_> {
             let (base, _) = self.value(baseline, *seed, &quantity.measure)?;
             Ok(against.compare(value, base, quantity.better.unwrap_or(better)))
         };
-        let values = seeds.iter().map(value).collect::<Result<Vec<f64>, String>>()?;
+        let values = seeds.iter().map(value).collect::<Result<Vec<f64>, Error>>()?;
         let exactly = |value: Option<f64>| value.map(|mean| Estimate { mean, half_width: None });
         let combined = match quantity.across {
             Across::Mean => estimate(&values),
@@ -288,7 +288,7 @@ impl Results<'_> {
             .ok_or_else(|| "too few seeds, or a division by 0".into())
     }
 
-    fn value(&self, spec: &RunSpec, seed: u64, measure: &Measure) -> Result<(f64, Better), String> {
+    fn value(&self, spec: &RunSpec, seed: u64, measure: &Measure) -> Result<(f64, Better), Error> {
         let mut pairs = self.jobs.iter().zip(&self.done);
         let found = pairs.find(|(job, _)| job.seed == seed && job.spec == spec);
         let (job, done) = found.ok_or("the run is missing")?;

@@ -77,7 +77,7 @@ pub struct Space {
 ///
 /// # Errors
 /// The text has a different form. The message says what is expected.
-pub fn parse_hold(text: &str) -> Result<(u64, u64), String> {
+pub fn parse_hold(text: &str) -> Result<(u64, u64), Error> {
     let (point, time) = text
         .split_once('@')
         .ok_or("expected POINT@TIME, for example 120@20us")?;

@@ -6,6 +6,7 @@
 //! submission or of another policy in the same run. Both sides may have a factor.
 
 use super::measure::{Measure, Unit};
+use input::Error;
 use input::duration;
 
 /// A comparison of two terms.
@@ -75,25 +76,27 @@ impl Condition {
     ///
     /// # Errors
     /// The text is not a condition. The message says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Condition, String> {
+    pub fn parse(text: &str) -> Result<Condition, Error> {
         let found = RELATIONS
             .iter()
             .find_map(|&(sign, relation)| Some((text.split_once(sign)?, relation)));
         let Some(((left, right), relation)) = found else {
-            return Err(format!(
+            return Err(Error::new(format!(
                 "'{text}' is not a condition, expected for example turn.max(hog) <= 11ms"
-            ));
+            )));
         };
         let left = Term::parse(left, None)?;
         let Value::Measure { policy: None, measure } = &left.value else {
-            return Err(format!("'{text}': the left side must be a measure of the submission"));
+            return Err(Error::new(format!(
+                "'{text}': the left side must be a measure of the submission"
+            )));
         };
         let unit = measure.unit();
         let right = Term::parse(right, Some(unit))?;
         if let Value::Measure { measure, .. } = &right.value
             && measure.unit() != unit
         {
-            return Err(format!("'{text}': the two sides have different units"));
+            return Err(Error::new(format!("'{text}': the two sides have different units")));
         }
         Ok(Condition {
             text: text.trim().to_owned(),
@@ -116,7 +119,7 @@ impl Condition {
 
 impl Term {
     /// Parses a term. `unit` is the unit of a number, or `None` if the term must be a measure.
-    fn parse(text: &str, unit: Option<Unit>) -> Result<Term, String> {
+    fn parse(text: &str, unit: Option<Unit>) -> Result<Term, Error> {
         let (factor, value) = match text.split_once('*') {
             Some((factor, value)) => (number(factor)?, value.trim()),
             None => (1.0, text.trim()),
@@ -140,10 +143,10 @@ impl Term {
     }
 }
 
-fn number(text: &str) -> Result<f64, String> {
+fn number(text: &str) -> Result<f64, Error> {
     let text = text.trim();
     let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
-    value.ok_or_else(|| format!("'{text}' is not a number"))
+    value.ok_or_else(|| Error::new(format!("'{text}' is not a number")))
 }
 
 /// Converts a time to a number. The conversion is exact up to 104 days.
@@ -184,7 +187,7 @@ mod tests {
             ("idle.max <= x * switches", "'x' is not a number"),
         ] {
             let found = Condition::parse(text).expect_err(text);
-            assert!(found.contains(error), "{text}: {found}");
+            assert!(found.message.contains(error), "{text}: {found}");
         }
     }
 }

@@ -19,6 +19,7 @@
 //! T is the name of a task, or of a group of tasks T-0, T-1, T-8-0 and so on.
 
 use super::condition::nanoseconds;
+use input::Error;
 use input::suggest;
 use kernel::violation::Tally;
 use report::RunResult;
@@ -79,7 +80,7 @@ impl Measure {
     ///
     /// # Errors
     /// There is no such measure, or a task is missing or superfluous.
-    pub fn parse(text: &str) -> Result<Measure, String> {
+    pub fn parse(text: &str) -> Result<Measure, Error> {
         let (name, task) = match text.split_once('(') {
             Some((name, rest)) => {
                 let task = rest
@@ -92,12 +93,19 @@ impl Measure {
         let find = |list: &'static [(&'static str, Unit)]| list.iter().find(|(known, _)| *known == name);
         match (find(&OF_TASKS), find(&OF_RUNS), &task) {
             (Some(&(name, unit)), _, Some(_)) | (_, Some(&(name, unit)), None) => Ok(Measure { name, unit, task }),
-            (Some(_), ..) => Err(format!("{name} needs the name of a task, for example {name}(hog)")),
-            (_, Some(_), _) => Err(format!("{name} is a measure of the whole run, not of a task")),
+            (Some(_), ..) => Err(Error::new(format!(
+                "{name} needs the name of a task, for example {name}(hog)"
+            ))),
+            (_, Some(_), _) => Err(Error::new(format!(
+                "{name} is a measure of the whole run, not of a task"
+            ))),
             (None, None, _) => {
                 let names = OF_TASKS.iter().chain(&OF_RUNS).map(|(name, _)| *name);
                 let near = suggest::nearest(name, names).map(|near| format!(": did you mean {near}?"));
-                Err(format!("there is no measure '{name}'{}", near.unwrap_or_default()))
+                Err(Error::new(format!(
+                    "there is no measure '{name}'{}",
+                    near.unwrap_or_default()
+                )))
             }
         }
     }

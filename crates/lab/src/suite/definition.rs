@@ -155,7 +155,7 @@ impl CaseTable {
         let step = |text: Spanned<String>| {
             let step = Step::parse(text.get_ref());
             let step_error =
-                |message: String| source.error(text.span().start, format!("step '{}': {message}", text.get_ref()));
+                |error: Error| source.error(text.span().start, format!("step '{}': {error}", text.get_ref()));
             Ok((text.get_ref().clone(), step.map_err(step_error)?))
         };
         let kernel = match &self.kernel {

@@ -33,10 +33,10 @@ impl Case {
     ///
     /// # Errors
     /// A message that names the step that failed, and the actual value or state.
-    pub fn run(&self, objects: &Path, engine: Engine, max_ns: u64) -> Result<(), String> {
+    pub fn run(&self, objects: &Path, engine: Engine, max_ns: u64) -> Result<(), Error> {
         let path = objects.join(format!("{}.bpf.o", self.object));
-        let object = Object::open(&path).map_err(|error| error.to_string())?;
-        let machine = self.machine().map_err(|error| error.to_string())?;
+        let object = Object::open(&path).map_err(Error::new)?;
+        let machine = self.machine().map_err(Error::new)?;
         let mut running = Running {
             case: self,
             path,
@@ -88,7 +88,7 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    fn step(&mut self, step: &Step, object: &Object) -> Result<(), String> {
+    fn step(&mut self, step: &Step, object: &Object) -> Result<(), Error> {
         match step {
             Step::Reopen => self.reopen(object),
             Step::Set { name, value } => self.set(name, value),
@@ -97,7 +97,7 @@ impl Running<'_> {
                 self.profile.ops.push((member.clone(), value.clone()));
                 Ok(())
             }
-            Step::Open => self.open().map(drop).map_err(|error| error.to_string()),
+            Step::Open => self.open().map(drop).map_err(Error::new),
             Step::Refused { text } => self.refused(text),
             Step::Load => self.load(),
             Step::Program { name, args } => self.program(name, args),
@@ -110,7 +110,7 @@ impl Running<'_> {
             } => self.hammer(task, *every_ns, *ns, (*cpus).clamp(1, self.machine.nr_cpus())),
             Step::Hotplug { cpu, online } => {
                 if *cpu >= self.machine.nr_cpus() {
-                    return Err(format!("the machine has no CPU {cpu}"));
+                    return Err(Error::new(format!("the machine has no CPU {cpu}")));
                 }
                 self.machine.plan_hotplug(self.machine.now, *cpu, *online);
                 self.advance(HOTPLUG_NS)
@@ -122,7 +122,7 @@ impl Running<'_> {
             }
             Step::Loaded => match self.machine.ext().state {
                 EnableState::Enabled => Ok(()),
-                state => Err(format!("the policy is {state:?}{}", self.exit_text())),
+                state => Err(Error::new(format!("the policy is {state:?}{}", self.exit_text()))),
             },
             Step::Exit { kind, code, message } => self.exit(kind, code.as_deref(), message.as_deref()),
             Step::Remember => self.remember(),
@@ -130,7 +130,7 @@ impl Running<'_> {
         }
     }
 
-    fn reopen(&mut self, object: &Object) -> Result<(), String> {
+    fn reopen(&mut self, object: &Object) -> Result<(), Error> {
         self.object = object.clone();
         self.image = None;
         self.profile = self.case.profile.clone();
@@ -140,19 +140,19 @@ impl Running<'_> {
                 &mut self.object,
                 Properties::new(self.machine.spec(), &self.case.spec.kernel),
             )
-            .map_err(|error| error.to_string())
+            .map_err(Error::new)
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let value = Properties::new(self.machine.spec(), &self.case.spec.kernel)
             .value(value)
-            .map_err(|error| error.to_string())?
+            .map_err(Error::new)?
             .to_string();
         let result = match &self.image {
             Some(image) => image.set(self.machine.region(), name, &value),
             None => self.object.set(name, &value),
         };
-        result.map_err(|error| error.to_string())
+        result.map_err(Error::new)
     }
 
     fn open(&mut self) -> Result<PreparedPolicy, LoadError> {
@@ -166,7 +166,7 @@ impl Running<'_> {
         Ok(policy)
     }
 
-    fn refused(&mut self, text: &str) -> Result<(), String> {
+    fn refused(&mut self, text: &str) -> Result<(), Error> {
         let refused = match self.open() {
             Err(error) => refusal(error)?,
             Ok(policy) => {
@@ -180,48 +180,50 @@ impl Running<'_> {
         if refused.contains(text) {
             return Ok(());
         }
-        Err(format!("the object is refused with the message '{refused}'"))
+        Err(Error::new(format!(
+            "the object is refused with the message '{refused}'"
+        )))
     }
 
-    fn load(&mut self) -> Result<(), String> {
-        let policy = self.open().map_err(|error| error.to_string())?;
+    fn load(&mut self) -> Result<(), Error> {
+        let policy = self.open().map_err(Error::new)?;
         let image = self.image.as_ref().expect("open() has set the image");
         match load::attach(&mut self.machine, image, policy, &self.profile) {
             Ok(()) => Ok(()),
             // The policy ended itself while it was being enabled. In the kernel, loading succeeds
             // in this case, and the exit is reported afterwards.
             Err(LoadError::Refused(_)) if self.machine.ext().exit.is_some() => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(Error::new(error)),
         }
     }
 
-    fn program(&mut self, name: &str, args: &[String]) -> Result<(), String> {
+    fn program(&mut self, name: &str, args: &[String]) -> Result<(), Error> {
         let image = self.image.as_ref().ok_or("no policy was loaded")?;
         let program = image.programs.iter().find(|program| program.name == name);
         let program = program.ok_or("there is no such program")?.clone();
         let args = args.iter().map(|arg| match arg.strip_prefix("pid:") {
             Some(comm) => {
                 let pid = self.tasks(comm).next().map(|(pid, _)| pid.to_string().as_str().into());
-                pid.ok_or_else(|| format!("there is no task '{comm}'"))
+                pid.ok_or_else(|| Error::new(format!("there is no task '{comm}'")))
             }
             None => Ok(arg.as_str().into()),
         });
         let run = Run {
             program: name.to_owned(),
-            args: args.collect::<Result<_, String>>()?,
+            args: args.collect::<Result<_, Error>>()?,
             ..Run::default()
         };
         let done = user_space::run_program(&mut self.machine, &program, &run);
-        done.map(drop).map_err(|error| error.to_string())
+        done.map(drop).map_err(Error::new)
     }
 
     /// Executes a run of its own, in which callbacks overlap.
     ///
     /// # Errors
     /// The run shows a race, a stall or an error. The message is the first line of the finding.
-    fn explored(&mut self, seed: u64, ns: u64, holds: &[(u64, u64)]) -> Result<(), String> {
+    fn explored(&mut self, seed: u64, ns: u64, holds: &[(u64, u64)]) -> Result<(), Error> {
         if self.case.has_profile {
-            return Err("the step uses the profile that belongs to the object: leave out the key 'profile'".to_owned());
+            return Err("the step uses the profile that belongs to the object: leave out the key 'profile'".into());
         }
         self.spend(ns)?;
         let spec = RunSpec {
@@ -239,20 +241,20 @@ impl Running<'_> {
         };
         let workload = self.case.workload.clone();
         let observed = Target::new(spec).observe_workload(&case, Some(workload), false);
-        let observed = observed.map_err(|error| error.to_string())?;
+        let observed = observed.map_err(Error::new)?;
         match observed.findings.first() {
             None => Ok(()),
             Some(finding) => {
                 let text = text::finding(finding, &observed.code);
-                Err(text.lines().next().unwrap_or_default().to_owned())
+                Err(Error::new(text.lines().next().unwrap_or_default()))
             }
         }
     }
 
-    fn hammer(&mut self, comm: &str, every_ns: u64, ns: u64, cpus: u32) -> Result<(), String> {
+    fn hammer(&mut self, comm: &str, every_ns: u64, ns: u64, cpus: u32) -> Result<(), Error> {
         let pids: Vec<u32> = self.tasks(comm).map(|(pid, _)| pid).collect();
         if pids.is_empty() {
-            return Err(format!("there is no task '{comm}'"));
+            return Err(Error::new(format!("there is no task '{comm}'")));
         }
         let turns = (0..cpus)
             .cycle()
@@ -266,7 +268,7 @@ impl Running<'_> {
     }
 
     /// Takes `ns` from the simulated time that the case may still use.
-    fn spend(&mut self, ns: u64) -> Result<(), String> {
+    fn spend(&mut self, ns: u64) -> Result<(), Error> {
         self.left_ns = self.left_ns.checked_sub(ns).ok_or_else(|| {
             let max = duration::format(self.max_ns);
             format!("the case exceeds {max} of simulated time; --max-time changes the limit")
@@ -278,7 +280,7 @@ impl Running<'_> {
     ///
     /// # Errors
     /// The time limit of the case would be exceeded.
-    fn advance(&mut self, ns: u64) -> Result<(), String> {
+    fn advance(&mut self, ns: u64) -> Result<(), Error> {
         self.spend(ns)?;
         let until = self.machine.now + ns;
         while self.machine.now < until {
@@ -308,27 +310,32 @@ impl Running<'_> {
         }
     }
 
-    fn exit(&self, kind: &str, code: Option<&str>, message: Option<&str>) -> Result<(), String> {
+    fn exit(&self, kind: &str, code: Option<&str>, message: Option<&str>) -> Result<(), Error> {
         if self.machine.ext().state != EnableState::Disabled {
-            return Err(format!("the policy is {:?}", self.machine.ext().state));
+            return Err(Error::new(format!("the policy is {:?}", self.machine.ext().state)));
         }
         let exit = self.machine.ext().exit.as_ref().ok_or("no policy has ended")?;
         if exit.kind.name() != kind {
-            return Err(format!("the policy ended in another way{}", self.exit_text()));
+            return Err(Error::new(format!(
+                "the policy ended in another way{}",
+                self.exit_text()
+            )));
         }
         if let Some(code) = code {
             let expected = self.value(code)?;
             if expected != i128::from(exit.code) {
-                return Err(format!("the exit code is {}, not {expected}", exit.code));
+                return Err(Error::new(format!("the exit code is {}, not {expected}", exit.code)));
             }
         }
         match message {
-            Some(message) if message != exit.message => Err(format!("the exit message is '{}'", exit.message)),
+            Some(message) if message != exit.message => {
+                Err(Error::new(format!("the exit message is '{}'", exit.message)))
+            }
             _ => Ok(()),
         }
     }
 
-    fn remember(&mut self) -> Result<(), String> {
+    fn remember(&mut self) -> Result<(), Error> {
         self.since.clear();
         if let Some(image) = &self.image {
             for variable in image.variables().iter().filter(|variable| variable.live) {
@@ -346,18 +353,18 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn global(&self, path: &str) -> Result<i128, String> {
+    fn global(&self, path: &str) -> Result<i128, Error> {
         let text = match &self.image {
             Some(image) => image.get(self.machine.region(), path),
             None => self.object.get(path),
         };
-        let text = text.map_err(|error| error.to_string())?;
+        let text = text.map_err(Error::new)?;
         match text.as_str() {
             "true" => Ok(1),
             "false" => Ok(0),
             text => text
                 .parse()
-                .map_err(|_| format!("{path} is {text}, which is not a number")),
+                .map_err(|_| Error::new(format!("{path} is {text}, which is not a number"))),
         }
     }
 
@@ -373,7 +380,7 @@ impl Running<'_> {
             .map(|task| (task.pid(), task.sum_exec_runtime()))
     }
 
-    fn value(&self, text: &str) -> Result<i128, String> {
+    fn value(&self, text: &str) -> Result<i128, Error> {
         let mut product: i128 = 1;
         for factor in text.split('*') {
             let multiplied = product.checked_mul(self.factor(factor)?);
@@ -382,7 +389,7 @@ impl Running<'_> {
         Ok(product)
     }
 
-    fn factor(&self, text: &str) -> Result<i128, String> {
+    fn factor(&self, text: &str) -> Result<i128, Error> {
         if let Some(name) = text.strip_prefix('+') {
             return Ok(self.global(name)? - self.since.get(name).copied().unwrap_or(0));
         }
@@ -396,12 +403,12 @@ impl Running<'_> {
         }
     }
 
-    fn expect(&self, left: &str, relation: Relation, right: &str) -> Result<(), String> {
+    fn expect(&self, left: &str, relation: Relation, right: &str) -> Result<(), Error> {
         let (a, b) = (self.value(left)?, self.value(right)?);
         if relation.holds(a, b) {
             return Ok(());
         }
-        Err(format!("{left} is {a}, {right} is {b}{}", self.exit_text()))
+        Err(Error::new(format!("{left} is {a}, {right} is {b}{}", self.exit_text())))
     }
 }
 
@@ -409,13 +416,13 @@ impl Running<'_> {
 ///
 /// # Errors
 /// The policy failed later, while it was being enabled.
-fn refusal(error: LoadError) -> Result<String, String> {
+fn refusal(error: LoadError) -> Result<String, Error> {
     match error {
         LoadError::Input(error) => Ok(error.to_string()),
         LoadError::Refused(exit) if exit.kind == ExitKind::None => Ok(exit.message),
-        LoadError::Refused(exit) => Err(format!(
+        LoadError::Refused(exit) => Err(Error::new(format!(
             "the policy was loaded and failed while it was being enabled: {exit}"
-        )),
+        ))),
     }
 }
 

@@ -30,6 +30,7 @@
 //! - the CPU time in ns of the tasks TASK, TASK-0, TASK-1, ... (`cpu:TASK`).
 
 use crate::explore::case::parse_hold;
+use input::Error;
 use input::duration;
 
 /// A parsed step.
@@ -123,7 +124,7 @@ impl Relation {
 }
 
 impl Step {
-    pub fn parse(text: &str) -> Result<Step, String> {
+    pub fn parse(text: &str) -> Result<Step, Error> {
         let (verb, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let rest = rest.trim();
         let words: Vec<&str> = rest.split_whitespace().collect();
@@ -186,7 +187,7 @@ impl Step {
     }
 }
 
-fn exit(kind: &str, rest: &str) -> Result<Step, String> {
+fn exit(kind: &str, rest: &str) -> Result<Step, Error> {
     let (mut code, mut message, mut rest) = (None, None, rest);
     if let Some(after) = rest.strip_prefix("code ") {
         let (number, after) = after.trim_start().split_once(' ').unwrap_or((after.trim_start(), ""));
@@ -198,7 +199,7 @@ fn exit(kind: &str, rest: &str) -> Result<Step, String> {
         rest = "";
     }
     if !rest.is_empty() {
-        return Err(format!("'{rest}': expected code N or message TEXT"));
+        return Err(Error::new(format!("'{rest}': expected code N or message TEXT")));
     }
     Ok(Step::Exit {
         kind: kind.into(),
@@ -223,15 +224,25 @@ mod tests {
             })
         );
         assert_eq!(Step::parse("offline 1"), Ok(Step::Hotplug { cpu: 1, online: false }));
-        assert!(Step::parse("expect a = b").unwrap_err().contains("is not a comparison"));
-        assert!(Step::parse("run fast").unwrap_err().contains("length of time"));
+        assert!(
+            Step::parse("expect a = b")
+                .unwrap_err()
+                .message
+                .contains("is not a comparison")
+        );
+        assert!(Step::parse("run fast").unwrap_err().message.contains("length of time"));
         let explored = Step::Explored {
             seed: 7,
             ns: 2_000_000,
             holds: vec![(120, 20_000)],
         };
         assert_eq!(Step::parse("explored 7 2ms 120@20us"), Ok(explored));
-        assert!(Step::parse("explored 7 2ms 120").unwrap_err().contains("POINT@TIME"));
+        assert!(
+            Step::parse("explored 7 2ms 120")
+                .unwrap_err()
+                .message
+                .contains("POINT@TIME")
+        );
         assert!(Step::parse("load it").is_err());
         assert!(Step::parse("exit SCX_EXIT_ERROR cod 3").is_err());
     }

@@ -135,14 +135,14 @@ pub fn is_parquet(path: &Path) -> bool {
 /// # Errors
 /// The file cannot be read, or it is not the table of a sweep.
 pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
-    let damaged = |message: String| Error::at(path.display().to_string(), message);
+    let place = || path.display().to_string();
     let table = table::read(path, MAX_ROWS)?;
-    let rows = rows(&table).map_err(|column| {
-        damaged(format!("there is no column '{column}' of the expected type"))
-            .hint("`windtunnel sweep` writes tables with this column")
+    let rows = rows(&table).map_err(|error| Error {
+        place: place(),
+        ..error
     })?;
     match rows.is_empty() {
-        true => Err(damaged("the table has no rows".to_owned())),
+        true => Err(Error::at(place(), "the table has no rows")),
         false => Ok(rows),
     }
 }
@@ -150,18 +150,22 @@ pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
 /// Returns the rows of a table.
 ///
 /// # Errors
-/// The name of a column that is missing.
-fn rows(table: &Table) -> Result<Vec<Row>, String> {
+/// A column is missing.
+fn rows(table: &Table) -> Result<Vec<Row>, Error> {
+    let missing = |name: &str| {
+        Error::new(format!("there is no column '{name}' of the expected type"))
+            .hint("`windtunnel sweep` writes tables with this column")
+    };
     let texts = |name: &str| match table.column(name) {
         Some(Column::Texts(values)) => Ok(values.as_slice()),
-        _ => Err(name.to_owned()),
+        _ => Err(missing(name)),
     };
     let numbers = |name: &str| match table.column(name) {
         Some(Column::Floats(values)) => Ok(values.as_slice()),
-        _ => Err(name.to_owned()),
+        _ => Err(missing(name)),
     };
     let Some(Column::Numbers(seeds)) = table.column("seed") else {
-        return Err("seed".to_owned());
+        return Err(missing("seed"));
     };
     let [policy, machine, workload, kernel, failure, unit, command] = [
         "policy",
@@ -181,10 +185,10 @@ fn rows(table: &Table) -> Result<Vec<Row>, String> {
     let names = names.filter_map(|(name, _)| name.strip_prefix("set."));
     let set = names
         .map(|name| Ok((name, texts(&format!("set.{name}"))?)))
-        .collect::<Result<Vec<_>, String>>()?;
+        .collect::<Result<Vec<_>, Error>>()?;
     let values = metrics()
         .map(|metric| numbers(metric.name))
-        .collect::<Result<Vec<_>, String>>()?;
+        .collect::<Result<Vec<_>, Error>>()?;
     let row = |row: usize| {
         let text = |column: &[Option<String>]| column[row].clone().unwrap_or_default();
         let failed = status[row].as_deref() != Some("ran");

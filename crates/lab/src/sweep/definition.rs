@@ -145,7 +145,7 @@ impl Sweep {
     /// The text is not a valid sweep. The error shows the position.
     pub fn parse(source: &Source) -> Result<Sweep, Error> {
         let written: SweepFile = source.toml()?;
-        let at = |error: String, at: usize| source.error(at, error);
+        let at = |error: Error, at: usize| source.error(at, error);
         let list = |name: &str, list: Spanned<Vec<String>>| match list.get_ref().is_empty() {
             true => Err(source.error(list.span().start, format!("{name} is empty"))),
             false => Ok(Axis::new(name, list.into_inner())),

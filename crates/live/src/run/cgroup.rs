@@ -5,6 +5,7 @@
 //! With cgroup version 2, the created cgroups are threaded. Version 1 is used if only a hierarchy
 //! of version 1 has the cpu controller.
 
+use input::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ impl Cgroups {
     ///
     /// # Errors
     /// A message that says why no cgroups can be created, and what the user can do about it.
-    pub fn make(cgroups: &[Cgroup]) -> Result<Cgroups, String> {
+    pub fn make(cgroups: &[Cgroup]) -> Result<Cgroups, Error> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let hierarchy = find(&mounts, |path| {
             fs::read_to_string(path.join("cgroup.controllers")).unwrap_or_default()
@@ -134,7 +135,7 @@ pub fn enter(folder: &str, path: &str, tid: u32) -> io::Result<()> {
 }
 
 /// Finds the cgroup hierarchy with the cpu controller in the text of /proc/self/mounts.
-fn find(mounts: &str, controllers: impl Fn(&Path) -> String) -> Result<Hierarchy, String> {
+fn find(mounts: &str, controllers: impl Fn(&Path) -> String) -> Result<Hierarchy, Error> {
     let mut version_2 = None;
     let mut version_1 = None;
     for mount in mounts.lines() {
@@ -153,8 +154,7 @@ fn find(mounts: &str, controllers: impl Fn(&Path) -> String) -> Result<Hierarchy
         .map(Hierarchy::V2)
         .or(version_1.map(Hierarchy::V1))
         .ok_or_else(|| {
-            "cgroups are left out: no mounted cgroup hierarchy has the cpu controller; mount one: mount -t cgroup2 none /sys/fs/cgroup"
-                .to_owned()
+            Error::new("cgroups are left out: no mounted cgroup hierarchy has the cpu controller; mount one: mount -t cgroup2 none /sys/fs/cgroup")
         })
 }
 
@@ -170,6 +170,6 @@ mod tests {
         assert!(matches!(found("io cpu memory"), Ok(Hierarchy::V2(path)) if path.ends_with("unified")));
         assert!(matches!(found("cpuset io"), Ok(Hierarchy::V1(path)) if path.ends_with("cpu")));
         let none = find("proc /proc proc rw 0 0\n", |_| String::new());
-        assert!(none.is_err_and(|message| message.contains("left out")));
+        assert!(none.is_err_and(|error| error.message.contains("left out")));
     }
 }

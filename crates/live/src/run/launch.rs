@@ -111,7 +111,9 @@ pub fn launch(workload: Workload, options: &Options, mut meanwhile: Option<Meanw
     let mut notes = Vec::new();
     let cgroups = match workload.cgroups.len() {
         0 | 1 => None,
-        _ => Cgroups::make(&workload.cgroups).map_err(|why| notes.push(why)).ok(),
+        _ => Cgroups::make(&workload.cgroups)
+            .map_err(|why| notes.push(why.to_string()))
+            .ok(),
     };
     let world = Arc::new(World {
         rounds_per_1024_ns: execute::calibrate(),

@@ -165,7 +165,7 @@ impl Shared {
         let fd = unsafe { libc::memfd_create(c"windtunnel".as_ptr(), 0) };
         // SAFETY: the memory is new, and `init` creates the objects of the workload in it.
         let shared = unsafe { Shared::attach(fd, workload) }?;
-        shared.objects.init(workload).map_err(Error::new)?;
+        shared.objects.init(workload)?;
         Ok(shared)
     }
 

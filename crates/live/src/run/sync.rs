@@ -17,6 +17,7 @@
 
 use super::channel::Ends;
 use super::shared::clock;
+use input::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use workload::{Op, Resource, Workload};
 
@@ -57,7 +58,7 @@ impl Objects {
     ///
     /// # Errors
     /// The kernel could not create a channel. The message names it.
-    pub fn init(self, workload: &Workload) -> Result<(), String> {
+    pub fn init(self, workload: &Workload) -> Result<(), Error> {
         for (id, resource) in workload.resources.iter().enumerate() {
             let id = id as u32;
             // SAFETY: the object is inside the mapping, and no other process uses it yet.

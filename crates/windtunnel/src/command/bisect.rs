@@ -129,7 +129,7 @@ impl Args {
                 Err(reason) => {
                     stop_if_interrupted()?;
                     outln!("skipped  {}: {reason}", title(index));
-                    Ok(Verdict::Skipped(reason))
+                    Ok(Verdict::Skipped(reason.to_string()))
                 }
             }
         })?;
@@ -210,7 +210,7 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String, Error> {
 }
 
 /// Builds the object. Returns the reason if this fails.
-fn built(folder: &Path, build: &str, object: &Path) -> Result<(), String> {
+fn built(folder: &Path, build: &str, object: &Path) -> Result<(), Error> {
     let output = Command::new("sh")
         .args(["-c", build])
         .current_dir(folder)
@@ -218,14 +218,14 @@ fn built(folder: &Path, build: &str, object: &Path) -> Result<(), String> {
         .output()
         .map_err(|error| format!("sh cannot be executed: {error}"))?;
     if !output.status.success() {
-        return Err(format!("the build fails: {}", first_line(&output.stderr)));
+        return Err(Error::new(format!("the build fails: {}", first_line(&output.stderr))));
     }
     match object.is_file() {
         true => Ok(()),
-        false => Err(format!(
+        false => Err(Error::new(format!(
             "the build makes no file {}",
             object.strip_prefix(folder).unwrap_or(object).display()
-        )),
+        ))),
     }
 }
 

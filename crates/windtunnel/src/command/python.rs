@@ -111,7 +111,7 @@ pub struct Mcp {
 }
 
 /// Checks a time, and returns its text.
-fn some_time(text: &str) -> Result<String, String> {
+fn some_time(text: &str) -> Result<String, Error> {
     input::duration::parse_some(text).map(|_| text.to_owned())
 }
 

@@ -21,6 +21,7 @@ use crate::experiment::equation;
 use crate::experiment::observe::Observed;
 use crate::experiment::recursion::{Job, fcfs, sharing};
 use crate::experiment::statistics::mean;
+use input::Error;
 
 /// A mean response time that is corrected by a control variate.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +56,11 @@ pub const KINDS: &[MeasureKind] = &[MeasureKind {
         let discipline = match control {
             "mg1_ps" => Discipline::Sharing,
             "mg1_fcfs" | "mmc_fcfs" => Discipline::Fcfs { servers },
-            _ => return Err(format!("control = '{control}': expected mg1_fcfs, mg1_ps or mmc_fcfs")),
+            _ => {
+                return Err(Error::new(format!(
+                    "control = '{control}': expected mg1_fcfs, mg1_ps or mmc_fcfs"
+                )));
+            }
         };
         Ok(super::Measure::Control(Measure {
             discipline,
@@ -66,7 +71,7 @@ pub const KINDS: &[MeasureKind] = &[MeasureKind {
 }];
 
 impl Measure {
-    pub fn value(&self, seen: &Observed) -> Result<f64, String> {
+    pub fn value(&self, seen: &Observed) -> Result<f64, Error> {
         let trail = &seen.trail;
         let mut jobs: Vec<Job> = trail
             .named(&self.task)
@@ -75,11 +80,11 @@ impl Measure {
         jobs.sort_unstable();
         let responses = trail.responses_ms(&self.task, 0);
         if responses.len() != jobs.len() {
-            return Err(format!(
+            return Err(Error::new(format!(
                 "only {} of {} jobs were completed",
                 responses.len(),
                 jobs.len()
-            ));
+            )));
         }
         let sum_ns = match self.discipline {
             Discipline::Fcfs { servers } => fcfs(&jobs, servers),

@@ -14,6 +14,7 @@ mod result;
 pub use arguments::Arguments;
 
 use super::observe::Observed;
+use input::Error;
 use report::Better;
 
 /// A kind of measure. The definition file of an experiment selects it by its name.
@@ -25,7 +26,7 @@ pub struct MeasureKind {
     /// Names and meanings of the arguments.
     pub arguments: &'static [(&'static str, &'static str)],
     /// Creates the measure from its name and arguments.
-    make: fn(&str, &Arguments) -> Result<Measure, String>,
+    make: fn(&str, &Arguments) -> Result<Measure, Error>,
 }
 
 /// A quantity that is measured in a run.
@@ -56,13 +57,13 @@ impl Measure {
     ///
     /// # Errors
     /// The name or an argument is not valid.
-    pub fn make(name: &str, arguments: &Arguments) -> Result<Measure, String> {
+    pub fn make(name: &str, arguments: &Arguments) -> Result<Measure, Error> {
         let Some(kind) = kinds().find(|kind| kind.name == name) else {
             let names: Vec<&str> = kinds().map(|kind| kind.name).collect();
-            return Err(format!(
+            return Err(Error::new(format!(
                 "there is no measure '{name}'\n  hint: relative_percent, speedup_percent, {}",
                 names.join(", ")
-            ));
+            )));
         };
         arguments.check_names(kind.arguments)?;
         (kind.make)(name, arguments)
@@ -72,7 +73,7 @@ impl Measure {
     ///
     /// # Errors
     /// The reason why the run has no such value.
-    pub fn value(&self, seen: &Observed) -> Result<f64, String> {
+    pub fn value(&self, seen: &Observed) -> Result<f64, Error> {
         match self {
             Measure::Result(measure) => measure.value(seen),
             Measure::Response(measure) => measure.value(seen),
@@ -156,7 +157,7 @@ impl Quantity {
     ///
     /// # Errors
     /// The name or an argument is not valid.
-    pub fn make(name: &str, mut arguments: Arguments) -> Result<Quantity, String> {
+    pub fn make(name: &str, mut arguments: Arguments) -> Result<Quantity, Error> {
         let across = match arguments.take("across").as_deref() {
             None | Some("mean") => Across::Mean,
             Some("deviation") => Across::Deviation,
@@ -165,15 +166,15 @@ impl Quantity {
             Some("count") => Across::Count,
             Some("half_width") => Across::HalfWidth,
             Some(other) => {
-                return Err(format!(
+                return Err(Error::new(format!(
                     "across = '{other}': expected mean, deviation, min, max, count or half_width"
-                ));
+                )));
             }
         };
         let scale = match arguments.take("scale").map(|text| (text.parse(), text)) {
             None => 1.0,
             Some((Ok(scale), _)) => scale,
-            Some((Err(_), text)) => return Err(format!("scale = '{text}': expected a number")),
+            Some((Err(_), text)) => return Err(Error::new(format!("scale = '{text}': expected a number"))),
         };
         let against = match name {
             "relative_percent" => Some(Against::Relative),
@@ -195,7 +196,11 @@ impl Quantity {
             None if quantity == "score" => None,
             Some("higher") => Some(Better::Higher),
             Some("lower") => Some(Better::Lower),
-            _ => return Err(format!("{name} of {quantity} needs better = \"higher\" or \"lower\"")),
+            _ => {
+                return Err(Error::new(format!(
+                    "{name} of {quantity} needs better = \"higher\" or \"lower\""
+                )));
+            }
         };
         Ok(Quantity {
             measure: Measure::make(&quantity, &arguments)?,
@@ -237,7 +242,7 @@ mod tests {
             ("score", &[("across", "x")][..], "across"),
         ] {
             let error = quantity(name, arguments).expect_err(name);
-            assert!(error.contains(message), "{error}");
+            assert!(error.message.contains(message), "{error}");
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::MeasureKind;
 use super::result::{PER, Per};
 use crate::experiment::observe::Observed;
+use input::Error;
 
 /// A global variable of the policy, at a certain time.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +34,7 @@ pub const KINDS: &[MeasureKind] = &[MeasureKind {
 }];
 
 impl Measure {
-    pub fn value(&self, seen: &Observed) -> Result<f64, String> {
+    pub fn value(&self, seen: &Observed) -> Result<f64, Error> {
         let value = seen.globals.get(&(self.at_ns, self.name.clone()));
         let value = value.ok_or_else(|| {
             format!(

@@ -4,6 +4,7 @@
 
 use super::MeasureKind;
 use crate::experiment::observe::{MAX_LEFT, Observed};
+use input::Error;
 
 /// A queue length at a certain time.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,14 +41,18 @@ pub const KINDS: &[MeasureKind] = &[MeasureKind {
         let minus_mean = match arguments.text("minus") {
             None => false,
             Some("mean") if cpu.is_some() => true,
-            Some(other) => return Err(format!("minus = '{other}': expected mean, together with a cpu")),
+            Some(other) => {
+                return Err(Error::new(format!(
+                    "minus = '{other}': expected mean, together with a cpu"
+                )));
+            }
         };
         let when = match (arguments.time("at")?, arguments.number("left")?) {
             (Some(at), None) => When::At(at),
             (None, Some(left)) if (1.0..=MAX_LEFT as f64).contains(&left) => {
                 When::Left(input::to_usize(report::rounded(left.trunc())))
             }
-            (None, Some(left)) => return Err(format!("left = {left}: expected 1 to {MAX_LEFT}")),
+            (None, Some(left)) => return Err(Error::new(format!("left = {left}: expected 1 to {MAX_LEFT}"))),
             _ => return Err("expected one of the arguments 'at' and 'left'".into()),
         };
         Ok(super::Measure::Queue(Measure { cpu, when, minus_mean }))
@@ -62,7 +67,7 @@ impl Measure {
         }
     }
 
-    pub fn value(&self, seen: &Observed) -> Result<f64, String> {
+    pub fn value(&self, seen: &Observed) -> Result<f64, Error> {
         let lengths = match self.when {
             When::At(at) => seen.trail.lengths(at).ok_or("the run ended before that time")?,
             When::Left(tasks) => {

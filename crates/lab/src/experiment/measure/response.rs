@@ -4,6 +4,7 @@
 use super::{Arguments, MeasureKind};
 use crate::experiment::observe::{Observed, Response};
 use crate::experiment::statistics::{deviation, mean};
+use input::Error;
 use std::collections::BTreeMap;
 
 /// A quantity that is computed from the responses of the tasks whose name has a given prefix.
@@ -148,7 +149,7 @@ pub const KINDS: &[MeasureKind] = &[
     },
 ];
 
-fn make(quantity: Quantity, arguments: &Arguments) -> Result<super::Measure, String> {
+fn make(quantity: Quantity, arguments: &Arguments) -> Result<super::Measure, Error> {
     Ok(super::Measure::Response(Measure {
         quantity,
         task: arguments.text("task").unwrap_or_default().to_owned(),
@@ -158,7 +159,7 @@ fn make(quantity: Quantity, arguments: &Arguments) -> Result<super::Measure, Str
     }))
 }
 
-fn stat(text: &str) -> Result<Stat, String> {
+fn stat(text: &str) -> Result<Stat, Error> {
     Ok(match text {
         "mean" => Stat::Mean,
         "min" => Stat::Least,
@@ -176,11 +177,11 @@ fn stat(text: &str) -> Result<Stat, String> {
 }
 
 impl Measure {
-    pub fn value(&self, seen: &Observed) -> Result<f64, String> {
+    pub fn value(&self, seen: &Observed) -> Result<f64, Error> {
         let trail = &seen.trail;
         let responses = || trail.responses_ms(&self.task, self.after_ns);
         let counts = |ms: &f64| *ms >= self.from_ms && *ms < self.to_ms;
-        let some = |value: Option<f64>| value.ok_or_else(|| "there are too few responses".to_owned());
+        let some = |value: Option<f64>| value.ok_or_else(|| Error::new("there are too few responses"));
         match self.quantity {
             Quantity::Response(stat) => some(stat.compute(responses().into_iter().filter(counts).collect())),
             Quantity::TaskMean(stat) => {
@@ -218,7 +219,7 @@ impl Measure {
                 let own: u64 = trail.named(&self.task).map(|(_, task)| task.cpu_ns).sum();
                 (all > 0)
                     .then(|| 100.0 * own as f64 / all as f64)
-                    .ok_or_else(|| "no task ran".to_owned())
+                    .ok_or_else(|| Error::new("no task ran"))
             }
             Quantity::Little => {
                 let (created, integral) = trail.census(&self.task);

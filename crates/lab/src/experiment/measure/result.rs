@@ -4,6 +4,7 @@
 
 use super::{Arguments, MeasureKind};
 use crate::experiment::observe::Observed;
+use input::Error;
 use report::{FIGURES, Figure, Unit};
 
 /// A figure, which may be divided by the number of CPUs or seconds.
@@ -28,13 +29,17 @@ pub struct Per {
 }
 
 impl Per {
-    pub fn parse(arguments: &Arguments) -> Result<Per, String> {
+    pub fn parse(arguments: &Arguments) -> Result<Per, Error> {
         let (cpu, second) = match arguments.text("per") {
             None => (false, false),
             Some("cpu") => (true, false),
             Some("second") => (false, true),
             Some("cpu_second") => (true, true),
-            Some(other) => return Err(format!("per = '{other}': expected cpu, second or cpu_second")),
+            Some(other) => {
+                return Err(Error::new(format!(
+                    "per = '{other}': expected cpu, second or cpu_second"
+                )));
+            }
         };
         Ok(Per { cpu, second })
     }
@@ -83,13 +88,13 @@ pub const KINDS: &[MeasureKind] = &[
     },
 ];
 
-fn make(source: Source, arguments: &Arguments) -> Result<super::Measure, String> {
+fn make(source: Source, arguments: &Arguments) -> Result<super::Measure, Error> {
     let per = Per::parse(arguments)?;
     Ok(super::Measure::Result(Measure { source, per }))
 }
 
 impl Measure {
-    pub fn value(&self, seen: &Observed) -> Result<f64, String> {
+    pub fn value(&self, seen: &Observed) -> Result<f64, Error> {
         let trail = &seen.trail;
         let value = match self.source {
             Source::Figure(figure) => {

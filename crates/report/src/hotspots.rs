@@ -215,6 +215,7 @@ pub(crate) mod tests {
     /// Returns costs with three source lines, a field and a pair of callbacks.
     pub(crate) fn example() -> HotspotsResult {
         let line = |callback: &str, functions: &[&str], line, insns| LineCost {
+            sub: String::new(),
             callback: callback.into(),
             functions: functions.iter().map(|&name| name.into()).collect(),
             file: "fifo.bpf.c".into(),

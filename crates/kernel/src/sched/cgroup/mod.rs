@@ -4,7 +4,7 @@
 
 pub mod state;
 
-use crate::layout::css_set;
+use crate::layout::{PF_EXITING, css_set};
 use crate::machine::Machine;
 use crate::sched::cgroup::state::*;
 use crate::sched::class::state::flags;
@@ -146,11 +146,13 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the live tasks with the name `comm`, in ascending order of pid. With `process`,
-    /// returns all live threads of the processes of these tasks, also if the leader of a process has
-    /// the name and is dead.
+    /// Returns the live tasks with the name `comm`, in ascending order of pid. Tasks that exit are not
+    /// among them, because they stay in their cgroup (cgroup_migrate_add_task). With `process`,
+    /// returns all such threads of the processes of these tasks, also if only a dead leader has the
+    /// name.
     fn tasks_named(&self, comm: &str, process: bool) -> Vec<TaskId> {
-        let live = || self.pids.iter().copied().filter(|&task| task != IDLE);
+        let stays = |task: TaskId| task == IDLE || self.tasks[task].flags() & PF_EXITING != 0;
+        let live = || self.pids.iter().copied().filter(|&task| !stays(task));
         let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm() == comm).collect();
         if !process {
             return named;

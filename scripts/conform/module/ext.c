@@ -20,7 +20,7 @@ extern int kernfs_path_from_node(struct kernfs_node *to, struct kernfs_node *fro
 #define RELEASE 36
 #define EXIT 37
 /* Most policies: the root and its sub-schedulers. */
-#define SCHEDS 4
+#define SCHEDS 6
 
 /*
  * The arguments: t task, c CPU or other number, x flags, b bool, m cpumask, k mask of cids, g cgroup,
@@ -186,10 +186,11 @@ static u64 call(int policy, int slot, u64 a, u64 b, u64 c, u64 d)
 	{                                                                                                          \
 		return call(policy, slot, a, b, c, d);                                                             \
 	}
-CALLS(FUNCTION, 0) CALLS(FUNCTION, 1) CALLS(FUNCTION, 2) CALLS(FUNCTION, 3)
+CALLS(FUNCTION, 0) CALLS(FUNCTION, 1) CALLS(FUNCTION, 2) CALLS(FUNCTION, 3) CALLS(FUNCTION, 4) CALLS(FUNCTION, 5)
 #define ENTRY(policy, slot) [slot] = call##policy##_##slot,
 static const callback_t calls[SCHEDS][SLOTS] = {
-	{ CALLS(ENTRY, 0) }, { CALLS(ENTRY, 1) }, { CALLS(ENTRY, 2) }, { CALLS(ENTRY, 3) }
+	{ CALLS(ENTRY, 0) }, { CALLS(ENTRY, 1) }, { CALLS(ENTRY, 2) },
+	{ CALLS(ENTRY, 3) }, { CALLS(ENTRY, 4) }, { CALLS(ENTRY, 5) },
 };
 
 static callback_t *slot_of(struct scx_sched *sched, int slot)

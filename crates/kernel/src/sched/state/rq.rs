@@ -55,7 +55,7 @@ pub struct Rq {
     /// Whether schedule() must run when the CPU next returns to user space, or at the next tick
     /// (TIF_NEED_RESCHED_LAZY). No IPI is sent for it.
     pub need_resched_lazy: bool,
-    /// CPU to which the last change of an affinity on this CPU has moved a task.
+    /// CPU that the last search on this CPU for any CPU of a mask has found.
     pub(crate) distribute_cpu_mask_prev: CpuId,
     /// Whether a reschedule is deferred until the CPU has finished its kernel work. Other CPUs send
     /// no further IPI meanwhile, as in Linux, where `need_resched` stays set.

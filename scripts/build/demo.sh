@@ -4,7 +4,8 @@
 # 32 CPUs under three workloads, and says what to do next.
 set -eu
 cd "$(dirname "$0")/../.."
-windtunnel=target/release/windtunnel
+. scripts/build/build.sh
+windtunnel=$build/windtunnel
 
 # compare N TITLE NAME ARGUMENT...: prints the N-th comparison. Its details go to target/demo/NAME.txt.
 compare() {
@@ -24,7 +25,7 @@ cat <<END
 
 A star marks the best value of a column; target/demo has the details of each run. Next:
 
-  export PATH=$PWD/target/release:\$PATH
+  export PATH=$PWD/$build:\$PATH
   docs/tutorial.md          find out why one scheduler is slower than another (ten minutes)
   windtunnel init mine      start a scheduler of your own
   windtunnel --help         see all commands

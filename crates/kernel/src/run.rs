@@ -5,7 +5,7 @@ use crate::machine::*;
 use crate::policy::bpf_world;
 use crate::programs::native;
 use crate::sched::state::rq::Entry;
-use crate::sched::{deadline, ext, fair};
+use crate::sched::{deadline, ext, fair, rt};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::watch::state::observed::Transition;
@@ -272,6 +272,7 @@ impl Machine {
                 }
             }
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
+            Event::RtPush { cpu } => rt::push_cpu_stop(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
             Event::ExtRescue { cpu } => return ext::rescue_timer(self, cpu),
             Event::Native { cpu } => return native::event(self, cpu),
@@ -316,10 +317,7 @@ impl Machine {
         }
         if !self.rqs[cpu].spinning {
             self.schedule(cpu);
-            // Each throttled task that is picked is dequeued when it returns to user space.
-            while self.resume_user_mode_work(cpu) {
-                self.schedule(cpu);
-            }
+            self.return_to_user(cpu);
             ext::irq_work(self);
             if self.rqs[cpu].need_resched_lazy {
                 self.notify_work_done(cpu);
@@ -335,6 +333,14 @@ impl Machine {
             if !rq.spinning {
                 self.defer_resched(cpu);
             }
+        }
+    }
+
+    /// Lets a task that schedule() has picked return to user space. A throttled task is dequeued there, and
+    /// so is each one that is picked next.
+    pub(crate) fn return_to_user(&mut self, cpu: CpuId) {
+        while self.resume_user_mode_work(cpu) {
+            self.schedule(cpu);
         }
     }
 

@@ -61,13 +61,15 @@ static struct kprobe foreign_probes[] = {
 /* Halts this CPU until an interrupt has been handled. Interrupts are off before and after. */
 notrace void cpu_park(void)
 {
+	unsigned long switches = current->nvcsw + current->nivcsw;
 	int cpu = raw_smp_processor_id();
 	u64 foreign;
 
 	/*
 	 * Commands such as a move into a cgroup make RCU interrupt the CPUs, and loading a policy changes the
 	 * kernel's code. The script does not know this, so the task must not return to user mode, where it
-	 * would honour a lazy reschedule request.
+	 * would honour a lazy reschedule request. A task that was preempted while it was halted does return,
+	 * whatever has interrupted the CPU meanwhile.
 	 */
 	do {
 		foreign = this_cpu_read(foreign_calls);
@@ -76,8 +78,8 @@ notrace void cpu_park(void)
 		asm volatile("sti; hlt; cli" ::: "memory");
 		/* A task may be on another CPU now. */
 		WRITE_ONCE(cpus[raw_smp_processor_id()].parked, 0);
-	} while (cpu == raw_smp_processor_id() && interrupts(cpu) == cpus[cpu].seen + 1 &&
-		 this_cpu_read(foreign_calls) != foreign);
+	} while (switches == current->nvcsw + current->nivcsw && cpu == raw_smp_processor_id() &&
+		 interrupts(cpu) == cpus[cpu].seen + 1 && this_cpu_read(foreign_calls) != foreign);
 }
 
 static notrace void step_idle(void)

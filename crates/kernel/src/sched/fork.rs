@@ -285,6 +285,9 @@ impl Machine {
         } else {
             self.select_task_rq(task, prev_cpu, flags::WF_FORK)
         };
+        if self.stepped.is_some() {
+            fair::leave_elsewhere(self, task);
+        }
         self.set_task_cpu(task, cpu, MigrateReason::Fork);
         self.lock(LockId::Rq(cpu));
         if self.class_of(task) != Class::Fair {
@@ -409,6 +412,9 @@ impl Machine {
         self.rqs[cpu].stopping = true;
         work(self);
         self.schedule(cpu);
+        if here != cpu {
+            self.return_to_user(cpu);
+        }
         self.this_cpu = here;
     }
 

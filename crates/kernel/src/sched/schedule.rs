@@ -337,7 +337,10 @@ impl Machine {
             }
             Next::Yield => {
                 self.await_rq(cpu);
-                self.update_rq_clock(cpu);
+                // A task of sched_ext is charged by schedule() (do_sched_yield).
+                if self.class_of(curr) != Class::Ext {
+                    self.update_rq_clock(cpu);
+                }
                 self.class_yield_task(cpu);
                 self.rqs[cpu].need_resched = true;
             }

@@ -260,6 +260,7 @@ impl Machine {
             // A task that becomes less important goes to the head of the queue of its priority.
             let demoted = self.tasks[task].prio() > prio;
             let head = if demoted { flags::HEAD } else { 0 };
+            self.charge_before_queueing(cpu, task);
             self.class_enqueue_task(cpu, task, flags::RESTORE | flags::NOCLOCK | flags | head);
         }
         if running {

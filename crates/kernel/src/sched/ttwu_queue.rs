@@ -65,7 +65,7 @@ impl Machine {
 
     /// Handles the interrupt that announces tasks on the wake list of `cpu`.
     pub(crate) fn wakeups(&mut self, cpu: CpuId) {
-        self.update_curr(cpu);
+        self.account(cpu);
         if self.rqs[cpu].debt() > 0 {
             // The CPU still executes kernel code. It handles the interrupt when it has finished.
             self.enter(cpu);

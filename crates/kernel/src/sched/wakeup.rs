@@ -178,9 +178,10 @@ impl Machine {
     }
 
     /// Charges the running task of a CPU before a task is queued there. The fair class needs the
-    /// current vruntime, other classes do not (enqueue_task_fair).
-    fn charge_before_queueing(&mut self, cpu: CpuId, task: TaskId) {
-        if self.class_of(task) == Class::Fair && self.class_of(self.rqs[cpu].curr) == Class::Fair {
+    /// current vruntime, unless the task stays throttled; other classes do not (enqueue_task_fair).
+    pub(crate) fn charge_before_queueing(&mut self, cpu: CpuId, task: TaskId) {
+        let both_fair = self.class_of(task) == Class::Fair && self.class_of(self.rqs[cpu].curr) == Class::Fair;
+        if both_fair && !(self.tasks[task].fair.throttled && self.stays_throttled(cpu, task)) {
             self.update_curr(cpu);
         } else {
             self.account(cpu);
@@ -188,11 +189,12 @@ impl Machine {
     }
 
     /// Charges the running task of a CPU before a task leaves its queue. The running task of another
-    /// class is not charged, nor is that of sched_ext for another task (dequeue_task_fair,
-    /// dequeue_task_rt, dequeue_task_scx).
+    /// class is not charged, nor is that of sched_ext for another task. A throttled task is in no queue
+    /// (dequeue_task_fair, dequeue_task_rt, dequeue_task_scx).
     pub(crate) fn charge_before_dequeueing(&mut self, cpu: CpuId, task: TaskId) {
         let (class, curr) = (self.class_of(task), self.rqs[cpu].curr);
-        if class == self.class_of(curr) && (class != Class::Ext || curr == task) {
+        let uses_queue = !self.tasks[task].fair.throttled && (class != Class::Ext || curr == task);
+        if class == self.class_of(curr) && uses_queue {
             self.update_curr(cpu);
         } else {
             self.account(cpu);

@@ -64,6 +64,8 @@ pub enum Event {
     Hotplug { cpu: CpuId, online: bool },
     /// An IPI arrives that makes the CPU do nohz idle balancing or start its stopper thread.
     NohzBalance { cpu: CpuId },
+    /// The stopper moves the running real-time task of a CPU away.
+    RtPush { cpu: CpuId },
     /// The timer of one of a CPU's deadline servers fires.
     DlServer { cpu: CpuId, server: Server },
     /// Deferred sched_ext work of a CPU is due (irq_work, deferred local DSQ moves).

@@ -132,8 +132,24 @@ impl Machine {
     pub(super) fn begin_timer_irq(&mut self, cpu: CpuId, timers: &mut [Event]) {
         let hrtimers = self.hrtimers();
         hrtimers.interrupted = Some(cpu);
-        if hrtimers.hrtick_precedes[cpu] && self.rqs[cpu].fair.hrtick_at == self.now {
-            timers.sort_by_key(|timer| !matches!(timer, Event::Hrtick { .. }));
+        let precedes = hrtimers.hrtick_precedes[cpu];
+        if self.rqs[cpu].fair.hrtick_at != self.now {
+            return;
+        }
+        let is_hrtick = |timer: &Event| matches!(timer, Event::Hrtick { .. });
+        if precedes {
+            timers.sort_by_key(|timer| !is_hrtick(timer));
+        } else if let Some(mut last) = timers.iter().rposition(is_hrtick) {
+            // A tick that moved away and came back has several events. Its place is that of the last one.
+            let mut at = 0;
+            while at < last {
+                if is_hrtick(&timers[at]) {
+                    timers[at..].rotate_left(1);
+                    last -= 1;
+                } else {
+                    at += 1;
+                }
+            }
         }
     }
 

@@ -344,11 +344,14 @@ impl Machine {
         slice: Option<u64>,
     ) -> Result<(), Refused> {
         let task = self.known(name)?;
-        if self.tasks[task].state() == State::Dead {
-            return Ok(());
-        }
         let old = policy_of(&self.tasks[task]);
         let policy = change(old, self.tasks[task].task_struct.static_prio - 120);
+        let fair = |policy: SchedPolicy| !matches!(policy, SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. });
+        // The weight of a dead task can change.
+        let dead = self.tasks[task].state() == State::Dead;
+        if dead && !(self.class_of(task) == Class::Fair && fair(old) && fair(policy)) {
+            return Ok(());
+        }
         let current = self.tasks[task].fair.slice(self.domains.base_slice);
         let unchanged = match policy {
             // The nice value of a task that stays SCHED_IDLE does not change.

@@ -44,6 +44,7 @@ impl Machine {
             | Event::Wakeups { cpu }
             | Event::CfsUnthrottle { cpu }
             | Event::NohzBalance { cpu }
+            | Event::RtPush { cpu }
             | Event::TickKick { cpu }
             | Event::Native { cpu }
             | Event::ExtDeferred { cpu }

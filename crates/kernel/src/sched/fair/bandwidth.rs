@@ -15,7 +15,6 @@
 //!
 //! Differences from Linux:
 //! - The periods of a group begin at multiples of the period. Linux adds a random time.
-//! - The runtime of all groups that contain the running task is updated at the same times.
 
 use super::enqueue_task;
 use super::queue::dequeue_throttled_group;
@@ -69,6 +68,52 @@ impl Machine {
             return false;
         }
         runtime.throttled || self.throttle_cfs_rq(id)
+    }
+
+    /// Charges a group's queue for the time that its running entity has run. If that entity is a task,
+    /// charges the task as well (update_curr).
+    pub(super) fn update_curr_of(&mut self, id: CfsRqId) {
+        let curr = self.cfs(id).curr;
+        if curr == NONE {
+            return;
+        }
+        let cpu = self.queue_cpu(id);
+        if curr < GROUP {
+            self.update_curr(cpu);
+            return;
+        }
+        self.account(cpu);
+        let uncharged = self.rqs[cpu].uncharged as i64;
+        let ns = uncharged + std::mem::replace(&mut self.runtime(id).behind, -uncharged);
+        if ns > 0 {
+            self.account_cfs_rq_runtime(id, ns as u64);
+        }
+    }
+
+    /// Charges the queues of all groups that contain the running fair task of a CPU (update_curr_fair).
+    pub(super) fn update_curr_of_groups(&mut self, cpu: CpuId, curr: TaskId) {
+        if self.task_groups.limited {
+            let mut id = self.task_cfs_rq(cpu, curr);
+            while id >= GROUP {
+                self.update_curr_of(id);
+                id = self.cfs_rq_of(cpu, id);
+            }
+        }
+    }
+
+    /// Charges the queue of the running task's group. The queues above it are charged later
+    /// ([`Machine::update_curr_of`]), because Linux does not update all of them at the same times.
+    #[inline(never)]
+    pub(super) fn charge_groups(&mut self, cpu: CpuId, curr: TaskId, ns: u64) {
+        let mut id = self.task_cfs_rq(cpu, curr);
+        self.account_cfs_rq_runtime(id, ns);
+        loop {
+            id = self.cfs_rq_of(cpu, id);
+            if id < GROUP {
+                return;
+            }
+            self.runtime(id).behind += ns as i64;
+        }
     }
 
     /// Throttles a queue that gets its first entity, if it has no runtime (check_enqueue_throttle).
@@ -163,7 +208,7 @@ impl Machine {
 
     /// Lets the clock of a queue's load averages continue.
     pub(super) fn start_pelt_clock(&mut self, id: CfsRqId) {
-        if self.pelt_clock_stopped(id) {
+        if self.task_groups.rq(id).runtime.pelt_clock_stopped {
             let now = self.clock_pelt(self.queue_cpu(id));
             let runtime = self.runtime(id);
             runtime.pelt_clock_lost += now - runtime.pelt_clock_stopped_at;
@@ -171,9 +216,20 @@ impl Machine {
         }
     }
 
-    /// Returns whether the clock of a queue's load averages stands still.
-    pub(super) fn pelt_clock_stopped(&self, id: CfsRqId) -> bool {
-        id >= GROUP && self.task_groups.rq(id).runtime.pelt_clock_stopped
+    /// Records for how long the clock of an empty queue's load averages has stood still until now
+    /// (update_idle_cfs_rq_clock_pelt).
+    pub(super) fn update_idle_cfs_rq_clock_pelt(&mut self, id: CfsRqId) {
+        let runtime = self.runtime(id);
+        runtime.pelt_clock_lost_idle = runtime.pelt_clock_lost;
+    }
+
+    /// Estimates the time of the clock of a queue's load averages on an idle CPU, ns. If the queue has been
+    /// throttled since it became empty, the estimate is later than the clock (migrate_se_pelt_lag).
+    pub(super) fn idle_cfs_rq_clock_pelt(&self, id: CfsRqId) -> u64 {
+        if id < GROUP {
+            return self.clock_pelt(CpuId::from_root_queue(id));
+        }
+        self.clock_pelt(self.queue_cpu(id)) - self.task_groups.rq(id).runtime.pelt_clock_lost_idle
     }
 
     /// Returns the time of the clock of a queue's load averages, ns (cfs_rq_clock_pelt).
@@ -223,12 +279,18 @@ impl Machine {
         }
     }
 
+    /// Returns whether a throttled task that is queued on a CPU stays throttled: its queue there is
+    /// throttled as well, and it is not the running task.
+    pub(crate) fn stays_throttled(&self, cpu: CpuId, task: TaskId) -> bool {
+        self.throttled_hierarchy(self.task_cfs_rq(cpu, task)) && self.rqs[cpu].curr != task
+    }
+
     /// Adds a throttled task that changed to the list of waiting tasks of its queue, if that queue is
     /// throttled. Otherwise the task is no longer throttled. Returns whether it is
     /// (enqueue_throttled_task).
     pub(super) fn enqueue_throttled_task(&mut self, cpu: CpuId, task: TaskId) -> bool {
-        let id = self.task_cfs_rq(cpu, task);
-        if self.throttled_hierarchy(id) && self.rqs[cpu].curr != task {
+        if self.stays_throttled(cpu, task) {
+            let id = self.task_cfs_rq(cpu, task);
             self.runtime(id).limbo.insert(0, task);
             self.rqs[cpu].nr_running -= 1;
             self.observe(Transition::Throttled { task });
@@ -242,9 +304,7 @@ impl Machine {
     /// whose queues on this CPU are no longer throttled (unthrottle_cfs_rq).
     fn unthrottle_cfs_rq(&mut self, id: CfsRqId) {
         let cpu = self.queue_cpu(id);
-        if self.cfs(id).curr != NONE {
-            self.update_curr(cpu);
-        }
+        self.update_curr_of(id);
         if self.bandwidth(id).quota.is_some() && self.runtime(id).remaining <= 0 {
             return;
         }
@@ -260,6 +320,7 @@ impl Machine {
 
     /// Queues the waiting tasks of a queue, unless it is still throttled (tg_unthrottle_up).
     fn unthrottle_up(&mut self, cpu: CpuId, id: CfsRqId) {
+        self.update_curr_of(id);
         let runtime = self.runtime(id);
         runtime.throttle_count -= 1;
         if runtime.throttle_count > 0 {
@@ -287,9 +348,7 @@ impl Machine {
     fn distribute_cfs_runtime(&mut self, group: u32) {
         let mut own = Vec::new();
         for id in self.task_groups.groups[group as usize].bandwidth.throttled.clone() {
-            if self.cfs(id).curr != NONE {
-                self.update_curr(self.queue_cpu(id));
-            }
+            self.update_curr_of(id);
             let wanted = 1 - self.runtime(id).remaining;
             let pool = self.bandwidth(id);
             let amount = (pool.runtime as i64).min(wanted);

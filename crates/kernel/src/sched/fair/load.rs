@@ -34,6 +34,13 @@ pub(super) fn capacity_greater(a: u64, b: u64) -> bool {
     a * 1024 > b * 1078
 }
 
+/// State of an entity that sleeps.
+const ASLEEP: State = State {
+    load: 0,
+    runnable: 0,
+    running: false,
+};
+
 impl CfsRq {
     /// Updates the averages to the time `now` on the clock of the queue's CPU. Returns whether they
     /// were recalculated.
@@ -81,14 +88,9 @@ impl Entity {
 
     /// Lets the averages of an entity decay until the time `now`, as if it had slept
     /// (__update_load_avg_blocked_se).
-    fn decay_avg(&mut self, now: u64) {
+    pub(super) fn decay_avg(&mut self, now: u64) {
         if !self.avg.detached() {
-            let asleep = State {
-                load: 0,
-                runnable: 0,
-                running: false,
-            };
-            self.avg.update(now, asleep, self.weight());
+            self.avg.update(now, ASLEEP, self.weight());
         }
     }
 }
@@ -187,6 +189,18 @@ impl Machine {
         self.propagate_entity_cfs_rq(cfs_rq);
     }
 
+    /// Begins the averages of a new task that a script moves to the fair class. In Linux, such a task is
+    /// attached to a queue of the CPU that executes the script, which the script does not see.
+    pub(super) fn attach_elsewhere(&mut self, cpu: CpuId, task: TaskId) {
+        let now = self.clock_pelt(cpu);
+        let mut queue = self.rqs[cpu].fair.cfs.avg;
+        queue.update(now, ASLEEP, 1);
+        let e = &mut self.tasks[task].fair;
+        let (load, util, runnable) = (e.avg.load_avg, e.avg.util_avg, e.avg.runnable_avg);
+        let weight = e.weight();
+        e.avg.set(load, util, runnable, weight, &queue);
+    }
+
     /// Removes the load of an entity that is being dequeued from its queue (update_load_avg with
     /// DO_DETACH).
     pub(super) fn detach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
@@ -267,8 +281,7 @@ impl Machine {
     /// (migrate_se_pelt_lag).
     pub(super) fn remove_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         let cpu = self.queue_cpu(cfs_rq);
-        let idle_now =
-            (self.rqs[cpu].idle() && !self.pelt_clock_stopped(cfs_rq)).then(|| self.cfs_rq_clock_pelt(cfs_rq));
+        let idle_now = self.rqs[cpu].idle().then(|| self.idle_cfs_rq_clock_pelt(cfs_rq));
         let last = self.cfs(cfs_rq).avg.last_update();
         let e = self.se_mut(id);
         if e.avg.detached() {

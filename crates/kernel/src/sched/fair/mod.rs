@@ -141,6 +141,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_fla
     if idle && !woken_idle {
         return preempt(m, cpu, curr);
     }
+    m.update_curr_of_groups(cpu, curr);
     let base_slice = m.domains.base_slice;
     let slice = |task: TaskId| m.tasks[task].fair.slice(base_slice);
     let short = m.task_groups.custom_slices && slice(task) < slice(curr);
@@ -228,6 +229,9 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Tas
 fn put_prev_entity(m: &mut Machine, cpu: CpuId, id: EntityId) -> EntityId {
     let cfs_rq = m.cfs_rq_of(cpu, id);
     if m.se(id).on_rq {
+        if cfs_rq >= GROUP && m.task_groups.limited {
+            m.update_curr_of(cfs_rq);
+        }
         m.update_load_avg(cfs_rq, id, Update::Queue);
     }
     m.cfs_mut(cfs_rq).curr = NONE;
@@ -309,6 +313,9 @@ fn set_next_entity(m: &mut Machine, cpu: CpuId, id: EntityId) -> EntityId {
         m.update_load_avg(cfs_rq, id, Update::Group);
     }
     m.se_mut(id).exec_start = now.max(1);
+    if id >= GROUP && cfs_rq >= GROUP {
+        m.task_groups.rq_mut(cfs_rq).runtime.behind = 0;
+    }
     m.cfs_mut(cfs_rq).curr = id;
     cfs_rq
 }
@@ -336,7 +343,7 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let Some(curr) = m.fair_curr(cpu) else { return };
     let now = m.now;
     if m.task_groups.limited && m.tasks[curr].fair.group != 0 {
-        charge_groups(m, cpu, curr, ns);
+        m.charge_groups(cpu, curr, ns);
     }
     let e = &mut m.tasks[curr].fair;
     e.exec_start = now.max(1);
@@ -348,16 +355,6 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
         m.rqs[cpu].fair.eevdf.clear_buddy(curr);
     }
     sched_cache::account(m, cpu, curr, ns);
-}
-
-/// Charges the groups with a cpu.max limit that contain the current task.
-#[inline(never)]
-fn charge_groups(m: &mut Machine, cpu: CpuId, curr: TaskId, ns: u64) {
-    let mut id = m.task_cfs_rq(cpu, curr);
-    while id >= GROUP {
-        m.account_cfs_rq_runtime(id, ns);
-        id = m.cfs_rq_of(cpu, id);
-    }
 }
 
 /// Handles the tick of a CPU that runs a fair task (task_tick_fair).
@@ -377,6 +374,9 @@ fn entity_ticks(m: &mut Machine, cpu: CpuId, curr: TaskId) {
     let mut id = EntityId::from(curr);
     loop {
         let above = m.cfs_rq_of(cpu, id);
+        if above >= GROUP && m.task_groups.limited {
+            m.update_curr_of(above);
+        }
         m.update_load_avg(above, id, Update::Group);
         m.update_cfs_group(cpu, id);
         if above < GROUP {
@@ -427,7 +427,11 @@ pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
 }
 
 pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    m.join_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
+    if m.tasks[task].is_new() {
+        m.attach_elsewhere(cpu, task);
+    } else {
+        m.join_cfs_rq(m.cfs_rq_of(cpu, task), task.into());
+    }
     if m.tasks[task].on_cpu() {
         m.resched_curr(cpu);
     } else if m.tasks[task].on_rq() {
@@ -459,8 +463,9 @@ pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, new_cpu: CpuId) {
     finish_delayed(m, task);
     let cpu = m.tasks[task].cpu();
     numa::task_moves(m, task, cpu, new_cpu);
-    // The load of a queued task has left the queue together with the task.
-    if !m.tasks[task].is_migrating() {
+    // The load of a queued task has left the queue together with the task. That of a new task has never
+    // been part of a queue.
+    if !m.tasks[task].is_migrating() && !m.tasks[task].is_new() {
         m.remove_load_avg(m.cfs_rq_of(cpu, task), task.into());
     }
 }
@@ -472,11 +477,29 @@ pub(crate) fn set_task_rq(m: &mut Machine, task: TaskId, to: CpuId) {
     m.move_load_avg(m.task_cfs_rq(from, task), m.task_cfs_rq(to, task), task);
 }
 
+/// Updates the averages of a new task before its first CPU is set, if a script has moved it to the fair
+/// class before ([`Machine::attach_elsewhere`]). The queue that it leaves is always up to date.
+pub(crate) fn leave_elsewhere(m: &mut Machine, task: TaskId) {
+    let cpu = m.tasks[task].cpu();
+    if !m.tasks[task].fair.avg.detached() {
+        let now = m.clock_pelt(cpu);
+        m.tasks[task].fair.decay_avg(now);
+        let cfs_rq = m.task_cfs_rq(cpu, task);
+        m.move_load_avg(cfs_rq, cfs_rq, task);
+    }
+}
+
 /// Removes the load of a dead task from its queue (task_dead_fair).
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     if m.tasks[task].class == Class::Fair {
         let cpu = m.tasks[task].cpu();
+        m.sync_entity_load_avg(task);
+        let avg = m.tasks[task].fair.avg;
         m.remove_load_avg(m.cfs_rq_of(cpu, task), task.into());
+        if m.stepped.is_some() {
+            // A script can change the weight of a dead task, and Linux still adds its load to the queue.
+            m.tasks[task].fair.avg = avg;
+        }
     }
 }
 

@@ -88,6 +88,9 @@ fn enqueue_hierarchy(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32, runn
     let (mut id, mut flags, mut idle) = (EntityId::from(task), flags, idle);
     loop {
         let above = m.cfs_rq_of(cpu, id);
+        if above >= GROUP && m.task_groups.limited {
+            m.update_curr_of(above);
+        }
         if m.se(id).on_rq {
             m.update_load_avg(above, id, Update::Group);
             m.update_runnable(id);
@@ -246,6 +249,9 @@ fn dequeue_hierarchy(m: &mut Machine, cpu: CpuId, task: TaskId, how: Dequeue, ru
     let (mut id, mut idle, mut leaves) = (EntityId::from(task), idle, true);
     loop {
         let above = m.cfs_rq_of(cpu, id);
+        if above >= GROUP && m.task_groups.limited {
+            m.update_curr_of(above);
+        }
         if leaves {
             dequeue_entity(m, cpu, above, id, how);
             leaves = m.cfs(above).load == 0;
@@ -292,6 +298,7 @@ fn dequeue_entity(m: &mut Machine, cpu: CpuId, above: CfsRqId, id: EntityId, how
         m.update_cfs_group(cpu, id);
     }
     if empty && above >= GROUP && m.task_groups.limited {
+        m.update_idle_cfs_rq_clock_pelt(above);
         m.stop_pelt_clock(above);
     }
 }
@@ -333,7 +340,7 @@ pub(crate) fn restore_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
 /// Removes a delayed sleeper from its queue because load balancing moves it to another CPU. The
 /// task keeps its negative lag. Until [`attach_delayed`], it counts as an ordinary sleeper.
 pub(super) fn detach_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    m.update_curr(cpu);
+    m.charge_before_dequeueing(cpu, task);
     let how = Dequeue {
         migrate: true,
         ..Dequeue::default()
@@ -346,7 +353,7 @@ pub(super) fn detach_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
 /// Queues a delayed sleeper on the CPU to which load balancing has moved it. There, it competes
 /// until its lag is no longer negative.
 pub(super) fn attach_delayed(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    m.update_curr(cpu);
+    m.charge_before_queueing(cpu, task);
     m.tasks[task].fair.delayed = true;
     m.rqs[cpu].nr_running += 1;
     enqueue(m, cpu, task, flags::MIGRATED, false);

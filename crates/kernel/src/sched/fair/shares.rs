@@ -166,6 +166,9 @@ impl Machine {
             }
             if self.update_cfs_avg(id) {
                 self.update_tg_load_avg(id);
+                if self.cfs(id).nr_queued == 0 {
+                    self.update_idle_cfs_rq_clock_pelt(id);
+                }
             }
             let avg = &self.cfs(id).avg;
             blocked |= avg.load_avg > 0 || avg.util_avg > 0;

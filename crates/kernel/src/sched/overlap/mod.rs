@@ -105,6 +105,7 @@ impl Machine {
             | Event::TickKick { cpu }
             | Event::CfsUnthrottle { cpu }
             | Event::NohzBalance { cpu }
+            | Event::RtPush { cpu }
             | Event::DlServer { cpu, .. }
             | Event::ExtDeferred { cpu }
             | Event::ExtRescue { cpu } => Needs::Cpu(cpu),

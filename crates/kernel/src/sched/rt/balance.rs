@@ -3,9 +3,10 @@
 //! the whole machine run (find_lowest_rq, push_rt_task, pull_rt_task).
 
 use crate::machine::Machine;
-use crate::sched::class::state::flags;
+use crate::sched::class::state::{Class, flags};
 use crate::sched::rt::state::queue::NO_RT;
 use crate::simulation::cpuset::CpuSet;
+use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::watch::state::stepped::Mover;
@@ -99,17 +100,25 @@ pub(super) fn push_tasks(m: &mut Machine, cpu: CpuId) {
     while push_task(m, cpu) {}
 }
 
-/// Pushes the waiting task with the highest priority. Returns whether it was moved (push_rt_task).
+/// Pushes the waiting task with the highest priority, unless it has disabled migration. Returns whether
+/// it was moved (push_rt_task).
 fn push_task(m: &mut Machine, cpu: CpuId) -> bool {
-    let movable = |task: &TaskId| !m.tasks[*task].on_cpu() && m.tasks[*task].migration_disabled() == 0;
-    let Some(task) = m.rqs[cpu].rt.pushable.iter().map(|&(_, task)| task).find(movable) else {
+    let waits = |task: &TaskId| !m.tasks[*task].on_cpu();
+    let Some(task) = m.rqs[cpu].rt.pushable.iter().map(|&(_, task)| task).find(waits) else {
         return false;
     };
     if prio(m, task) < curr_prio(m, cpu) {
         m.resched_curr(cpu);
         return false;
     }
-    let Some(to) = find_lowest_rq(m, task).filter(|&to| to != cpu) else {
+    m.tasks[task].migration_disabled() == 0 && move_to_lowest(m, task)
+}
+
+/// Moves a task to the CPU that [`find_lowest_rq`] chooses, if the task has the highest priority there.
+/// Returns whether it was moved (find_lock_lowest_rq).
+fn move_to_lowest(m: &mut Machine, task: TaskId) -> bool {
+    let from = m.tasks[task].cpu();
+    let Some(to) = find_lowest_rq(m, task).filter(|&to| to != from) else {
         return false;
     };
     if m.rqs[to].rt.highest() <= prio(m, task) {
@@ -121,6 +130,36 @@ fn push_task(m: &mut Machine, cpu: CpuId) -> bool {
     m.resched_curr(to);
     m.trace(m.this_cpu, trace::Event::Balance { moved: 1 });
     true
+}
+
+/// Asks the stopper of a CPU to move the running task away (get_push_task).
+fn push_running(m: &mut Machine, cpu: CpuId) {
+    let curr = m.rqs[cpu].curr;
+    if m.rqs[cpu].rt.push_task.is_none() && migratable(m, curr) && m.tasks[curr].migration_disabled() == 0 {
+        m.rqs[cpu].rt.push_task = Some(curr);
+        m.interrupt_cpu(cpu, Event::RtPush { cpu });
+    }
+}
+
+/// Does the work of the stopper on `cpu`: moves a task away, so that a waiting task that has disabled
+/// migration can run (push_cpu_stop).
+pub(crate) fn push_cpu_stop(m: &mut Machine, cpu: CpuId) {
+    m.enter_irq(cpu, u64::from(m.spec.costs.ipi_receive_ns));
+    let Some(task) = m.rqs[cpu].rt.push_task.take() else {
+        return;
+    };
+    // The cost is two context switches: to the stopper and back.
+    m.charge(cpu, 2 * u64::from(m.spec.costs.context_switch_ns));
+    let push = |m: &mut Machine| {
+        let stays = m.tasks[task].cpu() != cpu || !m.tasks[task].on_rq() || m.class_of(task) != Class::Rt;
+        if !stays && m.tasks[task].migration_disabled() == 0 {
+            move_to_lowest(m, task);
+        }
+    };
+    match m.curr_class(cpu) {
+        Class::Fair | Class::Rt => m.run_stopper(cpu, push),
+        Class::Ext | Class::Idle => push(m),
+    }
 }
 
 /// Pulls the waiting tasks with the highest priorities from other CPUs, because `cpu` is about to
@@ -146,8 +185,12 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) {
             continue;
         };
         // A task with a higher priority than the current task of its CPU is about to run there, so
-        // it is not pulled. A task with migration disabled cannot be pulled either.
-        if prio(m, task) >= highest || prio(m, task) < curr_prio(m, src) || m.tasks[task].migration_disabled() > 0 {
+        // it is not pulled.
+        if prio(m, task) >= highest || prio(m, task) < curr_prio(m, src) {
+            continue;
+        }
+        if m.tasks[task].migration_disabled() > 0 {
+            push_running(m, src);
             continue;
         }
         m.lock(LockId::Rq(src));

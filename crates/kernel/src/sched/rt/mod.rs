@@ -7,15 +7,14 @@
 //!   arrival, and only their programs limit their CPU time.
 //! - the round-robin slice of 100 ms
 //! - push: if a task has to wait, its CPU moves the task to a CPU on which it can run
-//! - pull: if the highest priority on a CPU decreases, the CPU takes waiting tasks from other CPUs
+//! - pull: if the highest priority on a CPU decreases, the CPU takes waiting tasks from other CPUs. If
+//!   such a task has disabled migration, the stopper of its CPU moves the running task away instead
 //! - the deadline servers, which prevent real-time tasks from starving the other classes
 //!
 //! Not modelled:
 //! - real-time task groups and their bandwidth
 //! - deadlines and throttling of SCHED_DEADLINE
 //! - RT_PUSH_IPI (off by default)
-//! - moving a running task away through the stopper so that a waiting task with migration disabled
-//!   can run (push_cpu_stop)
 //! - uclamp: real-time tasks have the default boost of 1024, so they fit the fastest CPUs only
 
 mod balance;
@@ -30,6 +29,7 @@ use crate::sched::class::state::{Class, flags};
 use crate::sched::fair;
 use crate::sched::fair::state::pelt::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+pub(crate) use balance::push_cpu_stop;
 use balance::{could_move, curr_prio, find_lowest_rq, fits_capacity, migratable, prio};
 
 /// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.

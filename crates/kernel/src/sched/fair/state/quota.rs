@@ -52,6 +52,9 @@ pub(crate) struct Bandwidth {
 pub(crate) struct Runtime {
     /// Remaining runtime, ns. It is negative if the queue has used more than it had.
     pub(crate) remaining: i64,
+    /// Time that the queue's running entity has run, but that the queue has not been charged for, ns, if
+    /// the entity is a group. It is negative if the queue was charged after the running task was.
+    pub(crate) behind: i64,
     pub(crate) throttled: bool,
     /// Number of throttled queues among this queue and those above it.
     pub(crate) throttle_count: u32,
@@ -65,6 +68,9 @@ pub(crate) struct Runtime {
     pub(crate) pelt_clock_stopped_at: u64,
     /// Sum of the times for which it stood still, ns (throttled_clock_pelt_time).
     pub(crate) pelt_clock_lost: u64,
+    /// The same sum when the queue became empty, or when its averages last decayed while it was empty
+    /// (throttled_pelt_idle).
+    pub(crate) pelt_clock_lost_idle: u64,
 }
 
 impl Bandwidth {

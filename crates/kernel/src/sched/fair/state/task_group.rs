@@ -61,6 +61,23 @@ pub(crate) struct GroupRq {
     pub runtime: Runtime,
 }
 
+/// Returns all groups except the root in the order of [`TaskGroups::bottom_up`].
+fn bottom_up(groups: &[TaskGroup]) -> Vec<u32> {
+    let mut children = vec![Vec::new(); groups.len()];
+    for number in 1..groups.len() {
+        children[groups[number].parent as usize].push(number as u32);
+    }
+    // The order is the reverse of the one in which each group comes before its children.
+    let (mut order, mut rest) = (Vec::new(), vec![0]);
+    while let Some(group) = rest.pop() {
+        order.push(group);
+        rest.extend(children[group as usize].iter().rev());
+    }
+    order.reverse();
+    order.pop();
+    order
+}
+
 /// All task groups of a machine.
 #[derive(Default)]
 pub struct TaskGroups {
@@ -72,7 +89,8 @@ pub struct TaskGroups {
     pub(crate) entities: Vec<Entity>,
     /// Queues, indexed by cgroup and CPU.
     pub(crate) queues: Vec<GroupRq>,
-    /// All cgroups except the root, children before parents.
+    /// All cgroups except the root, children before parents, and the newest of several children first
+    /// (walk_tg_tree).
     pub(crate) bottom_up: Vec<u32>,
     /// Whether any group has or had a cpu.max limit (cfs_bandwidth_used).
     pub(crate) limited: bool,
@@ -98,8 +116,7 @@ impl TaskGroups {
             bandwidth: Bandwidth::default(),
         };
         let groups: Vec<TaskGroup> = cgroups.iter().enumerate().map(group).collect();
-        let mut bottom_up: Vec<u32> = (1..groups.len() as u32).collect();
-        bottom_up.sort_by_key(|&number| std::cmp::Reverse(groups[number as usize].depth));
+        let bottom_up = bottom_up(&groups);
         let of_parent = |group: &TaskGroup| Entity {
             group: group.parent,
             ..Entity::default()

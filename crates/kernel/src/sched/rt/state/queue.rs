@@ -53,6 +53,8 @@ pub struct RtRq {
     pub push_wanted: bool,
     /// Whether the CPU should try to pull waiting tasks from other CPUs after the current change.
     pub pull_wanted: bool,
+    /// Running task that the stopper is to move to another CPU.
+    pub(crate) push_task: Option<TaskId>,
     /// Waiting tasks whose affinity has several CPUs, with their priority indexes, in the order in
     /// which they can be pushed to other CPUs (pushable_tasks).
     pub(crate) pushable: Vec<(u32, TaskId)>,
@@ -71,6 +73,7 @@ impl Default for RtRq {
             nr_round_robin: 0,
             push_wanted: false,
             pull_wanted: false,
+            push_task: None,
             pushable: Vec::new(),
             avg: Avg::of_queue(),
         }

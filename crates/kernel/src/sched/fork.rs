@@ -404,7 +404,11 @@ impl Machine {
             self.migrate_disable_switch(curr);
         }
         match self.class_of(curr) {
-            Class::Ext => ext::put_prev_for_stopper(self, cpu, curr),
+            Class::Ext => {
+                ext::put_prev_for_stopper(self, cpu, curr);
+                // The stopper begins with interrupts enabled, so kicks take effect before its work.
+                ext::irq_work(self);
+            }
             _ => self.class_put_prev_task(cpu, curr, IDLE),
         }
         // The stopper counts as a second running task (add_nr_running).

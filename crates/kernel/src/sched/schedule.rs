@@ -337,10 +337,7 @@ impl Machine {
             }
             Next::Yield => {
                 self.await_rq(cpu);
-                // A task of sched_ext is charged by schedule() (do_sched_yield).
-                if self.class_of(curr) != Class::Ext {
-                    self.update_rq_clock(cpu);
-                }
+                self.update_rq_clock(cpu);
                 self.class_yield_task(cpu);
                 self.rqs[cpu].need_resched = true;
             }
@@ -360,7 +357,8 @@ impl Machine {
         if !self.skips_clock(cpu) {
             self.update_rq_clock(cpu);
         }
-        self.deactivate_task(cpu, curr, flags::SLEEP | flags::NOCLOCK);
+        let special = if state == State::Dead { flags::SPECIAL } else { 0 };
+        self.deactivate_task(cpu, curr, flags::SLEEP | flags::NOCLOCK | special);
         self.rqs[cpu].need_resched = true;
     }
 

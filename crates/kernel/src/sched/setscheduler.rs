@@ -236,6 +236,7 @@ impl Machine {
     /// position in the queue, and [`flags::CLASS`] if it changes its class.
     pub(crate) fn change_queued(&mut self, task: TaskId, flags: u32, change: impl FnOnce(&mut Machine)) {
         let cpu = self.tasks[task].cpu();
+        self.rqs[cpu].clock_updated = self.now;
         if flags & flags::CLASS != 0 {
             fair::finish_delayed(self, task);
         }

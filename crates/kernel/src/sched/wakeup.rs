@@ -312,7 +312,11 @@ impl Machine {
         if t.wake_generation != generation || t.state() == State::Dead {
             return false;
         }
-        let timer = self.wake_cpu(task);
+        let timer = match self.stepped.is_some() {
+            // A delayed sleeper may have moved since it set its timer.
+            true => self.in_timer_irq().unwrap_or(self.wake_cpu(task)),
+            false => self.wake_cpu(task),
+        };
         let cpu = if self.online_cpus.contains(timer) {
             timer
         } else {

@@ -153,6 +153,12 @@ impl Machine {
         }
     }
 
+    /// Returns the CPU of a script that handles a timer interrupt.
+    #[cold]
+    pub(crate) fn in_timer_irq(&self) -> Option<CpuId> {
+        self.stepped.as_deref().and_then(|stepped| stepped.hrtimers.interrupted)
+    }
+
     /// Returns whether the CPU handles a timer interrupt.
     pub(super) fn is_in_timer_irq(&mut self, cpu: CpuId) -> bool {
         self.hrtimers().interrupted == Some(cpu)

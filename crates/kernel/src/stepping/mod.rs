@@ -240,7 +240,8 @@ impl Machine {
 
     pub fn step_yield(&mut self, name: &str) -> Result<(), Refused> {
         let (task, cpu) = self.enter_task(name)?;
-        if self.class_of(task) != Class::Rt {
+        // schedule() charges the tasks of other classes.
+        if self.class_of(task) == Class::Fair {
             self.update_rq_clock(cpu);
         }
         self.class_yield_task(cpu);

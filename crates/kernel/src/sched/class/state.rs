@@ -32,6 +32,8 @@ pub mod flags {
     pub const CLASS: u32 = 0x40;
     /// ENQUEUE_HEAD: the task is inserted at the head of its queue.
     pub const HEAD: u32 = 0x1_0000;
+    /// DEQUEUE_SPECIAL: the task exits, so it must not be woken up without need.
+    pub const SPECIAL: u32 = 0x1_0000;
     /// ENQUEUE_MIGRATED: the task comes from another CPU.
     pub const MIGRATED: u32 = 0x4_0000;
     /// ENQUEUE_INITIAL: the task is new.

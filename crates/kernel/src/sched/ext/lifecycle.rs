@@ -271,16 +271,13 @@ pub(super) fn switched_from(m: &mut Machine, task: TaskId) {
     }
 }
 
-/// Calls ops.set_weight() after a change of a task's nice value or scheduling policy
-/// (reweight_task_scx).
+/// Calls ops.set_weight() after a change of a task's nice value or scheduling policy, even if the weight
+/// is the same (reweight_task_scx).
 pub(super) fn reweight(m: &mut Machine, task: TaskId) {
     if m.tasks[task].class != Class::Ext || m.scx_state(task) != TaskState::Enabled {
         return;
     }
     let weight = cgroup_weight(&m.tasks[task]);
-    if m.scx_entity(task).weight == weight {
-        return;
-    }
     m.scx_entity_mut(task).weight = weight;
     if m.ext.has_op(Callback::SetWeight) {
         let addr = m.tasks[task].addr();

@@ -70,9 +70,17 @@ impl Machine {
         runtime.throttled || self.throttle_cfs_rq(id)
     }
 
-    /// Charges a group's queue for the time that its running entity has run. If that entity is a task,
-    /// charges the task as well (update_curr).
+    /// Charges a group's queue for the time that its running entity has run, if there are limits. If that
+    /// entity is a task, charges the task as well (update_curr).
+    #[inline]
     pub(super) fn update_curr_of(&mut self, id: CfsRqId) {
+        if id >= GROUP && self.task_groups.limited {
+            self.charge_queue(id);
+        }
+    }
+
+    #[inline(never)]
+    fn charge_queue(&mut self, id: CfsRqId) {
         let curr = self.cfs(id).curr;
         if curr == NONE {
             return;

@@ -229,9 +229,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: Tas
 fn put_prev_entity(m: &mut Machine, cpu: CpuId, id: EntityId) -> EntityId {
     let cfs_rq = m.cfs_rq_of(cpu, id);
     if m.se(id).on_rq {
-        if cfs_rq >= GROUP && m.task_groups.limited {
-            m.update_curr_of(cfs_rq);
-        }
+        m.update_curr_of(cfs_rq);
         m.update_load_avg(cfs_rq, id, Update::Queue);
     }
     m.cfs_mut(cfs_rq).curr = NONE;
@@ -374,9 +372,7 @@ fn entity_ticks(m: &mut Machine, cpu: CpuId, curr: TaskId) {
     let mut id = EntityId::from(curr);
     loop {
         let above = m.cfs_rq_of(cpu, id);
-        if above >= GROUP && m.task_groups.limited {
-            m.update_curr_of(above);
-        }
+        m.update_curr_of(above);
         m.update_load_avg(above, id, Update::Group);
         m.update_cfs_group(cpu, id);
         if above < GROUP {
@@ -493,11 +489,13 @@ pub(crate) fn leave_elsewhere(m: &mut Machine, task: TaskId) {
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     if m.tasks[task].class == Class::Fair {
         let cpu = m.tasks[task].cpu();
-        m.sync_entity_load_avg(task);
-        let avg = m.tasks[task].fair.avg;
+        // A script can change the weight of a dead task, and Linux still adds its load to the queue.
+        let kept = m.stepped.is_some().then(|| {
+            m.sync_entity_load_avg(task);
+            m.tasks[task].fair.avg
+        });
         m.remove_load_avg(m.cfs_rq_of(cpu, task), task.into());
-        if m.stepped.is_some() {
-            // A script can change the weight of a dead task, and Linux still adds its load to the queue.
+        if let Some(avg) = kept {
             m.tasks[task].fair.avg = avg;
         }
     }

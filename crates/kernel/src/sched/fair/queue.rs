@@ -88,9 +88,7 @@ fn enqueue_hierarchy(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32, runn
     let (mut id, mut flags, mut idle) = (EntityId::from(task), flags, idle);
     loop {
         let above = m.cfs_rq_of(cpu, id);
-        if above >= GROUP && m.task_groups.limited {
-            m.update_curr_of(above);
-        }
+        m.update_curr_of(above);
         if m.se(id).on_rq {
             m.update_load_avg(above, id, Update::Group);
             m.update_runnable(id);
@@ -249,9 +247,7 @@ fn dequeue_hierarchy(m: &mut Machine, cpu: CpuId, task: TaskId, how: Dequeue, ru
     let (mut id, mut idle, mut leaves) = (EntityId::from(task), idle, true);
     loop {
         let above = m.cfs_rq_of(cpu, id);
-        if above >= GROUP && m.task_groups.limited {
-            m.update_curr_of(above);
-        }
+        m.update_curr_of(above);
         if leaves {
             dequeue_entity(m, cpu, above, id, how);
             leaves = m.cfs(above).load == 0;

@@ -68,8 +68,8 @@ pub(crate) struct Runtime {
     pub(crate) pelt_clock_stopped_at: u64,
     /// Sum of the times for which it stood still, ns (throttled_clock_pelt_time).
     pub(crate) pelt_clock_lost: u64,
-    /// The same sum when the queue became empty, or when its averages last decayed while it was empty
-    /// (throttled_pelt_idle).
+    /// The value of `pelt_clock_lost` when the queue became empty, or when its averages last decayed
+    /// since then (throttled_pelt_idle).
     pub(crate) pelt_clock_lost_idle: u64,
 }
 

@@ -91,7 +91,8 @@ class Both:
         cpus = cpus_of("script", script)
         try:
             if cpus not in self.guests:
-                self.guests[cpus] = Guest(self.options.dir, cpus)
+                objects = sorted(pathlib.Path(self.options.dir, "policies").glob("*.bpf.o"))
+                self.guests[cpus] = Guest(self.options.dir, cpus, objects=objects)
                 self.guests[cpus].limit = GUEST_LIMIT
             return self.guests[cpus].run(script)
         except Crash as crash:

@@ -236,6 +236,9 @@ class Set:
 # Policies that the verifier accepts within seconds, also in a guest without KVM.
 POLICIES = ["fifo", "vtime", "percpu", "shared_runq", "rr", "steal"]
 PLAIN = ("limits", "rt", "hotplug")
+# In the guest, a policy's timer starts at a multiple of 4 ms before the script, in the simulator at its
+# beginning. Only periods that divide 4 ms expire at the same times.
+PARAMETERS = {"shinjuku": "quantum_ns=250000"}
 SETS = {
     "fair": Set("fair", PLAIN),
     "groups": Set("groups", ("rt", "hotplug"), always=("groups", "limits")),
@@ -247,4 +250,5 @@ SETS = {
 
 def named_set(name):
     """Returns the set with a name. The name of a policy stands for scripts with this policy."""
-    return SETS.get(name) or Set(name, PLAIN, (name,))
+    policy = " ".join(filter(None, (name, PARAMETERS.get(name))))
+    return SETS.get(name) or Set(name, PLAIN, (policy,))

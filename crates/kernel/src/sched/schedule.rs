@@ -140,7 +140,11 @@ impl Machine {
         rq.need_resched_lazy = false;
         self.note_decision_handler(Handler::Schedule, prev);
         self.mark_stale_clock(skips, true);
-        let next = self.pick_next_task(cpu, prev);
+        let next = if self.stays_idle(cpu, prev) {
+            IDLE
+        } else {
+            self.pick_next_task(cpu, prev)
+        };
         self.mark_stale_clock(skips, false);
         self.rqs[cpu].rescheduling = false;
         self.rqs[cpu].next_class = self.class_of(next);
@@ -184,6 +188,14 @@ impl Machine {
             execute::prepare(self, next);
             self.arm_step(cpu);
         }
+    }
+
+    /// Returns whether schedule() on an idle CPU picks no task, because none is queued and sched_ext, whose
+    /// policy may know other tasks, is not enabled. There is then no new-idle balancing.
+    #[inline(always)]
+    fn stays_idle(&self, cpu: CpuId, prev: TaskId) -> bool {
+        let rq = &self.rqs[cpu];
+        prev == IDLE && rq.nr_running == 0 && !rq.stopping && !self.ext.enabled
     }
 
     /// Records whether the clock of the CPU in schedule() is stale, if schedule() has skipped its update.

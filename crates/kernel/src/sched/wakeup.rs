@@ -208,6 +208,8 @@ impl Machine {
         let sleeps = flags & flags::SLEEP != 0;
         if !sleeps || !self.skips_clock(cpu) {
             self.charge_before_dequeueing(cpu, task);
+        } else {
+            self.charge_until_clock(cpu);
         }
         if !sleeps {
             self.rqs[cpu].clock_updated = self.now;
@@ -254,6 +256,22 @@ impl Machine {
         if rq.rescheduling && queued && !rq.stopping {
             self.rqs[cpu].skip_clock = true;
         }
+    }
+
+    /// Updates the clock of a runqueue that has nothing else to do. The next schedule() charges the running
+    /// task up to this time if it does not update the clock (update_rq_clock).
+    pub(crate) fn note_clock_update(&mut self, cpu: CpuId) {
+        self.account(cpu);
+        self.rqs[cpu].clock_updated = self.now;
+    }
+
+    /// Charges the running task up to the last update of the clock.
+    fn charge_until_clock(&mut self, cpu: CpuId) {
+        self.account(cpu);
+        let rq = &mut self.rqs[cpu];
+        let ns = rq.uncharged.saturating_sub(self.now - rq.clock_updated);
+        rq.uncharged -= ns;
+        self.charge_curr(cpu, ns);
     }
 
     /// Returns whether schedule() on `cpu` does not update the clock. This has no effect if something

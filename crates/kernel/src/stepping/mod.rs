@@ -345,6 +345,8 @@ impl Machine {
         slice: Option<u64>,
     ) -> Result<(), Refused> {
         let task = self.known(name)?;
+        // The call updates the clock even if it changes nothing.
+        self.note_clock_update(self.tasks[task].cpu());
         let old = policy_of(&self.tasks[task]);
         let policy = change(old, self.tasks[task].task_struct.static_prio - 120);
         let fair = |policy: SchedPolicy| !matches!(policy, SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. });

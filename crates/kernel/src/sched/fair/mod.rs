@@ -435,10 +435,11 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     }
 }
 
-/// Reschedules if necessary after a change of a task's nice value (prio_changed_fair).
+/// Reschedules if necessary after a change of a task's nice value. A throttled task also counts, although
+/// it is in no queue (prio_changed_fair).
 pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId, old_prio: i32) {
     let t = &m.tasks[task];
-    if m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
+    if m.rqs[cpu].fair.cfs.h_nr_queued == 1 {
         return;
     }
     if t.on_cpu() {
@@ -521,6 +522,7 @@ pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
 pub(crate) fn online_group(m: &mut Machine, cgroup: u32, weight: u32) {
     m.task_groups.reset(cgroup, weight);
     for cpu in m.cpus() {
+        m.note_clock_update(cpu);
         let id = m.task_groups.id(cgroup, cpu);
         m.attach_cfs_rq(m.cfs_rq_of(cpu, id), id);
         bandwidth::sync_throttle(m, cpu, id);

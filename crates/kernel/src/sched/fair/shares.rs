@@ -239,7 +239,7 @@ impl Machine {
         }
         self.task_groups.groups[group as usize].shares = shares;
         for cpu in self.cpus() {
-            self.account(cpu);
+            self.note_clock_update(cpu);
             let mut se = self.task_groups.id(group, cpu);
             while se >= GROUP {
                 let above = self.cfs_rq_of(cpu, se);

@@ -22,8 +22,7 @@ const LAYERS: [&[&str]; 6] = [
 const EXCEPTIONS: [(&str, &str); 1] = [("sched/schedule.rs", "programs")];
 
 /// Files that have both methods of the machine and functions that take the machine.
-const MIXED: [&str; 5] = [
-    "sched/fair/bandwidth.rs",
+const MIXED: [&str; 4] = [
     "sched/fair/numa/locality.rs",
     "sched/fair/numa/migrate.rs",
     "sched/fair/shares.rs",

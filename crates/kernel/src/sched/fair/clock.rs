@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The clock of the load averages of a CPU (rq_clock_pelt in kernel/sched/pelt.h).
+//! The clocks of the load averages: that of a CPU (rq_clock_pelt) and those of the queues of task groups
+//! on it (cfs_rq_clock_pelt in kernel/sched/pelt.h).
 //!
 //! While a slow CPU works, the clock advances more slowly than time. A task that needs 4 ms on a
 //! CPU of half the capacity is then as busy as a task that needs 2 ms on a fast CPU. When the CPU
@@ -14,9 +15,12 @@
 //!
 //! A CPU that would be busy all the time even at full speed has no idle time in which its clock
 //! could catch up. The clock therefore stays behind (`lost`).
+//!
+//! The clock of a task group's queue also stands still while the queue is throttled and empty.
 
 use crate::layout::SCHED_CAPACITY_SCALE;
 use crate::machine::Machine;
+use crate::sched::fair::state::entity::{CfsRqId, GROUP};
 use crate::sched::fair::state::pelt::LOAD_AVG_MAX;
 use crate::sched::state::rq::Rq;
 use crate::simulation::id::{CpuId, IDLE};
@@ -53,6 +57,54 @@ impl Machine {
         let full = ((LOAD_AVG_MAX - 1024) << 10) - LOAD_AVG_MAX;
         let saturated = rq.fair.cfs.avg.util_sum() + rq.rt.util_sum() >= full;
         rq.fair.clock.enter_idle(now, pace(rq), saturated);
+    }
+
+    /// Stops the clock of a queue's load averages, if the queue is empty and throttled.
+    pub(super) fn stop_pelt_clock(&mut self, id: CfsRqId) {
+        if self.throttled_hierarchy(id) && self.cfs(id).nr_queued == 0 {
+            let now = self.clock_pelt(self.queue_cpu(id));
+            let runtime = self.runtime(id);
+            (runtime.pelt_clock_stopped, runtime.pelt_clock_stopped_at) = (true, now);
+        }
+    }
+
+    /// Lets the clock of a queue's load averages continue.
+    pub(super) fn start_pelt_clock(&mut self, id: CfsRqId) {
+        if self.task_groups.rq(id).runtime.pelt_clock_stopped {
+            let now = self.clock_pelt(self.queue_cpu(id));
+            let runtime = self.runtime(id);
+            runtime.pelt_clock_lost += now - runtime.pelt_clock_stopped_at;
+            runtime.pelt_clock_stopped = false;
+        }
+    }
+
+    /// Records for how long the clock of an empty queue's load averages has stood still until now
+    /// (update_idle_cfs_rq_clock_pelt).
+    pub(super) fn update_idle_cfs_rq_clock_pelt(&mut self, id: CfsRqId) {
+        let runtime = self.runtime(id);
+        runtime.pelt_clock_lost_idle = runtime.pelt_clock_lost;
+    }
+
+    /// Estimates the time of the clock of a queue's load averages on an idle CPU, ns. If the queue has been
+    /// throttled since it became empty, the estimate is later than the clock (migrate_se_pelt_lag).
+    pub(super) fn idle_cfs_rq_clock_pelt(&self, id: CfsRqId) -> u64 {
+        if id < GROUP {
+            return self.clock_pelt(CpuId::from_root_queue(id));
+        }
+        self.clock_pelt(self.queue_cpu(id)) - self.task_groups.rq(id).runtime.pelt_clock_lost_idle
+    }
+
+    /// Returns the time of the clock of a queue's load averages, ns (cfs_rq_clock_pelt).
+    pub(super) fn cfs_rq_clock_pelt(&self, id: CfsRqId) -> u64 {
+        if id < GROUP {
+            return self.clock_pelt(CpuId::from_root_queue(id));
+        }
+        let runtime = &self.task_groups.rq(id).runtime;
+        let now = match runtime.pelt_clock_stopped {
+            true => runtime.pelt_clock_stopped_at,
+            false => self.clock_pelt(self.queue_cpu(id)),
+        };
+        now - runtime.pelt_clock_lost
     }
 }
 

@@ -291,7 +291,7 @@ pub(super) fn newidle_stats(m: &mut Machine, cpu: CpuId) {
 /// Handles a CPU that has switched to the idle task: updates the load of idle CPUs if that was
 /// requested.
 pub(crate) fn nohz_run_idle_balance(m: &mut Machine, cpu: CpuId) {
-    super::hrtick_cancel(m, cpu);
+    super::hrtick::hrtick_cancel(m, cpu);
     let flags = m.rqs[cpu].fair.nohz_flags;
     m.rqs[cpu].fair.nohz_flags = flags & !NEW_IDLE;
     if flags == NEW_IDLE && !m.rqs[cpu].need_resched {

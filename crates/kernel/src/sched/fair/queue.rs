@@ -6,9 +6,10 @@
 //! has tasks on the CPU. From these loads follows the weight of the task. A task that goes to sleep
 //! with negative lag first remains queued as "delayed" until its lag is no longer negative.
 
+use super::hrtick::hrtick_update;
 use super::idle_scan::sched_idle_cpu;
 use super::load::Update;
-use super::{hrtick_update, is_idle_policy, sched_cache};
+use super::{is_idle_policy, sched_cache};
 use crate::machine::Machine;
 use crate::sched::class::state::flags;
 use crate::sched::deadline;

@@ -10,8 +10,10 @@ use crate::sched::fair::state::clock::PeltClock;
 use crate::sched::fair::state::pelt::{Avg, Removed};
 use crate::sched::fair::state::slices::Slices;
 use crate::sched::fair::state::timeline::{Position, Timeline};
+use crate::sched::state::task::Task;
 use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::table::Table;
 
 /// Load of a task with nice 0: its weight, 1024, shifted left by SCHED_FIXEDPOINT_SHIFT. The
 /// additional bits make the share of a group on a CPU more precise.
@@ -339,6 +341,33 @@ impl Default for FairRq {
             util_est: 0,
             idle_wakes: WakeHistory::default(),
             clock: PeltClock::default(),
+        }
+    }
+}
+
+impl FairRq {
+    /// Adds a task to the list of the CPU's tasks, as the task that ran most recently (cfs_tasks).
+    pub(in crate::sched::fair) fn push_newest(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
+        let second = std::mem::replace(&mut self.newest, task);
+        let e = &mut tasks[task].fair;
+        (e.newer, e.older) = (IDLE, second);
+        match second {
+            IDLE => self.oldest = task,
+            second => tasks[second].fair.newer = task,
+        }
+    }
+
+    /// Removes a task from the list of the CPU's tasks (cfs_tasks).
+    pub(in crate::sched::fair) fn unlink(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
+        let e = &tasks[task].fair;
+        let (newer, older) = (e.newer, e.older);
+        match newer {
+            IDLE => self.newest = older,
+            newer => tasks[newer].fair.older = older,
+        }
+        match older {
+            IDLE => self.oldest = newer,
+            older => tasks[older].fair.newer = newer,
         }
     }
 }

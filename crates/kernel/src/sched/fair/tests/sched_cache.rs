@@ -2,7 +2,7 @@
 //! Tests of cache-aware scheduling.
 
 use crate::machine::Machine;
-use crate::sched::fair::sched_cache::{LlcMig, can_migrate_llc};
+use crate::sched::fair::sched_cache::migrate::{LlcMig, can_migrate_llc};
 use crate::sched::fair::state::sched_cache::LlcLoad;
 use crate::testbed::*;
 use machine::MachineSpec;

@@ -4,7 +4,7 @@
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
-use crate::sched::ext::{self as ext, insert};
+use crate::sched::ext::{self as ext, ops};
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
@@ -57,7 +57,7 @@ fn tryget(m: &mut Machine, cgrp: u64) -> u64 {
 
 fn scx_bpf_task_cgroup(m: &mut Machine, p: u64) -> Result<u64, Fault> {
     let (p, _) = any_task(m, p)?;
-    let cgroup = match insert::arg_task_ok(m, p) {
+    let cgroup = match ops::arg_task_ok(m, p) {
         true => m.tasks[p].cgroup(),
         false => 0,
     };

@@ -7,7 +7,7 @@ use crate::layout::callbacks::kf;
 use crate::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
 use crate::layout::{Mask, scx_bpf_select_cpu_and_args};
 use crate::machine::Machine;
-use crate::sched::ext::{exit, idle, insert, kick};
+use crate::sched::ext::{exit, idle, kick, ops};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::errno::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP};
 use bpf::fault::Fault;
@@ -118,7 +118,7 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
     }
     let frame = &m.ext.frame;
     if frame.op == Some(crate::layout::callbacks::Callback::SelectCpu) {
-        if !insert::arg_task_ok(m, p) {
+        if !ops::arg_task_ok(m, p) {
             return -EINVAL;
         }
     } else if frame.locked_cpu.is_some_and(|cpu| m.tasks[p].cpu() != cpu) {

@@ -7,8 +7,7 @@ use crate::layout::callbacks::kf;
 use crate::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::layout::scx_bpf_dsq_insert_vtime_args;
 use crate::machine::Machine;
-use crate::sched::ext::insert as dsq;
-use crate::sched::ext::sub;
+use crate::sched::ext::{dsq_iter, insert, sub, user_dsq};
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::fault::Fault;
 use bpf::rows::*;
@@ -17,11 +16,11 @@ use std::mem::offset_of;
 pub(super) fn table() -> Vec<Kfunc> {
     bpf::kfuncs! {
         "s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)"
-        { releases: V6_12.., contexts: kf::UNLOCKED, rules: PLAIN.sleepable(), native: CALL, run: dsq::create }
+        { releases: V6_12.., contexts: kf::UNLOCKED, rules: PLAIN.sleepable(), native: CALL, run: user_dsq::create }
         "void scx_bpf_destroy_dsq(u64 dsq_id)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: dsq::destroy }
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: user_dsq::destroy }
         "s32 scx_bpf_dsq_nr_queued(u64 dsq_id)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 1, run: dsq::nr_queued }
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 1, run: user_dsq::nr_queued }
         "struct task_struct *scx_bpf_dsq_peek(u64 dsq_id)"
         { releases: V6_19.., contexts: ANY, rules: PLAIN.ret_null().rcu_protected(), native: CALL,
           run: scx_bpf_dsq_peek }
@@ -36,17 +35,17 @@ pub(super) fn table() -> Vec<Kfunc> {
         "u32 scx_bpf_dispatch_nr_slots(void)"
         { releases: V6_12.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: scx_bpf_dispatch_nr_slots }
         "void scx_bpf_dispatch_cancel(void)"
-        { releases: V6_12.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: dsq::dispatch_cancel }
+        { releases: V6_12.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: insert::dispatch_cancel }
         "bool scx_bpf_dsq_move_to_local(u64 dsq_id)"
         { releases: V6_13.., contexts: kf::DISPATCH, rules: PLAIN, native: 12, run: scx_bpf_dsq_move_to_local }
         "bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags)"
-        { releases: V7_1.., contexts: kf::DISPATCH, rules: PLAIN, native: 12, run: dsq::move_to_local }
+        { releases: V7_1.., contexts: kf::DISPATCH, rules: PLAIN, native: 12, run: insert::move_to_local }
         "void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice)"
         { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
-          run: dsq::move_set_slice }
+          run: dsq_iter::move_set_slice }
         "void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime)"
         { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
-          run: dsq::move_set_vtime }
+          run: dsq_iter::move_set_vtime }
         "bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, u64 enq_flags)"
         { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: 12, run: scx_bpf_dsq_move }
         "bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
@@ -56,17 +55,17 @@ pub(super) fn table() -> Vec<Kfunc> {
         "bool scx_bpf_sub_dispatch(u64 cgroup_id)"
         { releases: V7_1.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: sub::dispatch }
         "u32 scx_bpf_reenqueue_local(void)"
-        { releases: V6_12.., contexts: kf::CPU_RELEASE, rules: PLAIN, native: CALL, run: dsq::reenqueue_local }
+        { releases: V6_12.., contexts: kf::CPU_RELEASE, rules: PLAIN, native: CALL, run: user_dsq::reenqueue_local }
         "void scx_bpf_reenqueue_local___v2(void)"
         { releases: V6_19.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_reenqueue_local_v2 }
         "void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)"
-        { releases: V7_1.., contexts: ANY, rules: PLAIN, native: CALL, run: dsq::dsq_reenq }
+        { releases: V7_1.., contexts: ANY, rules: PLAIN, native: CALL, run: user_dsq::dsq_reenq }
         "int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags)"
-        { releases: V6_12.., contexts: ANY, rules: does(IterNew).rcu_protected(), native: 2, run: dsq::iter_new }
+        { releases: V6_12.., contexts: ANY, rules: does(IterNew).rcu_protected(), native: 2, run: dsq_iter::iter_new }
         "struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it)"
         { releases: V6_12.., contexts: ANY, rules: does(IterNext).ret_null(), native: 3, run: bpf_iter_scx_dsq_next }
         "void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)"
-        { releases: V6_12.., contexts: ANY, rules: does(IterDestroy), native: 0, run: dsq::iter_destroy }
+        { releases: V6_12.., contexts: ANY, rules: does(IterDestroy), native: 0, run: dsq_iter::iter_destroy }
         // Names that the kfuncs had before Linux 6.13. Some later releases have these names in
         // addition to the current ones.
         "void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)"
@@ -80,10 +79,10 @@ pub(super) fn table() -> Vec<Kfunc> {
           run: scx_bpf_dsq_move_to_local, now: "scx_bpf_dsq_move_to_local" }
         "void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice)"
         { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
-          run: dsq::move_set_slice, now: "scx_bpf_dsq_move_set_slice" }
+          run: dsq_iter::move_set_slice, now: "scx_bpf_dsq_move_set_slice" }
         "void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime)"
         { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
-          run: dsq::move_set_vtime, now: "scx_bpf_dsq_move_set_vtime" }
+          run: dsq_iter::move_set_vtime, now: "scx_bpf_dsq_move_set_vtime" }
         "bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
          u64 enq_flags)"
         { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: 12,
@@ -100,7 +99,7 @@ fn addr(m: &Machine, task: Option<TaskId>) -> u64 {
 }
 
 fn scx_bpf_dsq_peek(m: &mut Machine, dsq_id: u64) -> u64 {
-    let first = dsq::peek(m, dsq_id);
+    let first = user_dsq::peek(m, dsq_id);
     addr(m, first)
 }
 
@@ -116,7 +115,7 @@ fn inserted(m: &Machine, p: u64) -> Result<Option<TaskId>, Fault> {
 
 fn scx_bpf_dsq_insert(m: &mut Machine, p: u64, dsq_id: u64, slice: u64, enq_flags: u64) -> Result<bool, Fault> {
     let p = inserted(m, p)?;
-    Ok(dsq::insert(m, p, dsq_id, slice, enq_flags))
+    Ok(insert::insert(m, p, dsq_id, slice, enq_flags))
 }
 
 fn scx_bpf_dsq_insert_vtime(
@@ -128,7 +127,7 @@ fn scx_bpf_dsq_insert_vtime(
     enq_flags: u64,
 ) -> Result<bool, Fault> {
     let p = inserted(m, p)?;
-    Ok(dsq::insert_vtime(m, p, dsq_id, slice, vtime, enq_flags))
+    Ok(insert::insert_vtime(m, p, dsq_id, slice, vtime, enq_flags))
 }
 
 fn __scx_bpf_dsq_insert_vtime(m: &mut Machine, p: u64, args: u64) -> Result<bool, Fault> {
@@ -143,11 +142,11 @@ fn __scx_bpf_dsq_insert_vtime(m: &mut Machine, p: u64, args: u64) -> Result<bool
 }
 
 fn scx_bpf_dispatch_nr_slots(m: &mut Machine) -> u32 {
-    dsq::dispatch_nr_slots(m)
+    insert::dispatch_nr_slots(m)
 }
 
 fn scx_bpf_dsq_move_to_local(m: &mut Machine, dsq_id: u64) -> bool {
-    dsq::move_to_local(m, dsq_id, 0)
+    insert::move_to_local(m, dsq_id, 0)
 }
 
 fn scx_bpf_dsq_move(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
@@ -156,7 +155,7 @@ fn scx_bpf_dsq_move(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u6
     if p == IDLE {
         return Ok(false);
     }
-    let moved = dsq::dsq_move(m, it, p, dsq_id, enq_flags)?;
+    let moved = dsq_iter::dsq_move(m, it, p, dsq_id, enq_flags)?;
     m.ext.nr_moved = m.ext.nr_moved.wrapping_add(u32::from(moved));
     Ok(moved)
 }
@@ -166,10 +165,10 @@ fn scx_bpf_dsq_move_vtime(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_fla
 }
 
 fn scx_bpf_reenqueue_local_v2(m: &mut Machine) {
-    dsq::dsq_reenq(m, SCX_DSQ_LOCAL, 0);
+    user_dsq::dsq_reenq(m, SCX_DSQ_LOCAL, 0);
 }
 
 fn bpf_iter_scx_dsq_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
-    let next = dsq::iter_next(m, it)?;
+    let next = dsq_iter::iter_next(m, it)?;
     Ok(addr(m, next))
 }

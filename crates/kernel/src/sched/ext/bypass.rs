@@ -8,7 +8,8 @@
 //!
 //! If only a sub-scheduler is in bypass mode, its parent runs its tasks.
 
-use super::{caps, dispatch, rescue, sub};
+use super::migrate::consume_dispatch_q;
+use super::{caps, rescue, sub};
 use crate::layout::enums::{SCX_BYPASS_HOST_NTH, SCX_SLICE_BYPASS, SCX_SLICE_DFL};
 use crate::machine::Machine;
 use crate::sched::class::state::flags;
@@ -145,5 +146,5 @@ pub(super) fn takes_turn(m: &mut Machine, cpu: CpuId) -> bool {
 #[cold]
 pub(super) fn consume_hosted(m: &mut Machine, cpu: CpuId) -> bool {
     let bypass = m.ext.dsqs.bypass(cpu);
-    dispatch::consume_dispatch_q(m, cpu, bypass, 0)
+    consume_dispatch_q(m, cpu, bypass, 0)
 }

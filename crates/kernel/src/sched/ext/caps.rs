@@ -5,7 +5,8 @@
 //! A task that a sub-scheduler inserts into a local DSQ without the capability goes to the CPU's
 //! reject DSQ, from which it returns to ops.enqueue(), or to the rescue path (`rescue`).
 
-use super::enqueue::{dispatch_dequeue, do_enqueue_task, rq_online};
+use super::dsq::{dispatch_dequeue, rq_online};
+use super::enqueue::do_enqueue_task;
 use super::{cid, deferred, dispatch, exit, kick, ops, rescue, sub};
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;

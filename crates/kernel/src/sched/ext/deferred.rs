@@ -5,11 +5,9 @@
 //! Such work needs a runqueue lock that the code which requests the work may not acquire. A CPU
 //! performs it soon afterwards (run_deferred).
 
-use super::dispatch::{TASK, dispatch_to_local_dsq};
-use super::enqueue::{
-    clear_direct_dispatch, dispatch_dequeue, do_enqueue_task, find_dsq_for_dispatch, rq_is_open, unlink_from_dsq,
-};
-use super::insert::lock_dsq;
+use super::dsq::{dispatch_dequeue, find_dsq_for_dispatch, lock_dsq, rq_is_open, unlink_from_dsq};
+use super::enqueue::{clear_direct_dispatch, do_enqueue_task};
+use super::migrate::{TASK, dispatch_to_local_dsq};
 use super::{caps, exit, kick, ops, rescue, sub};
 use crate::layout::enums::*;
 use crate::machine::Machine;

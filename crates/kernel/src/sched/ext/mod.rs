@@ -7,9 +7,9 @@
 //! |---|---|
 //! | `ops`, `ops_table` | the table of the policy's callbacks, and the calls of them |
 //! | `enqueue`, `dispatch`, `deferred` | moving tasks between the core, the policy and DSQs |
+//! | `dsq`, `migrate` | insertion into dispatch queues, removal, and moves between them and between CPUs |
 //! | `turn` | the beginning and end of a task's turn on a CPU |
-//! | `dsq` | dispatch queues |
-//! | `insert`, `kick`, `cid`, `idle` | operations that a policy requests through kfuncs |
+//! | `insert`, `dsq_iter`, `user_dsq`, `kick`, `cid`, `idle` | operations that a policy requests through kfuncs |
 //! | `enable`, `lifecycle`, `bypass` | start and end of a policy and of the tasks it schedules |
 //! | `sub`, `scheds` | sub-schedulers: policies for the tasks of a cgroup |
 //! | `caps`, `rescue` | CPUs that sub-schedulers may use, and tasks without such a CPU (Linux 7.3) |
@@ -26,6 +26,8 @@ pub(crate) mod cgroup;
 pub(crate) mod cid;
 mod deferred;
 mod dispatch;
+mod dsq;
+pub(crate) mod dsq_iter;
 pub mod dump;
 pub mod enable;
 mod enqueue;
@@ -35,6 +37,7 @@ pub mod idle;
 pub mod insert;
 pub mod kick;
 mod lifecycle;
+mod migrate;
 pub mod ops;
 mod rescue;
 pub mod state;
@@ -42,6 +45,7 @@ mod step_log;
 pub(crate) mod sub;
 pub mod task_state;
 pub(crate) mod turn;
+pub(crate) mod user_dsq;
 pub mod watchdog;
 
 pub(crate) use dispatch::pick_task;
@@ -104,7 +108,7 @@ pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId) {
 }
 
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
-    sub::in_sched_of(m, task, |m| dispatch::select_task_rq(m, task, prev_cpu, wake_flags))
+    sub::in_sched_of(m, task, |m| enqueue::select_task_rq(m, task, prev_cpu, wake_flags))
 }
 
 pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {

@@ -259,6 +259,16 @@ pub(crate) fn unsettled_ns(m: &Machine) -> u64 {
     (vm.cost() - m.ext.settled_cost) + insns * u64::from(m.spec.costs.bpf_insn_ps) / 1000
 }
 
+/// Returns whether the running callback was called for this task (scx_kf_arg_task_ok). If it was
+/// not, ends the policy with an error.
+pub(crate) fn arg_task_ok(m: &mut Machine, task: TaskId) -> bool {
+    let ok = m.ext.frame.task == task && task != IDLE;
+    if !ok {
+        exit::error(m, "called on a task not being operated on");
+    }
+    ok
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

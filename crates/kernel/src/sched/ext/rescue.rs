@@ -7,7 +7,7 @@
 //! task waits behind other tasks for too long, it preempts them. If a task waits for a rescue for too
 //! long, the sub-scheduler that has used the most rescues on the CPU is ejected.
 
-use super::enqueue::{enqueue_local, unlink_from_dsq};
+use super::dsq::{enqueue_local, unlink_from_dsq};
 use super::{exit, sub};
 use crate::layout::enums::*;
 use crate::machine::Machine;

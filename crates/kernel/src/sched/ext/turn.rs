@@ -2,7 +2,8 @@
 //! The turn of an ext task on a CPU: its beginning and end, the CPU time that its slice loses, ticks and
 //! sched_yield().
 
-use super::enqueue::{dispatch_dequeue, do_enqueue_task, enqueue_local, ops_dequeue};
+use super::dsq::{dispatch_dequeue, enqueue_local};
+use super::enqueue::{do_enqueue_task, ops_dequeue};
 use super::{caps, kick, ops, rescue, sub};
 use crate::layout::SCHED_DEADLINE;
 use crate::layout::callbacks::Callback;

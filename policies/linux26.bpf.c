@@ -262,7 +262,7 @@ s32 SCX_OP(linux26_init_task, struct task_struct *p, struct scx_init_task_args *
 
 	if (!t)
 		return -ENOMEM;
-	if (args->fork && is_child_of(p, current))
+	if (args->fork && shares_with_child(current))
 		parent = bpf_task_storage_get(&tasks, current, NULL, 0);
 	new_task(p, t, parent);
 	return 0;

@@ -262,7 +262,7 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 	if (!args->fork)
 		return 0;
 	t->forked = true;
-	if (is_child_of(p, current))
+	if (shares_with_child(current))
 		parent = bpf_task_storage_get(&tasks, current, NULL, 0);
 	if (parent)
 		inherit(t, parent);

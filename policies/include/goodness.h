@@ -28,8 +28,6 @@
 #define PROC_CHANGE_PENALTY 15
 /* Largest affinity bonus: PROC_CHANGE_PENALTY, plus 1 if the memory map is loaded. */
 #define MAX_AFFINITY (PROC_CHANGE_PENALTY + 1)
-/* Tasks with a lower `prio` are realtime tasks. */
-#define MAX_RT_PRIO 100
 /* Value that stands for running no task. Every task has a higher goodness. */
 #define GOODNESS_IDLE (-1000)
 /*

@@ -255,13 +255,13 @@ static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32
 }
 
 /*
- * Returns whether p is a new task that the current task creates. A new thread has the same tgid as
- * the current task, and a new process has the current task as its parent. Called from
- * ops.init_task().
+ * Returns whether a child inherits from the current task, which forks. Called from ops.init_task(),
+ * before Linux sets p->real_parent. A real-time task is not scheduled by the policy, so its child
+ * starts like a task without a parent.
  */
-static __always_inline bool is_child_of(struct task_struct *p, struct task_struct *current)
+static __always_inline bool shares_with_child(struct task_struct *current)
 {
-	return p->tgid == current->tgid || (p->real_parent && p->real_parent->pid == current->pid);
+	return current->prio >= MAX_RT_PRIO;
 }
 
 /*

@@ -40,6 +40,9 @@ typedef _Bool bool;
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+/* Tasks with a lower `prio` are real-time tasks. */
+#define MAX_RT_PRIO 100
+
 /* Members of a map definition, as in libbpf's BTF-defined maps. */
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name

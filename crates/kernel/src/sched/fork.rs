@@ -365,10 +365,12 @@ impl Machine {
             let here = std::mem::replace(&mut self.this_cpu, cpu);
             self.schedule(cpu);
             self.this_cpu = here;
+            self.forget_pending(task);
             self.move_stopped(task, to, queued, reason);
         } else {
             self.run_stopper(cpu, |m| {
                 let queued = m.tasks[task].on_rq();
+                m.forget_pending(task);
                 if queued {
                     m.deactivate_task(cpu, task, flags::NOCLOCK);
                 }
@@ -376,6 +378,13 @@ impl Machine {
             });
         }
         self.mover = mover;
+    }
+
+    /// Ends the wait of a task for its move by the stopper.
+    fn forget_pending(&mut self, task: TaskId) {
+        if self.tasks[task].rare.migration_pending.is_some() {
+            self.tasks[task].rare.migration_pending = None;
+        }
     }
 
     /// Moves a task that the stopper has dequeued to another CPU, and queues it there if `queued` is set

@@ -146,7 +146,11 @@ impl Machine {
             self.pick_next_task(cpu, prev)
         };
         self.mark_stale_clock(skips, false);
-        self.rqs[cpu].rescheduling = false;
+        let rq = &mut self.rqs[cpu];
+        rq.rescheduling = false;
+        // The choice has answered a request that it has made itself, for example when a task was queued.
+        rq.need_resched = false;
+        rq.need_resched_lazy = false;
         self.rqs[cpu].next_class = self.class_of(next);
         if next == prev {
             self.unlock(LockId::Rq(cpu));

@@ -45,6 +45,7 @@ impl Machine {
         }
         let t = &self.tasks[task];
         if t.on_cpu() {
+            self.tasks[task].rare.migration_pending = Some(to);
             self.migrate_running(task, to, MigrateReason::Affinity);
         } else if t.on_rq() {
             self.move_queued_task(task, to, MigrateReason::Affinity);
@@ -94,15 +95,14 @@ impl Machine {
         self.tasks[task].task_struct.migration_disabled = 0;
         let cpu = self.tasks[task].cpu();
         let pending = self.tasks[task].rare.migration_pending;
-        if pending.is_some() {
-            self.tasks[task].rare.migration_pending = None;
-        }
         if !self.is_cpu_allowed(task, cpu) {
             let to = match pending.filter(|&to| self.is_cpu_allowed(task, to)) {
                 Some(to) => to,
                 None => self.select_fallback_rq(task, cpu),
             };
             self.migrate_running(task, to, MigrateReason::Affinity);
+        } else if pending.is_some() {
+            self.tasks[task].rare.migration_pending = None;
         }
     }
 

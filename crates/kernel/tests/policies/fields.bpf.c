@@ -108,6 +108,7 @@ u64 disabled_at_end, must_stay_at_end;
 u64 uid, timer_slack_ns, mask_in_callback, nr_set_cpumask, cpus_weight, may_run_here;
 u64 now_ns, now_rq, comm_0, name_0, version, config_hz;
 u64 state_at_wakeup, on_rq_at_wakeup;
+u64 parent_pid_at_fork = 7;
 u64 per_cpu_ok, has_cpustat = 7, on_cpu_at_end, curr_pid_at_end, runtime_at_end;
 extern unsigned int LINUX_KERNEL_VERSION __kconfig;
 extern int CONFIG_HZ __kconfig;
@@ -234,4 +235,12 @@ void SCX_OP(fields_set_cpumask, struct task_struct *p, const struct cpumask *cpu
 	}
 }
 
-SCX_OPS(fields_ops, .set_cpumask = (void *)fields_set_cpumask, .runnable = (void *)fields_runnable, .stopping = (void *)fields_stopping, .running = (void *)fields_running, .name = "fields");
+/* Reads the parent of a task that is still a copy of the task that forks. */
+s32 SCX_OP(fields_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	if (args->fork)
+		parent_pid_at_fork = p->real_parent->pid;
+	return 0;
+}
+
+SCX_OPS(fields_ops, .init_task = (void *)fields_init_task, .set_cpumask = (void *)fields_set_cpumask, .runnable = (void *)fields_runnable, .stopping = (void *)fields_stopping, .running = (void *)fields_running, .name = "fields");

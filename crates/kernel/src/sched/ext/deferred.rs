@@ -203,6 +203,10 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     while let Some(task) = at {
         at = m.ext.dsqs.next(task);
         m.ext.charge_program(TASK);
+        // The stopper is about to move the task.
+        if m.tasks[task].rare.migration_pending.is_some() {
+            continue;
+        }
         if m.ext.has_subs() && !m.ext.is_descendant(m.tasks[task].ext.sched, m.ext.current_sched()) {
             continue;
         }

@@ -18,7 +18,7 @@ use crate::sched::ext::state::entity::{Linux73, TaskState};
 use crate::sched::ext::state::ops_table::Frame;
 use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::state::task::{PRIO_TO_WEIGHT, Task, WEIGHT_IDLEPRIO};
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
@@ -39,7 +39,15 @@ pub(super) fn init_task_of(m: &mut Machine, task: TaskId, cgroup: u32, fork: boo
         let cgroup = m.layout.cgroup_addr(cgroup);
         args[at..at + 8].copy_from_slice(&cgroup.to_le_bytes());
         let addr = m.tasks[task].addr();
-        let Some(result) = ops::call_with_struct(m, Callback::InitTask, Frame::NONE, addr, &args) else {
+        let real_parent = m.tasks[task].task_struct.real_parent;
+        let creator = m.rqs[m.this_cpu].curr;
+        if fork && creator != IDLE && real_parent as u64 == m.tasks[creator].addr() {
+            // The new task is still a copy of the task that forks (copy_process).
+            m.tasks[task].task_struct.real_parent = m.tasks[creator].task_struct.real_parent;
+        }
+        let result = ops::call_with_struct(m, Callback::InitTask, Frame::NONE, addr, &args);
+        m.tasks[task].task_struct.real_parent = real_parent;
+        let Some(result) = result else {
             return -EFAULT;
         };
         if result as i32 != 0 {

@@ -3,7 +3,7 @@
 //! script do not appear in the log.
 
 use crate::layout::callbacks::Callback;
-use crate::layout::{Mask, sched_ext_ops, scx_cmask, scx_exit_info, scx_sub_attach_args};
+use crate::layout::{Mask, sched_ext_ops, scx_cmask, scx_cpu_release_args, scx_exit_info, scx_sub_attach_args};
 use crate::machine::Machine;
 use crate::sched::ext::state::scheds::SchedId;
 use crate::simulation::id::{IDLE, TaskId};
@@ -26,6 +26,8 @@ enum ArgumentKind {
     Sub,
     /// A struct scx_exit_info.
     Exit,
+    /// A struct scx_cpu_release_args.
+    Release,
 }
 
 /// Returns the names and kinds of a callback's arguments that the log shows.
@@ -47,7 +49,8 @@ fn arguments(op: Callback) -> &'static [(&'static str, ArgumentKind)] {
         Callback::SetWeight => &[("task", Task), ("weight", Number)],
         Callback::SetCpumask => &[("task", Task), ("cpus", Cpus)],
         Callback::UpdateIdle => &[("on", Number), ("idle", Bool)],
-        Callback::CpuAcquire | Callback::CpuRelease | Callback::CpuOnline | Callback::CpuOffline => &[("on", Number)],
+        Callback::CpuAcquire | Callback::CpuOnline | Callback::CpuOffline => &[("on", Number)],
+        Callback::CpuRelease => &[("on", Number), ("reason", Release)],
         Callback::CgroupInit | Callback::CgroupExit => &[("group", Group)],
         Callback::CgroupPrepMove | Callback::CgroupMove | Callback::CgroupCancelMove => {
             &[("task", Task), ("from", Group), ("to", Group)]
@@ -150,6 +153,16 @@ pub(super) fn call<const N: usize>(m: &Machine, op: Callback, args: &[u64; N]) -
             ArgumentKind::Exit => {
                 let kind = m.region.load::<u32>(value + offset_of!(scx_exit_info, kind) as u64);
                 write!(text, " {label}={}", kind.expect("the kernel has written the arguments"))
+            }
+            ArgumentKind::Release => {
+                let reason = m
+                    .region
+                    .load::<u32>(value + offset_of!(scx_cpu_release_args, reason) as u64);
+                write!(
+                    text,
+                    " {label}={}",
+                    reason.expect("the kernel has written the arguments")
+                )
             }
             ArgumentKind::Group => match m.layout.cgroup_from_addr(value) {
                 Some((group, _)) => write!(text, " {label}={}", m.group_path(group)),

@@ -5,6 +5,7 @@ pub mod chance;
 pub mod contention;
 pub mod cpuset;
 pub mod event;
+pub mod event_queue;
 pub mod id;
 pub mod on_demand;
 pub mod prandom;

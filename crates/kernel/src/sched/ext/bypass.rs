@@ -9,7 +9,7 @@
 //! If only a sub-scheduler is in bypass mode, its parent runs its tasks.
 
 use super::migrate::consume_dispatch_q;
-use super::{caps, rescue, sub};
+use super::{ecaps, rescue, sub};
 use crate::layout::enums::{SCX_BYPASS_HOST_NTH, SCX_SLICE_BYPASS, SCX_SLICE_DFL};
 use crate::machine::Machine;
 use crate::sched::class::state::flags;
@@ -125,7 +125,7 @@ fn requeue(m: &mut Machine, top: SchedId) {
 fn note_missed(m: &mut Machine, left: &[SchedId]) {
     for cpu in m.cpus() {
         for &id in left {
-            caps::leave_bypass(m, id, cpu);
+            ecaps::leave_bypass(m, id, cpu);
         }
     }
 }

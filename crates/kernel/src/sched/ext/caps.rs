@@ -5,24 +5,22 @@
 //! A task that a sub-scheduler inserts into a local DSQ without the capability goes to the CPU's
 //! reject DSQ, from which it returns to ops.enqueue(), or to the rescue path (`rescue`).
 
+use super::cmask::{mask, mask_size, write_mask};
 use super::dsq::{dispatch_dequeue, rq_online};
+use super::ecaps::queue_sync;
 use super::enqueue::do_enqueue_task;
-use super::{cid, deferred, dispatch, exit, kick, ops, rescue, sub};
+use super::{cid, exit, ops, rescue, sub};
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
-use crate::layout::scx_cmask;
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
-use crate::sched::ext::state::caps::{CpuCaps, SubCaps, Update, for_enq, with_implied};
-use crate::sched::ext::state::cids::words;
-use crate::sched::ext::state::core::{OWES_ROOT_IDLE, OWES_SUB_IDLE};
+use crate::sched::ext::state::caps::{CpuCaps, SubCaps, Update, for_enq};
 use crate::sched::ext::state::dsq::DsqRef;
 use crate::sched::ext::state::ops_table::Frame;
 use crate::sched::ext::state::scheds::SchedId;
-use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::id::{CpuId, TaskId};
 use bpf::errno::{EINVAL, ENODEV, ENOMEM, EOPNOTSUPP, EPERM};
 use bpf::fault::Fault;
-use std::collections::BTreeSet;
 
 /// Returns those of the capabilities `needed` that a policy lacks on `cpu` (scx_missing_caps).
 #[inline]
@@ -85,65 +83,6 @@ pub(super) fn alloc(m: &mut Machine) -> Result<(), i32> {
     Ok(())
 }
 
-/// Returns the size of a mask of `nr_cids` cids, bytes.
-pub(super) fn mask_size(nr_cids: u32) -> u64 {
-    size_of::<scx_cmask>() as u64 + u64::from(words(nr_cids)) * 8
-}
-
-/// A mask of cids in the arena of the current policy (struct scx_cmask_ref).
-struct MaskRef {
-    address: u64,
-    base: u32,
-    nr_cids: u32,
-}
-
-impl MaskRef {
-    /// Reads the header of a mask. Returns `None` if it is invalid (scx_cmask_ref_init).
-    fn new(m: &Machine, pointer: u64) -> Result<Option<MaskRef>, Fault> {
-        let address = cid::arena_address(m, pointer);
-        let [base, nr_cids, alloc_words] = m.region.load::<[u32; 3]>(address)?;
-        let possible = m.nr_cpus();
-        let fits = base < possible && nr_cids <= possible - base && words(nr_cids) <= alloc_words;
-        Ok(fits.then_some(MaskRef { address, base, nr_cids }))
-    }
-
-    fn range(&self) -> std::ops::Range<u32> {
-        self.base..self.base + self.nr_cids
-    }
-
-    /// Returns the address of the word that contains a cid, and the cid's bit.
-    fn bit(&self, cid: u32) -> (u64, u64) {
-        let word = u64::from(cid / 64 - self.base / 64);
-        (self.address + size_of::<scx_cmask>() as u64 + word * 8, 1 << (cid % 64))
-    }
-
-    fn cids(&self, m: &Machine) -> Result<BTreeSet<u32>, Fault> {
-        m.ext.vm().charge(u64::from(self.nr_cids))?;
-        let mut cids = BTreeSet::new();
-        for cid in self.range() {
-            let (at, bit) = self.bit(cid);
-            if m.region.load::<u64>(at)? & bit != 0 {
-                cids.insert(cid);
-            }
-        }
-        Ok(cids)
-    }
-
-    fn set(&self, m: &Machine, cid: u32, on: bool) -> Result<(), Fault> {
-        let (at, bit) = self.bit(cid);
-        let word = m.region.load::<u64>(at)?;
-        m.region.store(at, if on { word | bit } else { word & !bit })
-    }
-}
-
-/// Reads a mask that the policy passed. An invalid mask ends the policy. `what` names the mask.
-fn mask(m: &mut Machine, pointer: u64, what: &str) -> Result<Result<MaskRef, i32>, Fault> {
-    Ok(MaskRef::new(m, pointer)?.ok_or_else(|| {
-        exit::error(m, format!("invalid {what} ({})", -EINVAL));
-        -EINVAL
-    }))
-}
-
 /// Returns the direct child of the current policy on a cgroup.
 pub(crate) fn direct_child(m: &mut Machine, cgroup_id: u64) -> Result<SchedId, i32> {
     if !m.ext.cids.uses_cids() {
@@ -151,8 +90,7 @@ pub(crate) fn direct_child(m: &mut Machine, cgroup_id: u64) -> Result<SchedId, i
         return Err(-EOPNOTSUPP);
     }
     let current = m.ext.current_sched();
-    let named = |&id: &SchedId| m.layout.cgroup_id(m.ext.sched(id).cgroup) == cgroup_id;
-    let child = m.ext.live_subs().find(named).ok_or(-ENODEV)?;
+    let child = sub::with_cgroup_id(m, cgroup_id).ok_or(-ENODEV)?;
     if m.ext.parent_of(child) != Some(current) {
         let path = sub::cgroup_path_of(m, current).to_owned();
         exit::error(m, format!("{path}: sub-{cgroup_id} is not a direct child"));
@@ -343,27 +281,6 @@ fn deliver(m: &mut Machine, due: Vec<(SchedId, usize)>) {
     }
 }
 
-/// Writes a mask with its header.
-pub(super) fn write_mask(
-    m: &Machine,
-    address: u64,
-    base: u32,
-    nr_cids: u32,
-    cids: &BTreeSet<u32>,
-) -> Result<(), Fault> {
-    let nr_words = words(nr_cids);
-    m.region.store(address, [base, nr_cids, nr_words])?;
-    let mut bits = vec![0u64; nr_words as usize];
-    for &cid in cids {
-        bits[(cid / 64 - base / 64) as usize] |= 1 << (cid % 64);
-    }
-    let first = address + size_of::<scx_cmask>() as u64;
-    for (at, word) in (first..).step_by(8).zip(bits) {
-        m.region.store(at, word)?;
-    }
-    Ok(())
-}
-
 /// Delivers changes from before the sub-scheduler was enabled (scx_sub_seed_caps).
 pub(super) fn seed(m: &mut Machine, id: SchedId) {
     let updates = &mut m.ext.sched_mut(id).caps.updates;
@@ -376,115 +293,6 @@ pub(super) fn seed(m: &mut Machine, id: SchedId) {
         })
         .collect();
     deliver(m, due);
-}
-
-/// Makes a CPU update a sub-scheduler's effective capabilities when it next looks for a task
-/// (queue_sync_ecaps).
-fn queue_sync(m: &mut Machine, id: SchedId, cid: u32) {
-    let cpu = m.ext.cids.to_cpu(cid);
-    let own = &mut m.ext.sched_mut(id).caps.cpus[cpu];
-    if std::mem::replace(&mut own.is_queued, true) {
-        return;
-    }
-    let queue = &mut m.rqs[cpu].ext.caps_to_sync;
-    queue.push(id);
-    if queue.len() == 1 {
-        sub::in_sched(m, SchedId::ROOT, |m| kick::kernel_kicks(m, cpu, 0));
-    }
-}
-
-/// Updates the effective capabilities on `cpu`, whose previous task is `prev`
-/// (scx_process_sync_ecaps). Called before the CPU looks for a task.
-#[cold]
-pub(super) fn process_sync(m: &mut Machine, cpu: CpuId, prev: TaskId) {
-    // The kernel's list returns the entry that was added last first.
-    let mut batch = std::mem::take(&mut m.rqs[cpu].ext.caps_to_sync);
-    batch.reverse();
-    let cid = m.ext.cids.to_cid(cpu);
-    let mut lost_all = 0;
-    for id in batch {
-        let caps = &mut m.ext.sched_mut(id).caps;
-        let effective = with_implied(caps.granted[cid as usize]);
-        let own = &mut caps.cpus[cpu];
-        own.is_queued = false;
-        if !m.online_cpus.contains(cpu) {
-            continue;
-        }
-        let old = std::mem::replace(&mut own.effective, effective);
-        let (lost, gained, reported) = (old & !effective, effective & !old, own.reported);
-        lost_all |= lost;
-        if effective != reported {
-            report_effective(m, id, cpu, prev, reported, effective);
-        }
-        let own = &mut m.ext.sched_mut(id).caps.cpus[cpu];
-        if gained & SCX_CAP_BASE != 0 {
-            own.owes_idle = true;
-            m.rqs[cpu].ext.owes_idle |= OWES_SUB_IDLE;
-        } else if lost & SCX_CAP_BASE != 0 {
-            own.owes_idle = false;
-        }
-    }
-    if lost_all & SCX_CAPS_REENQ_ON_LOSS != 0 {
-        deferred::schedule_reenq_revoked(m, cpu);
-    }
-}
-
-/// Calls ops.sub_ecaps_updated(), which may dispatch tasks, unless the sub-scheduler lacks it or is in
-/// bypass mode.
-fn report_effective(m: &mut Machine, id: SchedId, cpu: CpuId, prev: TaskId, before: u64, after: u64) {
-    sub::in_sched(m, id, |m| {
-        if !m.ext.has_op(Callback::SubEcapsUpdated) || m.ext.bypassing() {
-            return;
-        }
-        m.ext.dsp.cpu = cpu;
-        m.ext.sub_dispatch_prev = prev;
-        let arg = m.ext.cids.arg(cpu);
-        ops::call_locked(m, Callback::SubEcapsUpdated, cpu, &[arg, before, after]);
-        m.ext.sub_dispatch_prev = IDLE;
-        dispatch::flush_dispatch_buf(m, cpu);
-        m.ext.sched_mut(id).caps.cpus[cpu].reported = after;
-    });
-}
-
-/// Queues the updates that the sub-scheduler has missed in bypass mode on `cpu`, and the call of
-/// ops.update_idle() that it has missed (scx_unbypass_replay_ecaps, unbypass_renotify_idle).
-pub(super) fn leave_bypass(m: &mut Machine, id: SchedId, cpu: CpuId) {
-    if id == SchedId::ROOT {
-        m.rqs[cpu].ext.owes_idle |= OWES_ROOT_IDLE;
-        return;
-    }
-    let own = &mut m.ext.sched_mut(id).caps.cpus[cpu];
-    own.owes_idle = true;
-    let is_stale = own.effective != own.reported;
-    m.rqs[cpu].ext.owes_idle |= OWES_SUB_IDLE;
-    if is_stale {
-        let cid = m.ext.cids.to_cid(cpu);
-        queue_sync(m, id, cid);
-    }
-}
-
-/// Handles a CPU that goes online or offline: no sub-scheduler has capabilities on an offline CPU
-/// (scx_online_ecaps, scx_offline_ecaps).
-pub(super) fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
-    let subs: Vec<SchedId> = m.ext.live_subs().collect();
-    let cid = m.ext.cids.to_cid(cpu);
-    for id in subs {
-        if m.ext.sched(id).caps.granted.is_empty() {
-            continue;
-        }
-        if online {
-            queue_sync(m, id, cid);
-        } else {
-            m.ext.sched_mut(id).caps.cpus[cpu].effective = 0;
-        }
-    }
-}
-
-/// Forgets what a sub-scheduler that has ended still has to update (scx_discard_ecaps_to_sync).
-pub(super) fn discard(m: &mut Machine, id: SchedId) {
-    for rq in &mut m.rqs {
-        rq.ext.caps_to_sync.retain(|&other| other != id);
-    }
 }
 
 /// Returns the DSQ for an insertion into the local DSQ of `cpu` by the current policy: the local DSQ,
@@ -557,40 +365,5 @@ pub(super) fn reenq_rejected(m: &mut Machine, cpu: CpuId) {
         m.scx_set_flag(task, SCX_TASK_REENQ_CAP);
         sub::in_sched_of(m, task, |m| do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ));
         m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
-    }
-}
-
-/// Calls ops.update_idle() of the policies that may use `cpu` (scx_idle_notify). `is_change` says that
-/// the CPU has become idle or busy. Otherwise only policies that have missed this are called.
-pub(super) fn notify_idle(m: &mut Machine, cpu: CpuId, idle: bool, is_change: bool) {
-    let owed = std::mem::take(&mut m.rqs[cpu].ext.owes_idle);
-    if !m.ext.has_subs() {
-        if is_change || owed & OWES_ROOT_IDLE != 0 {
-            call_update_idle(m, cpu, idle);
-        }
-        return;
-    }
-    let mut skipped: Vec<SchedId> = Vec::new();
-    for id in m.ext.loaded_in_tree_order() {
-        let below_skipped = m.ext.parent_of(id).is_some_and(|parent| skipped.contains(&parent));
-        if below_skipped || missing(m, id, cpu, SCX_CAP_BASE) != 0 {
-            skipped.push(id);
-            continue;
-        }
-        let forced = match id {
-            SchedId::ROOT => owed & OWES_ROOT_IDLE != 0,
-            _ if m.ext.sched(id).caps.cpus.is_empty() => continue,
-            _ => std::mem::take(&mut m.ext.sched_mut(id).caps.cpus[cpu].owes_idle),
-        };
-        if is_change || forced {
-            sub::in_sched(m, id, |m| call_update_idle(m, cpu, idle));
-        }
-    }
-}
-
-fn call_update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
-    if m.ext.has_op(Callback::UpdateIdle) && !m.ext.bypassing() {
-        let arg = m.ext.cids.arg(cpu);
-        ops::call_locked(m, Callback::UpdateIdle, cpu, &[arg, u64::from(idle)]);
     }
 }

@@ -8,7 +8,7 @@
 //! instead of CPU numbers in all its callbacks. Such a policy receives task affinities as masks of
 //! cids, which are stored in its arena.
 
-use super::{caps, exit, sub};
+use super::{cmask, exit, sub};
 use crate::layout::enums::SCX_CID_SHARD_SIZE_DFL;
 use crate::layout::scx_cmask;
 use crate::machine::Machine;
@@ -93,7 +93,7 @@ fn write_online(m: &Machine) -> Result<(), Fault> {
         return Ok(());
     };
     let cids = m.online_cpus.iter().map(|cpu| m.ext.cids.to_cid(cpu)).collect();
-    caps::write_mask(m, address, 0, m.nr_cpus(), &cids)
+    cmask::write_mask(m, address, 0, m.nr_cpus(), &cids)
 }
 
 /// Updates the masks of the online CPUs in the arenas of all policies.

@@ -5,7 +5,7 @@
 use super::dsq::{dispatch_enqueue, find_dsq_for_dispatch, global_dsq};
 use super::enqueue::refill_slice;
 use super::migrate::{consume_dispatch_q, dispatch_to_local_dsq};
-use super::{bypass, caps, deferred, kick, ops, rescue, sub};
+use super::{bypass, caps, deferred, ecaps, kick, ops, rescue, sub};
 use crate::layout::callbacks::Callback;
 use crate::layout::enums::*;
 use crate::machine::Machine;
@@ -68,7 +68,7 @@ fn balance_one(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
 #[inline]
 fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     if !m.rqs[cpu].ext.caps_to_sync.is_empty() {
-        caps::process_sync(m, cpu, prev);
+        ecaps::process_sync(m, cpu, prev);
     }
     if m.rqs[cpu].ext.cpu_released {
         if m.ext.has_op(Callback::CpuAcquire) {

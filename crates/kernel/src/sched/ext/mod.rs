@@ -12,7 +12,8 @@
 //! | `insert`, `dsq_iter`, `user_dsq`, `kick`, `cid`, `idle` | operations that a policy requests through kfuncs |
 //! | `enable`, `lifecycle`, `bypass` | start and end of a policy and of the tasks it schedules |
 //! | `sub`, `scheds` | sub-schedulers: policies for the tasks of a cgroup |
-//! | `caps`, `rescue` | CPUs that sub-schedulers may use, and tasks without such a CPU (Linux 7.3) |
+//! | `caps`, `ecaps`, `cmask` | CPUs that sub-schedulers may use, and the masks that name them (Linux 7.3) |
+//! | `rescue` | tasks without a CPU that their sub-scheduler may use (Linux 7.3) |
 //! | `watchdog`, `exit`, `dump` | failures of a policy |
 //!
 //! This file contains the functions of the class (struct sched_class) and the functions that the
@@ -24,11 +25,13 @@ mod bypass;
 pub(crate) mod caps;
 pub(crate) mod cgroup;
 pub(crate) mod cid;
+mod cmask;
 mod deferred;
 mod dispatch;
 mod dsq;
 pub(crate) mod dsq_iter;
 pub mod dump;
+mod ecaps;
 pub mod enable;
 mod enqueue;
 pub mod exit;
@@ -126,13 +129,10 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     }
     idle::update(m, cpu, idle);
     if m.ext.is_linux_7_3 {
-        caps::notify_idle(m, cpu, idle, true);
+        ecaps::notify_idle(m, cpu, idle, true);
         return;
     }
-    if m.ext.has_op(Callback::UpdateIdle) && !m.ext.bypassing() {
-        let arg = m.ext.cids.arg(cpu);
-        ops::call_locked(m, Callback::UpdateIdle, cpu, &[arg, u64::from(idle)]);
-    }
+    ecaps::call_update_idle(m, cpu, idle);
 }
 
 /// Marks a CPU as idle in the idle masks again, if it was idle, looked for a task and found none.
@@ -140,7 +140,7 @@ pub(crate) fn stay_idle(m: &mut Machine, cpu: CpuId) {
     if m.ext.enabled && m.rqs[cpu].idle() {
         idle::update(m, cpu, true);
         if m.rqs[cpu].ext.owes_idle != 0 {
-            caps::notify_idle(m, cpu, true, false);
+            ecaps::notify_idle(m, cpu, true, false);
         }
     }
 }
@@ -284,7 +284,7 @@ fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
         cid::update_online(m);
     }
     if m.ext.enforces_caps() {
-        caps::hotplug(m, cpu, online);
+        ecaps::hotplug(m, cpu, online);
         if !online {
             rescue::flush(m, cpu);
         }

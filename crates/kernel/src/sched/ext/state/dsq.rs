@@ -187,82 +187,6 @@ impl Dsqs {
         (dsq.0 < self.nr_cpus).then(|| CpuId::new(dsq.0 as usize))
     }
 
-    /// Returns the DSQ that the policy has created with this id.
-    #[inline]
-    pub(crate) fn find(&self, id: u64) -> Option<DsqRef> {
-        if id < SMALL_IDS as u64 {
-            self.names.small.get(id as usize).copied().filter(|&dsq| dsq != NO_DSQ)
-        } else {
-            self.names.large.get(&id).copied()
-        }
-    }
-
-    /// Creates a DSQ. Returns `None` if the id is in use.
-    pub(crate) fn create(&mut self, id: u64) -> Option<DsqRef> {
-        debug_assert_eq!(id & SCX_DSQ_FLAG_BUILTIN, 0);
-        if self.find(id).is_some() {
-            return None;
-        }
-        let new = Dsq {
-            owner: self.names.owner,
-            ..Dsq::new(id)
-        };
-        let dsq = match self.free.pop() {
-            Some(dsq) => {
-                self.dsqs[dsq] = new;
-                dsq
-            }
-            None => self.dsqs.push(new),
-        };
-        if id < SMALL_IDS as u64 {
-            let index = id as usize;
-            self.names.small.resize(self.names.small.len().max(index + 1), NO_DSQ);
-            self.names.small[index] = dsq;
-        } else {
-            self.names.large.insert(id, dsq);
-        }
-        Some(dsq)
-    }
-
-    /// Destroys a DSQ that the policy has created. The DSQ must be empty.
-    pub(crate) fn destroy(&mut self, dsq: DsqRef) {
-        let it = &mut self.dsqs[dsq];
-        debug_assert!(it.nr == 0 && it.id & SCX_DSQ_FLAG_BUILTIN == 0);
-        it.alive = false;
-        let (id, cursors) = (it.id, it.nr_cursors);
-        if id < SMALL_IDS as u64 {
-            self.names.small[id as usize] = NO_DSQ;
-        } else {
-            self.names.large.remove(&id);
-        }
-        if cursors == 0 {
-            self.free.push(dsq);
-        }
-    }
-
-    /// Returns the number of DSQs that the policy has created and not destroyed.
-    pub fn nr_user_dsqs(&self) -> usize {
-        let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
-        let dsqs = self.dsqs.iter().skip(first);
-        dsqs.filter(|dsq| dsq.alive && dsq.id & SCX_DSQ_FLAG_BUILTIN == 0)
-            .count()
-    }
-
-    /// Destroys all DSQs that the policy has created. They must be empty.
-    pub fn destroy_all(&mut self) {
-        let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
-        debug_assert!(self.dsqs.iter().skip(first).all(|dsq| dsq.nr == 0));
-        self.dsqs.truncate(first);
-        self.diverted = None;
-        self.names.small.clear();
-        self.names.large.clear();
-        self.free.clear();
-        self.cursors.clear();
-        for dsq in &mut self.dsqs {
-            dsq.nr_cursors = 0;
-        }
-    }
-
     pub(crate) fn all(&self) -> impl Iterator<Item = DsqRef> + '_ {
         let alive = self.dsqs.numbered().filter(|(_, dsq)| dsq.alive);
         alive.map(|(dsq, _)| dsq)
@@ -393,51 +317,6 @@ impl Dsqs {
     pub(crate) fn neighbours(&self, task: TaskId) -> [TaskId; 2] {
         let node = &self.nodes[task];
         [node.prev, node.next]
-    }
-
-    /// Returns the tasks that the kernel compares with `task` when it inserts `task` into the tree
-    /// of `dsq`. A DSQ in FIFO order has no tree.
-    ///
-    /// The kernel's red-black tree is balanced, so a search visits about log2(n) of n tasks. In the
-    /// treap, the path is longer. Of its tasks, the ones nearest to the root are returned. The
-    /// insertion may have rotated `task` up. The lower part of the path is then split into two
-    /// paths below `task`.
-    #[inline]
-    pub(crate) fn search_path(&self, dsq: DsqRef, task: TaskId) -> impl Iterator<Item = TaskId> + '_ {
-        let node = &self.nodes[task];
-        let others = if node.on_priq { self.dsqs[dsq].nr - 1 } else { 0 };
-        let levels = (u32::BITS - others.leading_zeros()) as usize;
-        let (parent, left, right) = if levels > 0 {
-            (node.parent, node.left, node.right)
-        } else {
-            (NIL, NIL, NIL)
-        };
-        // The path to the root is walked twice. In the first walk, `lead` is `levels` nodes ahead of
-        // `from`. When it has reached the root, `from` is the lowest node of the upper part.
-        let (mut from, mut lead, mut below) = (parent, parent, levels);
-        while lead != NIL && below > 0 {
-            lead = self.nodes[lead].parent;
-            below -= 1;
-        }
-        while lead != NIL {
-            lead = self.nodes[lead].parent;
-            from = self.nodes[from].parent;
-        }
-        let upper = self.walk(from, |node| node.parent);
-        let before = self.walk(left, |node| node.right);
-        let behind = self.walk(right, |node| node.left);
-        upper.chain(before.chain(behind).take(below))
-    }
-
-    /// Iterates over `from` and the tasks after it, up to the first task whose link is NIL.
-    #[inline(always)]
-    fn walk(&self, from: TaskId, link: impl Fn(&Node) -> TaskId) -> impl Iterator<Item = TaskId> {
-        let mut at = from;
-        std::iter::from_fn(move || {
-            let here = some(at)?;
-            at = link(&self.nodes[here]);
-            Some(here)
-        })
     }
 
     /// Returns the DSQ of a task, or [`NO_DSQ`].

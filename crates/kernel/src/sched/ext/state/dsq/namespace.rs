@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The DSQs of one policy in a hierarchy of policies. Different policies may use the same ids.
 
-use super::{Dsq, DsqRef, Dsqs, NO_DSQ};
+use super::{Dsq, DsqRef, Dsqs, NO_DSQ, SMALL_IDS};
 use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_REJECT, SCX_DSQ_RESCUE};
 use crate::simulation::id::CpuId;
 use std::collections::BTreeMap;
@@ -124,5 +124,81 @@ impl Dsqs {
             1 << 48 | u64::from(dsq.0)
         };
         id ^ u64::from(it.owner) << 56
+    }
+
+    /// Returns the DSQ that the policy has created with this id.
+    #[inline]
+    pub(crate) fn find(&self, id: u64) -> Option<DsqRef> {
+        if id < SMALL_IDS as u64 {
+            self.names.small.get(id as usize).copied().filter(|&dsq| dsq != NO_DSQ)
+        } else {
+            self.names.large.get(&id).copied()
+        }
+    }
+
+    /// Creates a DSQ. Returns `None` if the id is in use.
+    pub(crate) fn create(&mut self, id: u64) -> Option<DsqRef> {
+        debug_assert_eq!(id & SCX_DSQ_FLAG_BUILTIN, 0);
+        if self.find(id).is_some() {
+            return None;
+        }
+        let new = Dsq {
+            owner: self.names.owner,
+            ..Dsq::new(id)
+        };
+        let dsq = match self.free.pop() {
+            Some(dsq) => {
+                self.dsqs[dsq] = new;
+                dsq
+            }
+            None => self.dsqs.push(new),
+        };
+        if id < SMALL_IDS as u64 {
+            let index = id as usize;
+            self.names.small.resize(self.names.small.len().max(index + 1), NO_DSQ);
+            self.names.small[index] = dsq;
+        } else {
+            self.names.large.insert(id, dsq);
+        }
+        Some(dsq)
+    }
+
+    /// Destroys a DSQ that the policy has created. The DSQ must be empty.
+    pub(crate) fn destroy(&mut self, dsq: DsqRef) {
+        let it = &mut self.dsqs[dsq];
+        debug_assert!(it.nr == 0 && it.id & SCX_DSQ_FLAG_BUILTIN == 0);
+        it.alive = false;
+        let (id, cursors) = (it.id, it.nr_cursors);
+        if id < SMALL_IDS as u64 {
+            self.names.small[id as usize] = NO_DSQ;
+        } else {
+            self.names.large.remove(&id);
+        }
+        if cursors == 0 {
+            self.free.push(dsq);
+        }
+    }
+
+    /// Returns the number of DSQs that the policy has created and not destroyed.
+    pub fn nr_user_dsqs(&self) -> usize {
+        let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
+        let dsqs = self.dsqs.iter().skip(first);
+        dsqs.filter(|dsq| dsq.alive && dsq.id & SCX_DSQ_FLAG_BUILTIN == 0)
+            .count()
+    }
+
+    /// Destroys all DSQs that the policy has created. They must be empty.
+    pub fn destroy_all(&mut self) {
+        let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
+        debug_assert!(self.dsqs.iter().skip(first).all(|dsq| dsq.nr == 0));
+        self.dsqs.truncate(first);
+        self.diverted = None;
+        self.names.small.clear();
+        self.names.large.clear();
+        self.free.clear();
+        self.cursors.clear();
+        for dsq in &mut self.dsqs {
+            dsq.nr_cursors = 0;
+        }
     }
 }

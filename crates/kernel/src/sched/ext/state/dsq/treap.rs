@@ -7,7 +7,7 @@
 //! list, and rotations do not change the order. This holds even for vtimes for which
 //! time_before64() defines no order.
 
-use crate::sched::ext::state::dsq::{DsqRef, Dsqs, NIL, Node};
+use crate::sched::ext::state::dsq::{DsqRef, Dsqs, NIL, Node, some};
 use crate::simulation::id::TaskId;
 
 impl Dsqs {
@@ -142,5 +142,50 @@ impl Dsqs {
         } else {
             self.nodes[parent].right = new;
         }
+    }
+
+    /// Returns the tasks that the kernel compares with `task` when it inserts `task` into the tree
+    /// of `dsq`. A DSQ in FIFO order has no tree.
+    ///
+    /// The kernel's red-black tree is balanced, so a search visits about log2(n) of n tasks. In the
+    /// treap, the path is longer. Of its tasks, the ones nearest to the root are returned. The
+    /// insertion may have rotated `task` up. The lower part of the path is then split into two
+    /// paths below `task`.
+    #[inline]
+    pub(crate) fn search_path(&self, dsq: DsqRef, task: TaskId) -> impl Iterator<Item = TaskId> + '_ {
+        let node = &self.nodes[task];
+        let others = if node.on_priq { self.dsqs[dsq].nr - 1 } else { 0 };
+        let levels = (u32::BITS - others.leading_zeros()) as usize;
+        let (parent, left, right) = if levels > 0 {
+            (node.parent, node.left, node.right)
+        } else {
+            (NIL, NIL, NIL)
+        };
+        // The path to the root is walked twice. In the first walk, `lead` is `levels` nodes ahead of
+        // `from`. When it has reached the root, `from` is the lowest node of the upper part.
+        let (mut from, mut lead, mut below) = (parent, parent, levels);
+        while lead != NIL && below > 0 {
+            lead = self.nodes[lead].parent;
+            below -= 1;
+        }
+        while lead != NIL {
+            lead = self.nodes[lead].parent;
+            from = self.nodes[from].parent;
+        }
+        let upper = self.walk(from, |node| node.parent);
+        let before = self.walk(left, |node| node.right);
+        let behind = self.walk(right, |node| node.left);
+        upper.chain(before.chain(behind).take(below))
+    }
+
+    /// Iterates over `from` and the tasks after it, up to the first task whose link is NIL.
+    #[inline(always)]
+    fn walk(&self, from: TaskId, link: impl Fn(&Node) -> TaskId) -> impl Iterator<Item = TaskId> {
+        let mut at = from;
+        std::iter::from_fn(move || {
+            let here = some(at)?;
+            at = link(&self.nodes[here]);
+            Some(here)
+        })
     }
 }

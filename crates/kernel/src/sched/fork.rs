@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Creation and exit of tasks: fork(), exec() and exit() (sched_fork, wake_up_new_task, sched_exec,
-//! do_exit).
+//! Creation of tasks and exec() (copy_process, sched_fork, wake_up_new_task, sched_exec).
 
 use crate::hardware::footprint::state::Footprint;
 use crate::layout;
@@ -17,10 +16,18 @@ use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Id;
 use crate::simulation::timeline::LockId;
-use crate::watch::state::stepped::Mover;
 use bpf::errno::EAGAIN;
 use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
+
+/// Shortens a task's name to 15 bytes. TASK_COMM_LEN is 16, including the terminating zero.
+fn truncate_comm(comm: &mut String) {
+    let mut end = comm.len().min(15);
+    while !comm.is_char_boundary(end) {
+        end -= 1;
+    }
+    comm.truncate(end);
+}
 
 impl Machine {
     /// Creates the task that is described by `workload.tasks[index as usize]`. `parent` is the task
@@ -346,169 +353,4 @@ impl Machine {
         let chosen = self.tasks[task].has_affinity_to(target) && !self.has_narrowed_mask(task);
         if chosen { target } else { cpu }
     }
-
-    /// Moves the running task to another CPU. In Linux, the stopper thread does this.
-    pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
-        let cpu = self.tasks[task].cpu();
-        let mover = self.mover;
-        if mover == Mover::None {
-            self.mover = Mover::Stopper;
-        }
-        if self.overlap.is_some() && self.tasks[task].class == Class::Ext {
-            // While a callback is suspended, another CPU could run a task that is queued but still the
-            // current one here. So the CPU switches before the task is queued again.
-            self.update_rq_clock(cpu);
-            let queued = self.tasks[task].on_rq();
-            if queued {
-                self.deactivate_task(cpu, task, flags::NOCLOCK);
-            }
-            let here = std::mem::replace(&mut self.this_cpu, cpu);
-            self.schedule(cpu);
-            self.this_cpu = here;
-            self.forget_pending(task);
-            self.move_stopped(task, to, queued, reason);
-        } else {
-            self.run_stopper(cpu, |m| {
-                let queued = m.tasks[task].on_rq();
-                m.forget_pending(task);
-                if queued {
-                    m.deactivate_task(cpu, task, flags::NOCLOCK);
-                }
-                m.move_stopped(task, to, queued, reason);
-            });
-        }
-        self.mover = mover;
-    }
-
-    /// Ends the wait of a task for its move by the stopper.
-    fn forget_pending(&mut self, task: TaskId) {
-        if self.tasks[task].rare.migration_pending.is_some() {
-            self.tasks[task].rare.migration_pending = None;
-        }
-    }
-
-    /// Moves a task that the stopper has dequeued to another CPU, and queues it there if `queued` is set
-    /// (move_queued_task).
-    fn move_stopped(&mut self, task: TaskId, to: CpuId, queued: bool, reason: MigrateReason) {
-        self.set_task_cpu(task, to, reason);
-        if queued {
-            self.lock(LockId::Rq(to));
-            self.activate_task(to, task, flags::MIGRATED);
-            self.wakeup_preempt(to, task, 0);
-            self.unlock(LockId::Rq(to));
-        }
-    }
-
-    /// Lets the stopper of `cpu` interrupt the running task and do `work`. Then the CPU picks its next
-    /// task.
-    pub(crate) fn run_stopper(&mut self, cpu: CpuId, work: impl FnOnce(&mut Machine)) {
-        self.update_rq_clock(cpu);
-        let here = std::mem::replace(&mut self.this_cpu, cpu);
-        if self.stepped.is_some() {
-            // The CPU has received this IPI before the one that wakes the stopper.
-            fair::hrtick_start_pending(self, cpu);
-        }
-        let curr = self.rqs[cpu].curr;
-        if curr != IDLE && self.tasks[curr].migration_disabled() > 0 && self.tasks[curr].on_rq() {
-            self.migrate_disable_switch(curr);
-        }
-        match self.class_of(curr) {
-            Class::Ext => {
-                ext::put_prev_for_stopper(self, cpu, curr);
-                // The stopper begins with interrupts enabled, so kicks take effect before its work.
-                ext::irq_work(self);
-            }
-            _ => self.class_put_prev_task(cpu, curr, IDLE),
-        }
-        // The stopper counts as a second running task (add_nr_running).
-        self.domains.overloaded |= self.rqs[cpu].nr_running == 1;
-        self.rqs[cpu].stopping = true;
-        work(self);
-        self.schedule(cpu);
-        if here != cpu {
-            self.return_to_user(cpu);
-        }
-        self.this_cpu = here;
-    }
-
-    /// Begins the exit of the running task (do_exit). In a kernel with CONFIG_SCHED_AUTOGROUP, which
-    /// distributions set, the task is queued again, and its CPU reschedules
-    /// (sched_autogroup_exit_task). This is so even if autogroups are off. Another task can therefore
-    /// run before the exiting one is dead. schedule() finally switches to another task and frees the
-    /// exited task.
-    pub(crate) fn exit_task(&mut self, task: TaskId) {
-        self.tasks[task].task_struct.flags |= layout::PF_EXITING;
-        let pid = self.tasks[task].pid();
-        tracepoint::sched_process_exit(self, task);
-        self.trace(self.this_cpu, trace::Event::TaskExit { pid });
-        self.change_queued(task, flags::MOVE, |m| {
-            if m.class_of(task) == Class::Fair {
-                fair::change_group(m, task, m.tasks[task].cgroup());
-            }
-        });
-        self.resched_curr(self.this_cpu);
-    }
-
-    /// Removes a dead task (finish_task_switch). The task's slot is reused when the policy holds no
-    /// reference to the task.
-    pub(crate) fn release_task(&mut self, task: TaskId) {
-        fair::task_dead(self, task);
-        ext::task_dead(self, task);
-        fair::sched_cache::release_task(self, task);
-        let t = &self.tasks[task];
-        self.pids[t.pid() as usize] = IDLE;
-        self.threads.remove(&t.sort_key());
-        let is_noise = t.noise;
-        self.nr_alive -= 1;
-        self.noise.nr_tasks -= u32::from(is_noise);
-        self.free_if_gone(task);
-    }
-
-    /// Drops a reference that the policy holds to a task. Returns false if the policy holds no
-    /// reference to it.
-    #[must_use]
-    pub(crate) fn put_task(&mut self, task: TaskId) -> bool {
-        let had = self.layout.put_task(task);
-        if had {
-            self.free_if_gone(task);
-        }
-        had
-    }
-
-    /// Frees the slot and the BPF task storage of a task if the task is dead and the policy holds
-    /// no reference to it.
-    fn free_if_gone(&mut self, task: TaskId) {
-        if self.is_unreferenced(task) {
-            ext::free_task_storage(self, task);
-            if self.stepped.is_none() {
-                // The commands of a script can name dead tasks.
-                self.free_tasks.push(task);
-            }
-        }
-    }
-
-    /// Returns whether a task is dead and has no references. No new reference to such a task can be
-    /// acquired (`rcu_users` is 0).
-    pub(crate) fn is_unreferenced(&self, task: TaskId) -> bool {
-        let t = &self.tasks[task];
-        t.state() == State::Dead && self.pids[t.pid() as usize] == IDLE && !self.layout.is_task_referenced(task)
-    }
-
-    /// Drops all references to tasks that the policy still holds when it ends.
-    pub(crate) fn drop_all_references(&mut self) {
-        for task in self.layout.drop_all_references() {
-            if self.is_unreferenced(task) {
-                self.free_tasks.push(task);
-            }
-        }
-    }
-}
-
-/// Shortens a task's name to 15 bytes. TASK_COMM_LEN is 16, including the terminating zero.
-fn truncate_comm(comm: &mut String) {
-    let mut end = comm.len().min(15);
-    while !comm.is_char_boundary(end) {
-        end -= 1;
-    }
-    comm.truncate(end);
 }

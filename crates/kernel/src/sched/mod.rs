@@ -5,6 +5,7 @@
 pub mod cgroup;
 pub mod class;
 pub(crate) mod deadline;
+mod exit;
 pub mod ext;
 pub mod fair;
 pub mod fork;
@@ -19,6 +20,8 @@ pub mod schedule;
 pub(crate) mod schedutil;
 pub mod setscheduler;
 pub mod state;
+mod stopper;
+mod tick;
 pub mod tracepoint;
 pub mod ttwu_queue;
 pub mod wakeup;

@@ -9,6 +9,7 @@ pub mod kfuncs;
 pub mod load;
 mod load_error;
 pub mod nullable;
+mod open;
 mod refusal;
 pub mod sanitizer;
 pub mod target;

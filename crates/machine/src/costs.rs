@@ -6,6 +6,10 @@ use crate::topology::Distance;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod constants;
+
+pub use constants::{CONSTANTS, Constant, SPECIAL_COSTS, Slot, TASK_LINE};
+
 /// A cost in ns that depends on the distance between two CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +22,9 @@ pub struct ByDistance {
 }
 
 impl ByDistance {
+    /// Names of the fields, nearest distance first.
+    pub const NAMES: [&'static str; 5] = ["same", "core", "llc", "node", "remote"];
+
     /// Returns the cost for a distance.
     pub fn at(&self, distance: Distance) -> u64 {
         u64::from(match distance {
@@ -28,11 +35,6 @@ impl ByDistance {
             Distance::Remote => self.remote,
         })
     }
-}
-
-impl ByDistance {
-    /// Names of the fields, nearest distance first.
-    pub const NAMES: [&'static str; 5] = ["same", "core", "llc", "node", "remote"];
 
     /// Returns the values in the order of [`ByDistance::NAMES`].
     pub fn values(&self) -> [u32; 5] {
@@ -161,39 +163,27 @@ pub struct Costs {
 impl Costs {
     /// Returns the cost of a switch to the idle task, in ns.
     pub fn switch_to_idle(&self) -> u32 {
-        or(self.switch_to_idle_ns, self.context_switch_ns)
+        special(true, self.switch_to_idle_ns, self.context_switch_ns)
     }
 
     /// Returns the cost of schedule() without the switch, in ns.
     pub fn schedule(&self, idle: bool) -> u32 {
-        if idle {
-            or(self.schedule_idle_ns, self.schedule_ns)
-        } else {
-            self.schedule_ns
-        }
+        special(idle, self.schedule_idle_ns, self.schedule_ns)
     }
 
     /// Returns the cost of a switch from the idle task, in ns, without leaving the idle state.
     pub fn switch_from_idle(&self) -> u32 {
-        or(self.switch_from_idle_ns, self.context_switch_ns)
+        special(true, self.switch_from_idle_ns, self.context_switch_ns)
     }
 
     /// Returns the cost of creating a process or a thread, in ns.
     pub fn fork(&self, thread: bool) -> u32 {
-        if thread {
-            or(self.thread_ns, self.fork_ns)
-        } else {
-            self.fork_ns
-        }
+        special(thread, self.thread_ns, self.fork_ns)
     }
 
     /// Returns the cost of the start of a new process or thread, in ns.
     pub fn start(&self, thread: bool) -> u32 {
-        if thread {
-            or(self.thread_start_ns, self.fork_start_ns)
-        } else {
-            self.fork_start_ns
-        }
+        special(thread, self.thread_start_ns, self.fork_start_ns)
     }
 
     /// Sets the costs to 0 that the recorded computing times of a replay contain: those of the
@@ -209,11 +199,7 @@ impl Costs {
 
     /// Returns the cost of the exit of a process or of one of its threads, in ns.
     pub fn exit(&self, thread: bool) -> u32 {
-        if thread {
-            or(self.thread_exit_ns, self.exit_ns)
-        } else {
-            self.exit_ns
-        }
+        special(thread, self.thread_exit_ns, self.exit_ns)
     }
 
     /// Returns the cost of calling a helper or kfunc, in ns. `native` is the number of instructions
@@ -229,9 +215,9 @@ impl Costs {
     }
 }
 
-/// Returns `cost`, or `otherwise` if the machine does not define the cost.
-fn or(cost: u32, otherwise: u32) -> u32 {
-    if cost == 0 { otherwise } else { cost }
+/// Returns `cost` if it `applies` and the machine defines it, or `usual`.
+fn special(applies: bool, cost: u32, usual: u32) -> u32 {
+    if applies && cost != 0 { cost } else { usual }
 }
 
 impl Default for Costs {
@@ -312,253 +298,6 @@ impl Default for Costs {
         }
     }
 }
-
-/// Function that returns one constant of the table. There is a variant for each type of constant.
-#[derive(Clone, Copy)]
-pub enum Slot {
-    /// A constant in picoseconds.
-    Ps(fn(&mut Costs) -> &mut u32),
-    /// A constant in nanoseconds.
-    Ns(fn(&mut Costs) -> &mut u32),
-    /// A constant in nanoseconds for each distance.
-    ByDistance(fn(&mut Costs) -> &mut ByDistance),
-    /// A rate in MB/s, which is bytes per microsecond. It is not the cost of an operation.
-    MbPerS(fn(&mut Costs) -> &mut u32),
-}
-
-/// Declaration of one constant: its name in machine files and in `machine show`, its accessor, and
-/// the source of its default value.
-pub struct Constant {
-    pub name: &'static str,
-    pub slot: Slot,
-    pub default_source: &'static str,
-}
-
-/// Constants that are 0 by default. Another constant then applies to their operations, too, or, as for
-/// the start of processes, nothing is charged.
-pub const SPECIAL_COSTS: [&str; 7] = [
-    "switch_to_idle",
-    "switch_from_idle",
-    "schedule_idle",
-    "thread",
-    "fork_start",
-    "thread_start",
-    "thread_exit",
-];
-
-/// Name of the cost `line` of the section `[task_struct]`: the transfer of a cache line of a
-/// task_struct. Only machines with [`crate::TaskSets`] have it.
-pub const TASK_LINE: &str = "task_struct.line";
-
-/// All constants except those of single kfuncs and [`TASK_LINE`], in the order in which they are
-/// printed.
-pub const CONSTANTS: [Constant; 41] = [
-    Constant {
-        name: "bpf_insn",
-        slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
-        default_source: "assumption: 1.05 cycles at 3 GHz; clang compiles one BPF instruction to 1.05 x86-64 instructions (counted over dss, o1, mqs and pmqs), and branchy kernel code executes about one per cycle",
-    },
-    Constant {
-        name: "callback",
-        slot: Slot::Ns(|c| &mut c.callback_ns),
-        default_source: "assumption: 25 cycles at 3 GHz for a BPF trampoline and its rcu section",
-    },
-    Constant {
-        name: "kfunc",
-        slot: Slot::Ns(|c| &mut c.kfunc_ns),
-        default_source: "assumption: 18 cycles at 3 GHz for a call and a few loads in cache",
-    },
-    Constant {
-        name: "context_switch",
-        slot: Slot::Ns(|c| &mut c.context_switch_ns),
-        default_source: "assumption: 1800 cycles at 3 GHz for switch_to and the switch of the address space; a wake-up, schedule() and a switch then take 1.15 us together",
-    },
-    Constant {
-        name: "switch_to_idle",
-        slot: Slot::Ns(|c| &mut c.switch_to_idle_ns),
-        default_source: "assumption: as context_switch",
-    },
-    Constant {
-        name: "switch_from_idle",
-        slot: Slot::Ns(|c| &mut c.switch_from_idle_ns),
-        default_source: "assumption: as context_switch",
-    },
-    Constant {
-        name: "schedule",
-        slot: Slot::Ns(|c| &mut c.schedule_ns),
-        default_source: "assumption: 750 cycles at 3 GHz for __schedule and pick_next_task without the switch",
-    },
-    Constant {
-        name: "schedule_idle",
-        slot: Slot::Ns(|c| &mut c.schedule_idle_ns),
-        default_source: "assumption: as schedule",
-    },
-    Constant {
-        name: "wakeup",
-        slot: Slot::Ns(|c| &mut c.wakeup_ns),
-        default_source: "assumption: 900 cycles at 3 GHz for try_to_wake_up with its two atomic instructions",
-    },
-    Constant {
-        name: "tick",
-        slot: Slot::Ns(|c| &mut c.tick_ns),
-        default_source: "assumption: 3000 cycles at 3 GHz for a timer interrupt, timekeeping and sched_tick",
-    },
-    Constant {
-        name: "timer_irq",
-        slot: Slot::Ns(|c| &mut c.timer_irq_ns),
-        default_source: "assumption: 1800 cycles at 3 GHz for a tick without timekeeping and sched_tick",
-    },
-    Constant {
-        name: "softirq",
-        slot: Slot::Ns(|c| &mut c.softirq_ns),
-        default_source: "assumption: 450 cycles at 3 GHz for __do_softirq with its loop over pending softirqs",
-    },
-    Constant {
-        name: "ipi_send",
-        slot: Slot::Ns(|c| &mut c.ipi_send_ns),
-        default_source: "assumption: 150 ns for one write to the ICR of the x2APIC",
-    },
-    Constant {
-        name: "ipi_receive",
-        slot: Slot::Ns(|c| &mut c.ipi_receive_ns),
-        default_source: "assumption: 900 cycles at 3 GHz for interrupt entry, end-of-interrupt and exit",
-    },
-    Constant {
-        name: "ipi_latency",
-        slot: Slot::ByDistance(|c| &mut c.ipi_latency),
-        default_source: "assumption, for the message of the APIC and the interrupt entry: 400 ns to another thread of the core, 500 in the LLC, 600 in the node, 1000 to another node",
-    },
-    Constant {
-        name: "idle_exit",
-        slot: Slot::Ns(|c| &mut c.idle_exit_ns),
-        default_source: "assumption: 1 us; drivers/idle/intel_idle.c has exit latencies of 1 or 2 us for C1",
-    },
-    Constant {
-        name: "fork",
-        slot: Slot::Ns(|c| &mut c.fork_ns),
-        default_source: "assumption: fork and exit of a small process take 100 us together, of which fork is three fifths",
-    },
-    Constant {
-        name: "thread",
-        slot: Slot::Ns(|c| &mut c.thread_ns),
-        default_source: "assumption: as fork",
-    },
-    Constant {
-        name: "fork_start",
-        slot: Slot::Ns(|c| &mut c.fork_start_ns),
-        default_source: "assumption: a new process starts with its first step",
-    },
-    Constant {
-        name: "thread_start",
-        slot: Slot::Ns(|c| &mut c.thread_start_ns),
-        default_source: "assumption: as fork_start",
-    },
-    Constant {
-        name: "exec",
-        slot: Slot::Ns(|c| &mut c.exec_ns),
-        default_source: "assumption: fork, exec and exit of a small process take 350 us together; without fork and exit these are 250 us",
-    },
-    Constant {
-        name: "exit",
-        slot: Slot::Ns(|c| &mut c.exit_ns),
-        default_source: "assumption: fork and exit of a small process take 100 us together, of which exit is two fifths",
-    },
-    Constant {
-        name: "thread_exit",
-        slot: Slot::Ns(|c| &mut c.thread_exit_ns),
-        default_source: "assumption: as exit",
-    },
-    Constant {
-        name: "syscall",
-        slot: Slot::Ns(|c| &mut c.syscall_ns),
-        default_source: "assumption: 100 ns for a call that does nothing, as lat_syscall null of lmbench makes, with the mitigations of a current CPU",
-    },
-    Constant {
-        name: "user_lock",
-        slot: Slot::Ns(|c| &mut c.user_lock_ns),
-        default_source: "assumption: 25 cycles at 3 GHz for a locked instruction and a call of the C library",
-    },
-    Constant {
-        name: "tcp_segment",
-        slot: Slot::Ns(|c| &mut c.tcp_segment_ns),
-        default_source: "assumption: a round trip of lat_tcp of lmbench takes 6 us more than one of lat_pipe; it is two segments, whose acknowledgements travel with the answers",
-    },
-    Constant {
-        name: "lock_handover",
-        slot: Slot::ByDistance(|c| &mut c.lock_handover),
-        default_source: "estimate: three transfers of the lock's cache line, see cache_line: the holder's release takes the line from the waiter that reads it, the waiter reads it again, and the waiter's first store beside the lock takes it from the next waiter (queued_spin_lock_slowpath, kernel/locking/qspinlock.c)",
-    },
-    Constant {
-        name: "lock_acquire",
-        slot: Slot::ByDistance(|c| &mut c.lock_acquire),
-        default_source: "assumption: 30 cycles at 3 GHz for a locked instruction, plus the transfer of the cache line if another CPU had it, see cache_line",
-    },
-    Constant {
-        name: "cache_line",
-        slot: Slot::ByDistance(|c| &mut c.cache_line),
-        default_source: "assumption: 5 ns between the threads of a core, 25 ns in an LLC, 60 ns in a node, 120 ns between nodes",
-    },
-    Constant {
-        name: "dsq_op",
-        slot: Slot::Ns(|c| &mut c.dsq_op_ns),
-        default_source: "assumption: 60 cycles at 3 GHz for the list, the counters, the sequence number and the link of the DSQ (dispatch_enqueue, task_unlink_from_dsq)",
-    },
-    Constant {
-        name: "dsq_level",
-        slot: Slot::Ns(|c| &mut c.dsq_level_ns),
-        default_source: "assumption: 20 cycles at 3 GHz for a load that depends on the previous one and hits the L2, and a branch that is mispredicted half of the time (rb_add)",
-    },
-    Constant {
-        name: "balance",
-        slot: Slot::Ns(|c| &mut c.balance_ns),
-        default_source: "assumption: 800 cycles at 3 GHz for sched_balance_rq, find_src_group and sched_balance_update_blocked_averages without their loops",
-    },
-    Constant {
-        name: "balance_cpu",
-        slot: Slot::Ns(|c| &mut c.balance_cpu_ns),
-        default_source: "assumption: 100 cycles at 3 GHz for one pass of the loop in update_sg_lb_stats",
-    },
-    Constant {
-        name: "reload_llc",
-        slot: Slot::Ps(|c| &mut c.reload_llc_ps),
-        default_source: "assumption: 60 ps per byte, so one core reads 16.7 GB/s from the L3",
-    },
-    Constant {
-        name: "reload_memory",
-        slot: Slot::Ps(|c| &mut c.reload_memory_ps),
-        default_source: "assumption: 110 ps per byte, so one core reads 9.1 GB/s from memory, which is 7 ns per cache line of 64 bytes with overlapping misses",
-    },
-    Constant {
-        name: "reload_remote",
-        slot: Slot::Ps(|c| &mut c.reload_remote_ps),
-        default_source: "assumption: 1.64 times reload_memory, as the latency of remote memory is higher by this factor",
-    },
-    Constant {
-        name: "touch",
-        slot: Slot::MbPerS(|c| &mut c.touch_mbps),
-        default_source: "assumption: 10 accesses per 1000 instructions miss the first-level cache, each for 64 bytes, at one instruction per cycle and 3 GHz; programs differ by a factor of ten in both directions",
-    },
-    Constant {
-        name: "node_bandwidth",
-        slot: Slot::MbPerS(|c| &mut c.node_bandwidth_mbps),
-        default_source: "estimate: eight channels of DDR4-3200 have 204.8 GB/s at peak; 80 % of it, because refresh and turnarounds of the bus take the rest",
-    },
-    Constant {
-        name: "numa_scan",
-        slot: Slot::Ns(|c| &mut c.numa_scan_ns),
-        default_source: "assumption: 45 cycles at 3 GHz to read a page table entry, find its page and make the entry inaccessible (change_prot_numa)",
-    },
-    Constant {
-        name: "numa_fault",
-        slot: Slot::Ns(|c| &mut c.numa_fault_ns),
-        default_source: "assumption: 3000 cycles at 3 GHz for the exception with its mitigations, the search for the mapping and the page, and task_numa_fault",
-    },
-    Constant {
-        name: "numa_migrate",
-        slot: Slot::Ns(|c| &mut c.numa_migrate_ns),
-        default_source: "assumption: 7500 cycles at 3 GHz to isolate a page of 4 KiB, allocate another one, flush the TLB entry and map the new page; the copy of the bytes is added at the speed of reload_remote",
-    },
-];
 
 #[cfg(test)]
 mod tests {

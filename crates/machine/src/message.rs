@@ -67,39 +67,32 @@ pub struct ObjectKind {
     pub default_source: &'static str,
 }
 
+/// Makes the table of [`CHANNELS`] from the fields of [`Channels`] and their sources.
+macro_rules! channels {
+    ($($name:ident: $source:literal;)*) => {
+        [$(ObjectKind {
+            name: stringify!($name),
+            row: |costs| &mut costs.channel.$name,
+            default_source: $source,
+        }),*]
+    };
+}
+
 /// All kinds, in the order in which they are printed.
-pub const CHANNELS: [ObjectKind; 6] = [
-    ObjectKind {
-        name: "pipe",
-        row: |costs| &mut costs.channel.pipe,
-        default_source: "assumption: 900 cycles at 3 GHz each for a write and a read, so that a round trip of lat_pipe of lmbench (two writes, two reads, two wake-ups, two switches) takes 3.5 us; bytes: 5 GB/s through a pipe, half of the time for each copy",
-    },
-    ObjectKind {
-        name: "unix_stream",
-        row: |costs| &mut costs.channel.unix_stream,
-        default_source: "assumption: 2025 cycles at 3 GHz each for a send and a receive, 2.25 times those of a pipe, so that a round trip of lat_unix takes 5 us; bytes: 6.2 GB/s through a socket, half of the time for each copy",
-    },
-    ObjectKind {
-        name: "unix_datagram",
-        row: |costs| &mut costs.channel.unix_datagram,
-        default_source: "assumption: as unix_stream, because both allocate, queue and free one sk_buff per message",
-    },
-    ObjectKind {
-        name: "tcp",
-        row: |costs| &mut costs.channel.tcp,
-        default_source: "assumption: as pipe, because tcp_segment is the difference between TCP and a pipe",
-    },
-    ObjectKind {
-        name: "futex",
-        row: |costs| &mut costs.channel.futex,
-        default_source: "assumption: 100 ns for the system call, plus 150 cycles for FUTEX_WAKE and 300 for FUTEX_WAIT (the lock of a hash bucket and the queue), at 3 GHz",
-    },
-    ObjectKind {
-        name: "eventfd",
-        row: |costs| &mut costs.channel.eventfd,
-        default_source: "assumption: 100 ns for the system call, plus 300 cycles for the file and the lock of the counter, at 3 GHz",
-    },
-];
+pub const CHANNELS: [ObjectKind; 6] = channels! {
+    pipe:
+        "assumption: 900 cycles at 3 GHz each for a write and a read, so that a round trip of lat_pipe of lmbench (two writes, two reads, two wake-ups, two switches) takes 3.5 us; bytes: 5 GB/s through a pipe, half of the time for each copy";
+    unix_stream:
+        "assumption: 2025 cycles at 3 GHz each for a send and a receive, 2.25 times those of a pipe, so that a round trip of lat_unix takes 5 us; bytes: 6.2 GB/s through a socket, half of the time for each copy";
+    unix_datagram:
+        "assumption: as unix_stream, because both allocate, queue and free one sk_buff per message";
+    tcp:
+        "assumption: as pipe, because tcp_segment is the difference between TCP and a pipe";
+    futex:
+        "assumption: 100 ns for the system call, plus 150 cycles for FUTEX_WAKE and 300 for FUTEX_WAIT (the lock of a hash bucket and the queue), at 3 GHz";
+    eventfd:
+        "assumption: 100 ns for the system call, plus 300 cycles for the file and the lock of the counter, at 3 GHz";
+};
 
 /// Returns the name under which the source of a channel's costs is stored, for example
 /// "channel.pipe".

@@ -109,120 +109,58 @@ impl Activity {
     }
 }
 
+/// Makes the table of [`ACTIVITIES`]. A row has the name, the kind, the scope, the occurrences in
+/// 1000 s at each level, the mean duration in ns, and the source. The kind is `interrupt`, or `task`
+/// with its nice value.
+macro_rules! activities {
+    (@is_interrupt interrupt) => { true };
+    (@is_interrupt task) => { false };
+    ($(
+        $name:literal: $kind:ident $(($nice:literal))?, $scope:ident, $per_1000s:expr, $mean_ns:literal,
+        $source:literal;
+    )*) => {
+        [$(Activity {
+            name: $name,
+            scope: Scope::$scope,
+            interrupt: activities!(@is_interrupt $kind),
+            nice: [$($nice,)? 0][0],
+            per_1000s: $per_1000s,
+            mean_ns: $mean_ns,
+            source: $source,
+        }),*]
+    };
+}
+
 /// All kinds of background work. "Guest" is a virtual machine with 2 CPUs and Linux 6.18 that
 /// compiled and ran tests, on 24 November 2026. The rates are averages of its first 4.4 hours. The
 /// durations are the run times in /proc/PID/schedstat, divided by the number of times that the
 /// thread got a CPU.
-pub const ACTIVITIES: [Activity; 12] = [
-    Activity {
-        name: "kworker/{cpu}:0",
-        scope: Scope::Cpu,
-        interrupt: false,
-        nice: 0,
-        per_1000s: [1_000, 4_600, 4_600],
-        mean_ns: 50_000,
-        source: "quiet: vmstat_update once per second (vm.stat_interval); server: measured on the guest over 90 s, 9.3 turns per second of 49 us on 2 CPUs; desktop: assumption, as server",
-    },
-    Activity {
-        name: "kworker/{cpu}:0H",
-        scope: Scope::Cpu,
-        interrupt: false,
-        nice: -20,
-        per_1000s: [0, 12_500, 4_000],
-        mean_ns: 44_000,
-        source: "server: measured on the guest, kblockd, 25 turns per second of 44 us on 2 CPUs; desktop: the lower rate of a period of 90 s, 8.1 per second on 2 CPUs",
-    },
-    Activity {
-        name: "kworker/u{pool}:0",
-        scope: Scope::Llc,
-        interrupt: false,
-        nice: 0,
-        per_1000s: [100, 2_000, 2_000],
-        mean_ns: 170_000,
-        source: "quiet: assumption, writeback every 5 s on 2 CPUs (vm.dirty_writeback_centisecs); server: measured on the guest, 3.9 turns per second of 173 us on 2 CPUs; desktop: assumption, as server; unbound workers stay in an LLC by default (workqueue.default_affinity_scope)",
-    },
-    Activity {
-        name: "kworker/u{pool}:1H",
-        scope: Scope::Machine,
-        interrupt: false,
-        nice: -20,
-        per_1000s: [0, 0, 60_000],
-        mean_ns: 100_000,
-        source: "assumption: a display driver queues work of 100 us for each frame, at 60 Hz",
-    },
-    Activity {
-        name: "ksoftirqd/{cpu}",
-        scope: Scope::Cpu,
-        interrupt: false,
-        nice: 0,
-        per_1000s: [100, 2_600, 2_600],
-        mean_ns: 40_000,
-        source: "quiet: assumption; server: measured on the guest, 5.2 turns per second of 41 us on 2 CPUs; desktop: assumption, as server",
-    },
-    Activity {
-        name: "rcu_preempt",
-        scope: Scope::Machine,
-        interrupt: false,
-        nice: 0,
-        per_1000s: [4_000, 42_000, 42_000],
-        mean_ns: 21_000,
-        source: "quiet: assumption, a tenth of server; server: measured on the guest, 42 turns per second of 21 us; desktop: assumption, as server",
-    },
-    Activity {
-        name: "kcompactd0",
-        scope: Scope::Machine,
-        interrupt: false,
-        nice: 0,
-        per_1000s: [2_000, 2_000, 2_000],
-        mean_ns: 21_000,
-        source: "measured on the guest: 2.0 turns per second of 21 us (HPAGE_FRAG_CHECK_INTERVAL_MSEC is 500)",
-    },
-    Activity {
-        name: "timer",
-        scope: Scope::Cpu,
-        interrupt: true,
-        nice: 0,
-        per_1000s: [1_000, 24_000, 24_000],
-        mean_ns: 2_000,
-        source: "quiet: assumption; server: measured on the guest, 47 TIMER softirqs per second on 2 CPUs; desktop: assumption, as server; the duration is an assumption",
-    },
-    Activity {
-        name: "disk",
-        scope: Scope::Machine,
-        interrupt: true,
-        nice: 0,
-        per_1000s: [200, 61_000, 18_000],
-        mean_ns: 3_000,
-        source: "quiet: assumption; server: measured on the guest, 61 interrupts per second of a virtio disk; desktop: the lower rate of a period of 90 s; the duration is an assumption",
-    },
-    Activity {
-        name: "network",
-        scope: Scope::Machine,
-        interrupt: true,
-        nice: 0,
-        per_1000s: [1_000, 500_000, 4_000],
-        mean_ns: 5_000,
-        source: "quiet and server: assumptions; desktop: measured on the guest, 4 NET_RX softirqs per second; the duration is an assumption",
-    },
-    Activity {
-        name: "display",
-        scope: Scope::Machine,
-        interrupt: true,
-        nice: 0,
-        per_1000s: [0, 0, 60_000],
-        mean_ns: 10_000,
-        source: "assumption: one interrupt of 10 us for each frame, at 60 Hz",
-    },
-    Activity {
-        name: "input",
-        scope: Scope::Machine,
-        interrupt: true,
-        nice: 0,
-        per_1000s: [0, 0, 125_000],
-        mean_ns: 5_000,
-        source: "assumption: a USB mouse that reports at 125 Hz",
-    },
-];
+pub const ACTIVITIES: [Activity; 12] = activities! {
+    "kworker/{cpu}:0": task(0), Cpu, [1_000, 4_600, 4_600], 50_000,
+        "quiet: vmstat_update once per second (vm.stat_interval); server: measured on the guest over 90 s, 9.3 turns per second of 49 us on 2 CPUs; desktop: assumption, as server";
+    "kworker/{cpu}:0H": task(-20), Cpu, [0, 12_500, 4_000], 44_000,
+        "server: measured on the guest, kblockd, 25 turns per second of 44 us on 2 CPUs; desktop: the lower rate of a period of 90 s, 8.1 per second on 2 CPUs";
+    "kworker/u{pool}:0": task(0), Llc, [100, 2_000, 2_000], 170_000,
+        "quiet: assumption, writeback every 5 s on 2 CPUs (vm.dirty_writeback_centisecs); server: measured on the guest, 3.9 turns per second of 173 us on 2 CPUs; desktop: assumption, as server; unbound workers stay in an LLC by default (workqueue.default_affinity_scope)";
+    "kworker/u{pool}:1H": task(-20), Machine, [0, 0, 60_000], 100_000,
+        "assumption: a display driver queues work of 100 us for each frame, at 60 Hz";
+    "ksoftirqd/{cpu}": task(0), Cpu, [100, 2_600, 2_600], 40_000,
+        "quiet: assumption; server: measured on the guest, 5.2 turns per second of 41 us on 2 CPUs; desktop: assumption, as server";
+    "rcu_preempt": task(0), Machine, [4_000, 42_000, 42_000], 21_000,
+        "quiet: assumption, a tenth of server; server: measured on the guest, 42 turns per second of 21 us; desktop: assumption, as server";
+    "kcompactd0": task(0), Machine, [2_000, 2_000, 2_000], 21_000,
+        "measured on the guest: 2.0 turns per second of 21 us (HPAGE_FRAG_CHECK_INTERVAL_MSEC is 500)";
+    "timer": interrupt, Cpu, [1_000, 24_000, 24_000], 2_000,
+        "quiet: assumption; server: measured on the guest, 47 TIMER softirqs per second on 2 CPUs; desktop: assumption, as server; the duration is an assumption";
+    "disk": interrupt, Machine, [200, 61_000, 18_000], 3_000,
+        "quiet: assumption; server: measured on the guest, 61 interrupts per second of a virtio disk; desktop: the lower rate of a period of 90 s; the duration is an assumption";
+    "network": interrupt, Machine, [1_000, 500_000, 4_000], 5_000,
+        "quiet and server: assumptions; desktop: measured on the guest, 4 NET_RX softirqs per second; the duration is an assumption";
+    "display": interrupt, Machine, [0, 0, 60_000], 10_000,
+        "assumption: one interrupt of 10 us for each frame, at 60 Hz";
+    "input": interrupt, Machine, [0, 0, 125_000], 5_000,
+        "assumption: a USB mouse that reports at 125 Hz";
+};
 
 /// Returns a Markdown section with all kinds of background work and their sources.
 pub(crate) fn page() -> String {

@@ -116,6 +116,13 @@ mod host {
     use super::*;
     use std::arch::naked_asm;
 
+    /// The end of a trampoline: restores the callee-saved registers and returns.
+    macro_rules! restore_and_return {
+        () => {
+            "add rsp, 8\n pop r15\n pop r14\n pop r13\n pop r12\n pop rbx\n pop rbp\n ret"
+        };
+    }
+
     /// Saves the callee-saved registers, stores the stack pointer in `rsp`, and calls `target` with
     /// the context and the five arguments.
     #[unsafe(naked)]
@@ -144,14 +151,7 @@ mod host {
             "mov r9, [r10 + 32]",
             "call rax",
             "xor edx, edx",
-            "add rsp, 8",
-            "pop r15",
-            "pop r14",
-            "pop r13",
-            "pop r12",
-            "pop rbx",
-            "pop rbp",
-            "ret",
+            restore_and_return!(),
         )
     }
 
@@ -175,14 +175,7 @@ mod host {
             "xor r9d, r9d",
             "call rax",
             "xor edx, edx",
-            "add rsp, 8",
-            "pop r15",
-            "pop r14",
-            "pop r13",
-            "pop r12",
-            "pop rbx",
-            "pop rbp",
-            "ret",
+            restore_and_return!(),
         )
     }
 
@@ -194,14 +187,7 @@ mod host {
             "cld",
             "xor eax, eax",
             "mov edx, 1",
-            "add rsp, 8",
-            "pop r15",
-            "pop r14",
-            "pop r13",
-            "pop r12",
-            "pop rbx",
-            "pop rbp",
-            "ret",
+            restore_and_return!(),
         )
     }
 

@@ -24,6 +24,7 @@ mod host_stack;
 mod interpreter;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod jit;
+mod load;
 mod overlap;
 pub(crate) mod raise;
 pub(crate) mod releases;
@@ -35,6 +36,7 @@ pub use context::{ANY, Entry};
 pub use counting::PathCounts;
 pub use func::{Body, FromReg, Func, HelperRow, IntoReg, Row};
 pub use gap::Gap;
+pub use load::Engine;
 pub use overlap::{Access, AccessKind, Execution, NOT_TAKEN, TAKEN};
-pub use vm::{Engine, Vm};
+pub use vm::Vm;
 pub use world::World;

@@ -11,30 +11,24 @@
 //! register. It writes this number to memory at each call and at the end of each function. After a
 //! fault, both engines report the number in memory.
 
-use crate::error::Error;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::rc::Rc;
 
-use super::budget::BUDGET;
 use super::call::{call, caught, set_cpu};
 use super::code_cache::Origin;
-use super::context::{Context, Entry, Hardware};
-use super::func::Func;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use super::gap;
-use super::gap::{Gap, Gaps};
+use super::context::Context;
+use super::enter;
+use super::gap::Gap;
 use super::raise::take_fault;
 use super::world::World;
-use super::{enter, host_stack, interpreter};
 use crate::fault::{Fault, FaultKind};
 use crate::helper::state::State;
-use crate::image::{CALL_FUNCTION, Code, FUNC_BASE, Insn, LocalTypes};
-use crate::insn::{self, FRAME, FRAMES};
-use crate::map::{Handles, Map, kind};
-use crate::memory::{Region, Use};
-use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
+use crate::image::{CALL, CALL_FUNCTION, Code, FUNC_BASE, LocalTypes};
+use crate::insn::{FRAME, FRAMES};
+use crate::map::Map;
+use crate::memory::Use;
+use crate::sanitizer::{self, CheckCounts};
 
 /// Number of free bytes above the first frame. The host may compare or copy a map's key with vector
 /// loads, which read beyond the end of a short key. Without the free bytes, a load of a key at the end of
@@ -42,202 +36,13 @@ use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 /// slower method.
 pub(super) const SLACK: u64 = 64;
 
-/// The engine that executes the instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Engine {
-    /// Executes one instruction at a time. Works on every host.
-    #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), default)]
-    Interpreter,
-    /// Compiles the program to machine code. Works only on x86-64 Linux.
-    #[cfg_attr(all(target_arch = "x86_64", target_os = "linux"), default)]
-    Jit,
-}
-
-impl Engine {
-    /// The engines that work on this host.
-    pub const AVAILABLE: &[Engine] = &[
-        Engine::Interpreter,
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Engine::Jit,
-    ];
-}
-
 /// A program that is loaded into a simulated machine, the world `W`.
 pub struct Vm<W> {
     pub(super) cx: NonNull<Context>,
-    world: PhantomData<fn(&mut W)>,
+    pub(super) world: PhantomData<fn(&mut W)>,
 }
 
 impl<W: World> Vm<W> {
-    /// Makes linked code callable. `funcs` contains all functions that the code may call: the
-    /// helpers of this crate ([`helper::table`](crate::helper::table)) and the functions of the
-    /// world. A call of any other function faults.
-    pub fn new(
-        code: Code,
-        maps: Vec<Map>,
-        types: LocalTypes,
-        funcs: &[Func<W>],
-        region: Rc<Region>,
-        engine: Engine,
-    ) -> Result<Vm<W>, Error> {
-        Vm::build(code, maps, types, funcs, region, engine, None)
-    }
-
-    /// Makes linked code callable with the [sanitizer] on; see [`Vm::new`].
-    pub fn with_sanitizer(
-        code: Code,
-        maps: Vec<Map>,
-        types: LocalTypes,
-        funcs: &[Func<W>],
-        region: Rc<Region>,
-        engine: Engine,
-        rules: Rules,
-    ) -> Result<Vm<W>, Error> {
-        Vm::build(code, maps, types, funcs, region, engine, Some(rules))
-    }
-
-    fn build(
-        code: Code,
-        maps: Vec<Map>,
-        types: LocalTypes,
-        funcs: &[Func<W>],
-        region: Rc<Region>,
-        engine: Engine,
-        rules: Option<Rules>,
-    ) -> Result<Vm<W>, Error> {
-        let mut helpers = Vec::new();
-        for func in funcs {
-            if let Some(number) = func.helper {
-                let number = number as usize;
-                helpers.resize(helpers.len().max(number + 1), None);
-                helpers[number] = Some(func.target());
-            }
-        }
-        let kfuncs = code
-            .kfuncs
-            .iter()
-            .map(|name| {
-                funcs
-                    .iter()
-                    .find(|f| f.helper.is_none() && f.name == name.as_str())
-                    .map(Func::target)
-            })
-            .collect();
-        insn::verify(&code)?;
-        let calls = |i: &Insn| i.op == crate::image::CALL && i.src == CALL_FUNCTION;
-        let nests = code
-            .functions
-            .iter()
-            .map(|f| code.insns[f.start..f.end].iter().any(calls))
-            .collect();
-        let stack = region
-            .pages(FRAMES * FRAME + SLACK)
-            .ok_or_else(|| region.memory().message())?;
-        region.lines().make_private(stack, FRAMES * FRAME + SLACK);
-        let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
-        for map in &maps {
-            let text = |fault: Fault| format!("map {}: {fault}", map.name());
-            if matches!(map.def().kind, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) {
-                for &(key, inner) in &map.def().values {
-                    let inner = maps
-                        .get(inner)
-                        .ok_or_else(|| format!("map {}: no inner map {inner}", map.name()))?;
-                    // A slot of a map of maps holds the address of the inner map, even if the map
-                    // of maps declares another value size.
-                    let value = inner.addr().to_le_bytes();
-                    map.update(&region, &key.to_le_bytes(), &value, 0, 0).map_err(text)?;
-                }
-            }
-        }
-        let handles = Handles::new(maps.iter().map(Map::addr));
-        let mut cx = Box::new(Context {
-            left: BUDGET as i64,
-            cost: 0,
-            fp: stack + FRAMES * FRAME,
-            stack_limit: stack + FRAME,
-            pc: 0,
-            contexts: 0,
-            own_cache: region.lines().cache(0).own,
-            cpu: 0,
-            world: std::ptr::null_mut(),
-            rsp: 0,
-            fault: None,
-            hardware: Hardware::default(),
-            interpreting: false,
-            depth: 0,
-            native_stack: host_stack::needed(host_stack::INTERPRETER_FRAME),
-            native_limit: u64::MAX,
-            limit: BUDGET as i64,
-            until: BUDGET as i64,
-            function: 0,
-            nests,
-            base: region.base(),
-            delta: region.delta(),
-            zeros: region.zeros(),
-            arena,
-            arena_user,
-            gaps: Gaps::new(),
-            entries: Vec::new(),
-            engine_entries: vec![interpreter::run as Entry; code.functions.len()],
-            code,
-            helpers,
-            kfuncs,
-            maps,
-            handles,
-            types,
-            state: RefCell::default(),
-            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            compiled: None,
-            code_origin: None,
-            interpreted: None,
-            stack,
-            region,
-            more_stacks: Vec::new(),
-            hooks: None,
-            branches: Vec::new(),
-            arg_tags: [0; 6],
-            counting: None,
-            count_path: 0,
-            sanitizer: None,
-            arg_prov: [0; 6],
-        });
-        if let Some(rules) = rules {
-            cx.sanitizer = Some(Box::new(Sanitizer::new(&cx, rules)?));
-            cx.engine_entries.fill(interpreter::run_sanitized as Entry);
-        }
-
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        if arena != 0 {
-            gap::prepare();
-        }
-        match engine {
-            Engine::Interpreter => {}
-            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            Engine::Jit => match super::jit::compile(&cx) {
-                Ok((compiled, entries, origin)) => {
-                    cx.engine_entries = entries;
-                    cx.native_stack = host_stack::needed(compiled.frame());
-                    cx.code_origin = Some(origin);
-                    cx.compiled = Some(compiled);
-                }
-                Err(super::jit::Error::TooLarge(why)) => cx.interpreted = Some(why),
-                Err(super::jit::Error::Failed(message)) => return Err(message.into()),
-            },
-            #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-            Engine::Jit => {
-                return Err("the JIT works only on x86-64 Linux; use the interpreter".into());
-            }
-        }
-        cx.entries.clone_from(&cx.engine_entries);
-        if cx.sanitizer.is_some() {
-            cx.entries.fill(sanitizer::enter);
-        }
-        Ok(Vm {
-            cx: NonNull::from(Box::leak(cx)),
-            world: PhantomData,
-        })
-    }
-
     /// Returns the accesses of the program to pages of its arena that were not allocated: for each
     /// instruction that made some, its index and the accesses.
     pub fn gaps(&self) -> Vec<(usize, Gap)> {
@@ -361,7 +166,7 @@ impl<W: World> Vm<W> {
     }
 
     /// Returns the total cost in ns so far of all kfuncs and helpers that the program has called
-    /// ([`Func::cost`]), and of all cache lines that moved to this CPU from other caches or memory.
+    /// ([`Func::cost`](super::Func::cost)), and of all cache lines that moved to this CPU from other caches or memory.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.cx().cost
@@ -402,7 +207,7 @@ impl<W: World> Vm<W> {
     }
 
     /// Sets the bits of the current context. The program may call a function if one of these bits
-    /// is also set in [`Func::contexts`]. Returns the previous bits.
+    /// is also set in [`Func::contexts`](super::Func::contexts). Returns the previous bits.
     #[inline]
     pub fn set_contexts(&self, contexts: u32) -> u32 {
         // SAFETY: the VM is alive, and there is no other reference to its context.
@@ -425,7 +230,7 @@ impl<W: World> Vm<W> {
     pub fn callee(&self, pc: usize) -> Option<&'static str> {
         let cx = self.cx();
         let insn = cx.code.insns.get(pc)?;
-        let calls = insn.op == crate::image::CALL && insn.src != CALL_FUNCTION;
+        let calls = insn.op == CALL && insn.src != CALL_FUNCTION;
         cx.target(insn).filter(|_| calls).map(|target| target.name)
     }
 

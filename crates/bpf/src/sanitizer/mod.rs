@@ -36,9 +36,11 @@
 //! | `registers` | registers that an instruction reads |
 
 mod access;
+mod access_fault;
 mod arguments;
 pub(crate) mod callee;
 mod calls;
+mod entry;
 mod findings;
 pub(crate) mod flow;
 mod held;
@@ -60,7 +62,8 @@ use crate::error::Error;
 
 pub(crate) use access::{load, meta, store};
 pub use callee::{CallRules, Effect};
-pub(crate) use calls::{after_call, before_call, call_function, enter, returned};
+pub(crate) use calls::{after_call, before_call};
+pub(crate) use entry::{call_function, enter, returned};
 pub use findings::Finding;
 pub(crate) use flow::{moves, tests};
 pub(crate) use prov::{SCALAR, UNSET, UNTESTED, frame};

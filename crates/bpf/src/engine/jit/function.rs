@@ -7,7 +7,7 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, AliasRegionData, InstBuilder, MemFlagsData, SourceLoc, Type, Value, types};
+use cranelift_codegen::ir::{self, AliasRegionData, InstBuilder, MemFlagsData, SourceLoc, Value, types};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
@@ -20,7 +20,7 @@ use crate::engine::context::Context;
 use crate::engine::counting;
 use crate::image::{CALL, Insn, LD_IMM64};
 use crate::insn::FRAME;
-use crate::insn::{self, alu, jmp};
+use crate::insn::{self, jmp};
 use crate::memory::SHIFT;
 
 /// State of the translation of one function.
@@ -393,22 +393,22 @@ impl Translator<'_, '_> {
             self.builder.ins().brif(over, target, &[], next, &[]);
             return;
         }
-        let narrow = insn::class(i.op) == insn::JMP32;
-        let a = self.get(i.dst);
-        let a = if narrow {
-            self.builder.ins().ireduce(types::I32, a)
+        let ty = if insn::class(i.op) == insn::JMP32 {
+            types::I32
         } else {
-            a
+            types::I64
         };
+        let a = self.get(i.dst);
+        let a = self.narrow(a, ty);
         let b = (i.op & insn::X != 0).then(|| {
             let b = self.get(i.src);
-            if narrow {
-                self.builder.ins().ireduce(types::I32, b)
-            } else {
-                b
-            }
+            self.narrow(b, ty)
         });
-        let imm = if narrow { i64::from(i.imm as i32) } else { i.imm };
+        let imm = if ty == types::I32 {
+            i64::from(i.imm as i32)
+        } else {
+            i.imm
+        };
         let condition = match i.op & 0xf0 {
             jmp::JSET => match b {
                 Some(b) => self.builder.ins().band(a, b),
@@ -434,147 +434,5 @@ impl Translator<'_, '_> {
             }
         };
         self.builder.ins().brif(condition, target, &[], next, &[]);
-    }
-
-    /// Translates ALU and ALU64. Returns `false` if the operation does not exist.
-    fn alu(&mut self, i: &Insn, ty: Type) -> bool {
-        let op = i.op & 0xf0;
-        let register = i.op & insn::X != 0;
-        let old = self.get(i.dst);
-        if op == alu::END {
-            self.set_alu_prov(i, ty);
-            return self.swap(i, old);
-        }
-        self.set_alu_prov(i, ty);
-        let a = if ty == types::I32 {
-            self.builder.ins().ireduce(ty, old)
-        } else {
-            old
-        };
-        let b = if register {
-            let b = self.get(i.src);
-            if ty == types::I32 {
-                self.builder.ins().ireduce(ty, b)
-            } else {
-                b
-            }
-        } else {
-            let imm = if ty == types::I32 {
-                i64::from(i.imm as u32)
-            } else {
-                i.imm
-            };
-            self.builder.ins().iconst(ty, imm)
-        };
-        let value = match op {
-            alu::ADD => self.builder.ins().iadd(a, b),
-            alu::SUB => self.builder.ins().isub(a, b),
-            alu::MUL => self.builder.ins().imul(a, b),
-            alu::DIV | alu::MOD => self.divide(i, ty, a, b),
-            alu::OR => self.builder.ins().bor(a, b),
-            alu::AND => self.builder.ins().band(a, b),
-            alu::XOR => self.builder.ins().bxor(a, b),
-            alu::LSH => self.builder.ins().ishl(a, b),
-            alu::RSH => self.builder.ins().ushr(a, b),
-            alu::ARSH => self.builder.ins().sshr(a, b),
-            alu::NEG => self.builder.ins().ineg(a),
-            alu::MOV => match (i.off, register) {
-                (0, _) => b,
-                (8, true) => self.sign_extend(b, types::I8, ty),
-                (16, true) => self.sign_extend(b, types::I16, ty),
-                (32, true) if ty == types::I64 => self.sign_extend(b, types::I32, ty),
-                (insn::CAST, true) if ty == types::I64 => self.cast(i, b),
-                _ => return false,
-            },
-            _ => return false,
-        };
-        let value = if ty == types::I32 {
-            self.builder.ins().uextend(types::I64, value)
-        } else {
-            value
-        };
-        if op == alu::ADD && ty == types::I64 && !register {
-            self.mark_sum(value, old, i.imm);
-        }
-        self.set(i.dst, value);
-        true
-    }
-
-    fn sign_extend(&mut self, value: Value, from: Type, to: Type) -> Value {
-        let low = self.builder.ins().ireduce(from, value);
-        self.builder.ins().sextend(to, low)
-    }
-
-    /// Divides as BPF does: `x / 0` is 0, `x % 0` is `x`, and the smallest number divided by -1 is
-    /// itself.
-    fn divide(&mut self, i: &Insn, ty: Type, a: Value, b: Value) -> Value {
-        let modulo = i.op & 0xf0 == alu::MOD;
-        let one = self.builder.ins().iconst(ty, 1);
-        let by_zero = self.builder.ins().icmp_imm_s(IntCC::Equal, b, 0);
-        let divisor = self.builder.ins().select(by_zero, one, b);
-        let (divisor, by_minus_one) = if i.off == 1 {
-            let minus_one = self.builder.ins().icmp_imm_s(IntCC::Equal, b, -1);
-            (self.builder.ins().select(minus_one, one, divisor), Some(minus_one))
-        } else {
-            (divisor, None)
-        };
-        let result = match (modulo, by_minus_one.is_some()) {
-            (false, false) => self.builder.ins().udiv(a, divisor),
-            (false, true) => self.builder.ins().sdiv(a, divisor),
-            (true, false) => self.builder.ins().urem(a, divisor),
-            (true, true) => self.builder.ins().srem(a, divisor),
-        };
-        let result = match by_minus_one {
-            Some(minus_one) if !modulo => {
-                let negated = self.builder.ins().ineg(a);
-                self.builder.ins().select(minus_one, negated, result)
-            }
-            _ => result,
-        };
-        let otherwise = if modulo { a } else { self.builder.ins().iconst(ty, 0) };
-        self.builder.ins().select(by_zero, otherwise, result)
-    }
-
-    /// Converts a pointer into the arena between the kernel's address and the program's address.
-    /// NULL stays NULL.
-    fn cast(&mut self, i: &Insn, value: Value) -> Value {
-        let base = if i.imm == insn::CAST_USER {
-            self.cx.arena_user
-        } else {
-            self.cx.arena
-        };
-        let low = self.builder.ins().ireduce(types::I32, value);
-        let low = self.builder.ins().uextend(types::I64, low);
-        let base = self.builder.ins().iconst(types::I64, (base & !0xffff_ffff) as i64);
-        let full = self.builder.ins().bor(base, low);
-        self.builder.ins().select(low, full, low)
-    }
-
-    fn swap(&mut self, i: &Insn, value: Value) -> bool {
-        let to_be = i.op & insn::X != 0;
-        let swaps = match insn::class(i.op) {
-            insn::ALU64 if to_be => return false,
-            insn::ALU64 => true,
-            _ => to_be,
-        };
-        let ty = match i.imm {
-            16 => types::I16,
-            32 => types::I32,
-            64 => types::I64,
-            _ => return false,
-        };
-        let low = if ty == types::I64 {
-            value
-        } else {
-            self.builder.ins().ireduce(ty, value)
-        };
-        let low = if swaps { self.builder.ins().bswap(low) } else { low };
-        let value = if ty == types::I64 {
-            low
-        } else {
-            self.builder.ins().uextend(types::I64, low)
-        };
-        self.set(i.dst, value);
-        true
     }
 }

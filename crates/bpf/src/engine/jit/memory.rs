@@ -386,15 +386,6 @@ impl Translator<'_, '_> {
         (-(FRAME as i64) <= far && far + insn::size(i.op) as i64 <= 0).then_some(far)
     }
 
-    /// Returns the low bits of a 64-bit value, as a value of type `ty`.
-    fn narrow(&mut self, value: Value, ty: Type) -> Value {
-        if ty == types::I64 {
-            value
-        } else {
-            self.builder.ins().ireduce(ty, value)
-        }
-    }
-
     /// Translates an atomic operation into plain loads and stores. They suffice because the
     /// simulated machine executes one CPU at a time.
     fn atomic(&mut self, pc: usize, i: &Insn) -> bool {

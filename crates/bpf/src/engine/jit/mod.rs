@@ -19,6 +19,7 @@
 //! | `cache` | the code that this process has compiled; `stored` is the form of code in a file |
 //! | `pages` | memory for the code |
 
+mod arithmetic;
 mod cache;
 mod call;
 pub(super) mod compiled;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Opens a recording in any of the formats that can be read.
 
+use super::builder::Builder;
 use super::compressed::{self, Method};
 use super::damage::Damage;
 use super::input::{Input, Span, Watched};
 use super::kind::{self, Format};
 use super::names::Lines;
-use super::{
-    Builder, EVENTS_HINT, Recording, RecordingError, ctf, perf_data, perfetto, read_text, schedviz, trace_dat,
-};
+use super::text::read_text;
+use super::{EVENTS_HINT, Recording, RecordingError, ctf, perf_data, perfetto, schedviz, trace_dat};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;

@@ -6,11 +6,12 @@
 //! event:  type or length (5 bits) | time since the previous event (27 bits) | fields ...
 //! ```
 
+use super::builder::Builder;
 use super::damage::Damage;
 use super::events::Formats;
 use super::input::Order;
 use super::names::Lines;
-use super::{Builder, Recording, RecordingError};
+use super::{Recording, RecordingError};
 use std::collections::BTreeMap;
 
 /// Mask of the bits that contain the length of a page's data. Flags are above these bits.

@@ -2,6 +2,7 @@
 //! Tests of reading ring buffer pages. The tests build the pages in the kernel's format.
 
 use super::*;
+use crate::event::Event;
 use crate::event::TaskState::{Interruptible, Running};
 
 const SWITCH: &str = "\

@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::event::TaskState::{Dead, Interruptible, Running};
+use crate::event::{Event, MigrateReason, TaskState};
+use crate::recording::line::{LineEvent, Parsed};
 
 fn events_in(text: &str) -> Vec<(u64, u32, Event)> {
     let recording = read(text).unwrap_or_else(|error| panic!("{error}"));

@@ -27,6 +27,12 @@ impl Builder {
         self
     }
 
+    /// Appends several steps.
+    pub fn ops(&mut self, ops: impl IntoIterator<Item = Op>) -> &mut Builder {
+        self.ops.extend(ops);
+        self
+    }
+
     /// Returns the index of the next step.
     pub fn len(&self) -> usize {
         self.ops.len()

@@ -33,6 +33,29 @@ pub struct Parameter {
     pub meaning: &'static str,
 }
 
+/// Makes the table of a generator's parameters. A row has the name, the unit, the default, the
+/// range (unless the parameter is a choice) and the description. The last row can be a
+/// [`Parameter`] that several generators have.
+macro_rules! parameters {
+    (
+        $($name:literal: $unit:expr, $default:literal, $(($low:literal, $high:literal),)? $meaning:literal;)*
+        $(..$shared:expr)?
+    ) => {{
+        use $crate::generator::arguments::{Parameter, Unit::*};
+        &[
+            $(Parameter {
+                name: $name,
+                unit: $unit,
+                default: $default,
+                range: [$(($low, $high),)? ("", "")][0],
+                meaning: $meaning,
+            },)*
+            $($shared)?
+        ]
+    }};
+}
+pub(super) use parameters;
+
 /// The values of all parameters of one generator.
 pub struct Arguments<'a> {
     spec: &'a str,

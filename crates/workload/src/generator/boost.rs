@@ -9,74 +9,29 @@
 //! it gets the CPU first only if the policy boosts it. The response time is measured for its
 //! requests, from the wake-up.
 
-use super::arguments::{Arguments, Parameter, Unit};
-use super::{Generator, channel, empty, task};
+use super::arguments::{Arguments, parameters};
+use super::{Generator, channel, empty, semaphore, task};
 use crate::builder::Builder;
-use crate::program::{Dist, Op, Program, Resource, SchedPolicy, Score, Workload};
+use crate::program::{Dist, Op, Program, SchedPolicy, Score, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "boost",
     about: "an interactive and a computing task that receive requests at the same times",
     example: "resource=network,interactive=1ms,compute=5ms,spare=4ms,requests=3,nice=2,cpu=1",
-    parameters: &[
-        Parameter {
-            name: "resource",
-            unit: Unit::Choice(&["none", "semaphore", "network"]),
-            default: "none",
-            range: ("", ""),
-            meaning: "resource for which the interactive task waits: a timer (none), a semaphore or a socket",
-        },
-        Parameter {
-            name: "interactive",
-            unit: Unit::Time,
-            default: "20ms",
-            range: ("1us", "3600s"),
-            meaning: "computing time of an interactive request",
-        },
-        Parameter {
-            name: "compute",
-            unit: Unit::Time,
-            default: "500ms",
-            range: ("1us", "3600s"),
-            meaning: "computing time of the other task's request",
-        },
-        Parameter {
-            name: "spare",
-            unit: Unit::Time,
-            default: "480ms",
-            range: ("1ms", "3600s"),
-            meaning: "idle time between requests",
-        },
-        Parameter {
-            name: "apart",
-            unit: Unit::Time,
-            default: "0",
-            range: ("0", "3600s"),
-            meaning: "the interactive request arrives at a random time up to half of this before or after the other",
-        },
-        Parameter {
-            name: "requests",
-            unit: Unit::Count,
-            default: "20",
-            range: ("1", "1000000"),
-            meaning: "number of requests of each task",
-        },
-        Parameter {
-            name: "nice",
-            unit: Unit::Count,
-            default: "1",
-            range: ("0", "19"),
-            meaning: "nice value of the interactive task; the computing task has 0",
-        },
-        Parameter {
-            name: "cpu",
-            unit: Unit::Count,
-            default: "0",
-            range: ("0", "65535"),
-            meaning: "the CPU of both tasks",
-        },
-    ],
+    parameters: parameters! {
+        "resource": Choice(&["none", "semaphore", "network"]), "none",
+            "resource for which the interactive task waits: a timer (none), a semaphore or a socket";
+        "interactive": Time, "20ms", ("1us", "3600s"), "computing time of an interactive request";
+        "compute": Time, "500ms", ("1us", "3600s"), "computing time of the other task's request";
+        "spare": Time, "480ms", ("1ms", "3600s"), "idle time between requests";
+        "apart": Time, "0", ("0", "3600s"),
+            "the interactive request arrives at a random time up to half of this before or after the other";
+        "requests": Count, "20", ("1", "1000000"), "number of requests of each task";
+        "nice": Count, "1", ("0", "19"),
+            "nice value of the interactive task; the computing task has 0";
+        "cpu": Count, "0", ("0", "65535"), "the CPU of both tasks";
+    },
     build,
 };
 
@@ -94,9 +49,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let rounds = |ops: &[Op]| -> Program {
         let mut program = Builder::default();
         program.repeat(Some(a.get("requests")), |b| {
-            for op in ops {
-                b.op(op.clone());
-            }
+            b.ops(ops.iter().cloned());
         });
         program.finish()
     };
@@ -104,8 +57,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     workload.score = Score::MeanResponse;
     let (wait, provide) = match a.choice("resource") {
         "semaphore" => {
-            let name = "semaphore".into();
-            workload.resources.push(Resource::Semaphore { name, value: 0 });
+            workload.resources.push(semaphore("semaphore"));
             (Op::SemWait(RESOURCE), Some(Op::SemPost(RESOURCE)))
         }
         "network" => {

@@ -15,74 +15,29 @@
 //! With 20 users in a room, each receiving client has 19 writers. Buffers of sockets are finite, so
 //! writers also have to wait. Messages are counted when clients receive them.
 
-use super::arguments::{Arguments, Parameter, Unit};
-use super::{Generator, channel, empty, task};
+use super::arguments::{Arguments, parameters};
+use super::{Generator, channel, empty, semaphore, task};
 use crate::builder::Builder;
-use crate::program::{Dist, MEASURED, Op, Program, Resource, SchedPolicy, Workload};
+use crate::program::{Dist, MEASURED, Op, Program, SchedPolicy, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "chat",
     about: "a chat server and its clients, with four threads per user (VolanoMark)",
     example: "rooms=2,messages=3,users=4,bytes=1k,buffer=8k,work=1us",
-    parameters: &[
-        Parameter {
-            name: "rooms",
-            unit: Unit::Count,
-            default: "10",
-            range: ("1", "500"),
-            meaning: "number of rooms; each has `users` users",
-        },
-        Parameter {
-            name: "messages",
-            unit: Unit::Count,
-            default: "100",
-            range: ("1", "1000000"),
-            meaning: "number of messages that each user sends",
-        },
-        Parameter {
-            name: "users",
-            unit: Unit::Count,
-            default: "20",
-            range: ("2", "100"),
-            meaning: "number of users in a room",
-        },
-        Parameter {
-            name: "bytes",
-            unit: Unit::Bytes,
-            default: "100",
-            range: ("1", "4k"),
-            meaning: "size of a message",
-        },
-        Parameter {
-            name: "buffer",
-            unit: Unit::Bytes,
-            default: "80k",
-            range: ("1k", "64m"),
-            meaning: "capacity of a connection per direction: send buffer and window",
-        },
-        Parameter {
-            name: "work",
-            unit: Unit::Time,
-            default: "5us",
-            range: ("0", "1s"),
-            meaning: "mean computing time per sent or received message; samples are 50 % to 150 % of it",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "8k",
-            range: ("0", "1g"),
-            meaning: "working set of a thread: stack, buffers and connection",
-        },
-        Parameter {
-            name: "nice",
-            unit: Unit::Count,
-            default: "0",
-            range: ("0", "19"),
-            meaning: "nice value of all threads",
-        },
-    ],
+    parameters: parameters! {
+        "rooms": Count, "10", ("1", "500"), "number of rooms; each has `users` users";
+        "messages": Count, "100", ("1", "1000000"), "number of messages that each user sends";
+        "users": Count, "20", ("2", "100"), "number of users in a room";
+        "bytes": Bytes, "100", ("1", "4k"), "size of a message";
+        "buffer": Bytes, "80k", ("1k", "64m"),
+            "capacity of a connection per direction: send buffer and window";
+        "work": Time, "5us", ("0", "1s"),
+            "mean computing time per sent or received message; samples are 50 % to 150 % of it";
+        "footprint": Bytes, "8k", ("0", "1g"),
+            "working set of a thread: stack, buffers and connection";
+        "nice": Count, "0", ("0", "19"), "nice value of all threads";
+    },
     build,
 };
 
@@ -172,10 +127,6 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         hi: work + work / 2,
     });
     let mut workload = empty("messages", None);
-    let semaphore = |name: &str| Resource::Semaphore {
-        name: name.into(),
-        value: 0,
-    };
     workload
         .resources
         .extend([semaphore("start"), semaphore("backlog"), semaphore("ready")]);
@@ -188,7 +139,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         workload.resources.extend([
             channel::tcp(format!("{user}.to-server"), memory, bytes.into()),
             channel::tcp(format!("{user}.to-client"), memory, bytes.into()),
-            semaphore(&format!("{user}.queue")),
+            semaphore(format!("{user}.queue")),
         ]);
         let room = user / users;
         let user = User(user);

@@ -7,7 +7,7 @@
 //! models how a real system creates a task on a given CPU: the task is first bound to that CPU and,
 //! when it runs, sets its affinity to all CPUs.
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::{Generator, begin, distribution, empty, task};
 use crate::builder::Builder;
 use crate::check::MAX_TASKS;
@@ -18,107 +18,31 @@ pub const GENERATOR: Generator = Generator {
     name: "closed",
     about: "n tasks that compute and sleep in turn",
     example: "placement=4/3/0,compute=10ms/20ms,compute_dist=trace,think=5ms,think_dist=H2,cv2=4",
-    parameters: &[
-        Parameter {
-            name: "n",
-            unit: Unit::Count,
-            default: "8",
-            range: ("1", "100000"),
-            meaning: "number of tasks",
-        },
-        Parameter {
-            name: "compute",
-            unit: Unit::Times,
-            default: "10ms",
-            range: ("1ns", "3600s"),
-            meaning: "computing time of a round: the mean, or a list of values for trace",
-        },
-        Parameter {
-            name: "compute_dist",
-            unit: distribution::KINDS,
-            default: "D",
-            range: ("", ""),
-            meaning: "distribution of the computing time",
-        },
-        Parameter {
-            name: "think",
-            unit: Unit::Times,
-            default: "0",
-            range: ("0", "3600s"),
-            meaning: "sleep after a round: the mean, or a list of values for trace; 0 means none",
-        },
-        Parameter {
-            name: "think_dist",
-            unit: distribution::KINDS,
-            default: "D",
-            range: ("", ""),
-            meaning: "distribution of the sleep",
-        },
-        Parameter {
-            name: "cv2",
-            unit: Unit::Count,
-            default: "4",
-            range: ("1", "100"),
-            meaning: "squared coefficient of variation of H2",
-        },
-        Parameter {
-            name: "rounds",
-            unit: Unit::Count,
-            default: "",
-            range: ("1", "1000000000"),
-            meaning: "number of rounds after which a task exits; without it, tasks never exit",
-        },
-        Parameter {
-            name: "nice",
-            unit: Unit::Counts,
-            default: "",
-            range: ("0", "19"),
-            meaning: "nice values that are assigned to the tasks in turn, such as 0/5; tasks are then named closed0, closed1, ...",
-        },
-        Parameter {
-            name: "start_cpu",
-            unit: Unit::Count,
-            default: "",
-            range: ("0", "65535"),
-            meaning: "CPU on which all tasks are created; without it, they are distributed over all CPUs",
-        },
-        Parameter {
-            name: "placement",
-            unit: Unit::Counts,
-            default: "",
-            range: ("0", "100000"),
-            meaning: "number of tasks created on CPU 0, CPU 1, ..., such as 7/0; further tasks are distributed; n defaults to the sum",
-        },
-        Parameter {
-            name: "bound",
-            unit: Unit::Choice(&["no", "yes"]),
-            default: "no",
-            range: ("", ""),
-            meaning: "yes: tasks with a start CPU are bound to it until they first run",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "0",
-            range: ("0", "1g"),
-            meaning: "working set of a task",
-        },
-        Parameter {
-            name: "touch",
-            unit: Unit::Count,
-            default: "",
-            range: ("0", "1000000"),
-            meaning: "MB of its working set that a task touches per s of work; without it, the machine's rate",
-        },
-        Parameter {
-            name: "duration",
-            unit: Unit::Time,
-            default: "1s",
-            range: ("1us", "86400s"),
-            meaning: "simulated time",
-        },
-        begin::PARAMETER,
-    ],
+    parameters: parameters! {
+        "n": Count, "8", ("1", "100000"), "number of tasks";
+        "compute": Times, "10ms", ("1ns", "3600s"),
+            "computing time of a round: the mean, or a list of values for trace";
+        "compute_dist": distribution::KINDS, "D", "distribution of the computing time";
+        "think": Times, "0", ("0", "3600s"),
+            "sleep after a round: the mean, or a list of values for trace; 0 means none";
+        "think_dist": distribution::KINDS, "D", "distribution of the sleep";
+        "cv2": Count, "4", ("1", "100"), "squared coefficient of variation of H2";
+        "rounds": Count, "", ("1", "1000000000"),
+            "number of rounds after which a task exits; without it, tasks never exit";
+        "nice": Counts, "", ("0", "19"),
+            "nice values that are assigned to the tasks in turn, such as 0/5; tasks are then named closed0, closed1, ...";
+        "start_cpu": Count, "", ("0", "65535"),
+            "CPU on which all tasks are created; without it, they are distributed over all CPUs";
+        "placement": Counts, "", ("0", "100000"),
+            "number of tasks created on CPU 0, CPU 1, ..., such as 7/0; further tasks are distributed; n defaults to the sum";
+        "bound": Choice(&["no", "yes"]), "no",
+            "yes: tasks with a start CPU are bound to it until they first run";
+        "footprint": Bytes, "0", ("0", "1g"), "working set of a task";
+        "touch": Count, "", ("0", "1000000"),
+            "MB of its working set that a task touches per s of work; without it, the machine's rate";
+        "duration": Time, "1s", ("1us", "86400s"), "simulated time";
+        ..begin::PARAMETER
+    },
     build,
 };
 

@@ -5,7 +5,7 @@
 //! Each receiver has its own pipe or socket and reads everything that the senders write to it. As
 //! in the original, one process forks all others. They wait until all of them are ready ([`Gate`]).
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::begin::Gate;
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
@@ -16,57 +16,17 @@ pub const GENERATOR: Generator = Generator {
     name: "hackbench",
     about: "groups of senders and receivers that use pipes or sockets",
     example: "groups=1,fds=3,loops=5,via=pipe,as=thread,bytes=1k",
-    parameters: &[
-        Parameter {
-            name: "groups",
-            unit: Unit::Count,
-            default: "10",
-            range: ("1", "1000"),
-            meaning: "number of groups; each has 2 x `fds` tasks",
-        },
-        Parameter {
-            name: "fds",
-            unit: Unit::Count,
-            default: "20",
-            range: ("1", "100"),
-            meaning: "number of senders in a group, and of receivers",
-        },
-        Parameter {
-            name: "loops",
-            unit: Unit::Count,
-            default: "100",
-            range: ("1", "1000000"),
-            meaning: "number of messages from each sender to each receiver of its group",
-        },
-        Parameter {
-            name: "bytes",
-            unit: Unit::Bytes,
-            default: "100",
-            range: ("1", "4k"),
-            meaning: "size of a message",
-        },
-        Parameter {
-            name: "via",
-            unit: Unit::Choice(&["socket", "pipe"]),
-            default: "socket",
-            range: ("", ""),
-            meaning: "kind of channel",
-        },
-        Parameter {
-            name: "as",
-            unit: Unit::Choice(&["process", "thread"]),
-            default: "process",
-            range: ("", ""),
-            meaning: "whether tasks are processes or threads",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "2k",
-            range: ("0", "1g"),
-            meaning: "working set of a task: stack, message and socket structures",
-        },
-    ],
+    parameters: parameters! {
+        "groups": Count, "10", ("1", "1000"), "number of groups; each has 2 x `fds` tasks";
+        "fds": Count, "20", ("1", "100"), "number of senders in a group, and of receivers";
+        "loops": Count, "100", ("1", "1000000"),
+            "number of messages from each sender to each receiver of its group";
+        "bytes": Bytes, "100", ("1", "4k"), "size of a message";
+        "via": Choice(&["socket", "pipe"]), "socket", "kind of channel";
+        "as": Choice(&["process", "thread"]), "process", "whether tasks are processes or threads";
+        "footprint": Bytes, "2k", ("0", "1g"),
+            "working set of a task: stack, message and socket structures";
+    },
     build,
 };
 
@@ -77,9 +37,7 @@ fn child(gate: Gate, processes: bool) -> Builder {
     if processes {
         program.op(Op::Run(Dist::Uniform { lo: 0, hi: 100_000 }));
     }
-    for op in gate.wait() {
-        program.op(op);
-    }
+    program.ops(gate.wait());
     program
 }
 

@@ -9,7 +9,7 @@
 //! of a pipe and the accesses to memory. lmbench measures the use of the pipe and the accesses in a
 //! single process, and subtracts them. This workload does not subtract them.
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::program::{MEASURED, Op, Score, Workload};
@@ -19,29 +19,13 @@ pub const GENERATOR: Generator = Generator {
     name: "lat_ctx",
     about: "processes that pass a token around a ring of pipes (lmbench)",
     example: "processes=3,size_kb=4,rounds=10",
-    parameters: &[
-        Parameter {
-            name: "processes",
-            unit: Unit::Count,
-            default: "2",
-            range: ("2", "10000"),
-            meaning: "number of processes in the ring",
-        },
-        Parameter {
-            name: "size_kb",
-            unit: Unit::Count,
-            default: "0",
-            range: ("0", "65536"),
-            meaning: "memory in KB that each process works through when it has the token",
-        },
-        Parameter {
-            name: "rounds",
-            unit: Unit::Count,
-            default: "1000",
-            range: ("1", "100000000"),
-            meaning: "number of times that the token passes around the ring",
-        },
-    ],
+    parameters: parameters! {
+        "processes": Count, "2", ("2", "10000"), "number of processes in the ring";
+        "size_kb": Count, "0", ("0", "65536"),
+            "memory in KB that each process works through when it has the token";
+        "rounds": Count, "1000", ("1", "100000000"),
+            "number of times that the token passes around the ring";
+    },
     build,
 };
 

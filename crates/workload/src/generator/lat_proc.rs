@@ -7,7 +7,7 @@
 //! - shell: the child executes a shell, which forks a child that executes the program, and waits
 //!   for it.
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::{Generator, empty, task};
 use crate::builder::Builder;
 use crate::program::{Dist, Op, Score, Workload};
@@ -17,36 +17,15 @@ pub const GENERATOR: Generator = Generator {
     name: "lat_proc",
     about: "a process that repeatedly creates another one and waits for its exit (lmbench)",
     example: "operation=shell,n=10",
-    parameters: &[
-        Parameter {
-            name: "operation",
-            unit: Unit::Choice(&["fork", "exec", "shell"]),
-            default: "fork",
-            range: ("", ""),
-            meaning: "action of the child: exit (fork), execute a program (exec), or execute a shell that executes a program (shell)",
-        },
-        Parameter {
-            name: "n",
-            unit: Unit::Count,
-            default: "1000",
-            range: ("1", "100000000"),
-            meaning: "number of operations",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "16k",
-            range: ("0", "1g"),
-            meaning: "memory that a process touches: stack, data and page tables",
-        },
-        Parameter {
-            name: "after",
-            unit: Unit::Time,
-            default: "0",
-            range: ("0", "3600s"),
-            meaning: "computing time of a parent between its fork and its wait for the child",
-        },
-    ],
+    parameters: parameters! {
+        "operation": Choice(&["fork", "exec", "shell"]), "fork",
+            "action of the child: exit (fork), execute a program (exec), or execute a shell that executes a program (shell)";
+        "n": Count, "1000", ("1", "100000000"), "number of operations";
+        "footprint": Bytes, "16k", ("0", "1g"),
+            "memory that a process touches: stack, data and page tables";
+        "after": Time, "0", ("0", "3600s"),
+            "computing time of a parent between its fork and its wait for the child";
+    },
     build,
 };
 

@@ -19,7 +19,7 @@
 //!   later. No step waits for the disk.
 //! - `longest` limits the part of the longest compile in the computing time of all compiles.
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::{Generator, empty, task};
 use crate::builder::Builder;
 use crate::program::{Dist, Op, Program, Score, Workload};
@@ -29,78 +29,23 @@ pub const GENERATOR: Generator = Generator {
     name: "mkbench",
     about: "parallel builds: make -j with forked compiles, then a link",
     example: "builds=2,jobs=3,files=5,compute=10ms,reads=2,link=0",
-    parameters: &[
-        Parameter {
-            name: "builds",
-            unit: Unit::Count,
-            default: "2",
-            range: ("1", "10000"),
-            meaning: "number of builds at the same time",
-        },
-        Parameter {
-            name: "jobs",
-            unit: Unit::Count,
-            default: "4",
-            range: ("1", "10000"),
-            meaning: "number of compiles that each build runs at the same time",
-        },
-        Parameter {
-            name: "files",
-            unit: Unit::Count,
-            default: "50",
-            range: ("1", "1000000"),
-            meaning: "number of compiles in a build",
-        },
-        Parameter {
-            name: "compute",
-            unit: Unit::Time,
-            default: "50ms",
-            range: ("1us", "3600s"),
-            meaning: "mean computing time of a compile; the longest are cut off at 20 times the mean",
-        },
-        Parameter {
-            name: "reads",
-            unit: Unit::Count,
-            default: "4",
-            range: ("0", "1000"),
-            meaning: "number of times that a compile waits for input",
-        },
-        Parameter {
-            name: "link",
-            unit: Unit::Time,
-            default: "200ms",
-            range: ("0", "3600s"),
-            meaning: "computing time of the link after all compiles",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "300k",
-            range: ("0", "1g"),
-            meaning: "working set of a compile",
-        },
-        Parameter {
-            name: "driver",
-            unit: Unit::Choice(&["no", "yes"]),
-            default: "no",
-            range: ("", ""),
-            meaning: "whether a compiler driver executes compiler and assembler one after the other",
-        },
-        Parameter {
-            name: "flush",
-            unit: Unit::Choice(&["yes", "no"]),
-            default: "yes",
-            range: ("", ""),
-            meaning: "whether the page cache is empty at the start, so that compiles and the link wait for the disk",
-        },
-        Parameter {
-            name: "longest",
-            unit: Unit::Count,
-            default: "100",
-            range: ("1", "100"),
-            meaning: "greatest part of one compile in the computing time of all compiles of a build, in percent",
-        },
-    ],
+    parameters: parameters! {
+        "builds": Count, "2", ("1", "10000"), "number of builds at the same time";
+        "jobs": Count, "4", ("1", "10000"),
+            "number of compiles that each build runs at the same time";
+        "files": Count, "50", ("1", "1000000"), "number of compiles in a build";
+        "compute": Time, "50ms", ("1us", "3600s"),
+            "mean computing time of a compile; the longest are cut off at 20 times the mean";
+        "reads": Count, "4", ("0", "1000"), "number of times that a compile waits for input";
+        "link": Time, "200ms", ("0", "3600s"), "computing time of the link after all compiles";
+        "footprint": Bytes, "300k", ("0", "1g"), "working set of a compile";
+        "driver": Choice(&["no", "yes"]), "no",
+            "whether a compiler driver executes compiler and assembler one after the other";
+        "flush": Choice(&["yes", "no"]), "yes",
+            "whether the page cache is empty at the start, so that compiles and the link wait for the disk";
+        "longest": Count, "100", ("1", "100"),
+            "greatest part of one compile in the computing time of all compiles of a build, in percent";
+    },
     build,
 };
 
@@ -264,10 +209,8 @@ fn read_and_compute(b: &mut Builder, length: u64, reads: u64, flush: bool) {
     let pieces = reads.max(1);
     let piece = varied((length / pieces).max(1));
     b.repeat(Some(pieces), |b| {
-        if reads > 0 && flush {
-            b.op(Op::Io { bytes: READ_BYTES });
-        }
-        b.op(Op::Run(piece));
+        b.ops((reads > 0 && flush).then_some(Op::Io { bytes: READ_BYTES }))
+            .op(Op::Run(piece));
     });
 }
 
@@ -279,9 +222,7 @@ fn compile(length: u64, reads: u64, flush: bool) -> Program {
         .op(Op::Run(Dist::Fixed(SHELL_NS)))
         .op(Op::Exec { comm: "cc1".into() });
     read_and_compute(&mut program, length, reads, flush);
-    if flush {
-        program.op(Op::Io { bytes: WRITE_BYTES });
-    }
+    program.ops(flush.then_some(Op::Io { bytes: WRITE_BYTES }));
     program.op(Op::Done { count: 1 });
     program.finish()
 }
@@ -315,29 +256,23 @@ fn assembler(length: u64, flush: bool) -> Program {
     let mut program = Builder::default();
     program
         .op(Op::Exec { comm: "as".into() })
-        .op(Op::Run(varied(length.max(1))));
-    if flush {
-        program.op(Op::Io { bytes: WRITE_BYTES });
-    }
+        .op(Op::Run(varied(length.max(1))))
+        .ops(flush.then_some(Op::Io { bytes: WRITE_BYTES }));
     program.finish()
 }
 
 /// Returns the program of the link, which reads all objects and writes the same number of bytes.
 fn link(work: u64, files: u64, flush: bool) -> Program {
-    let transfer = Op::Io {
+    let transfer = flush.then_some(Op::Io {
         bytes: files * WRITE_BYTES,
-    };
+    });
     let mut program = Builder::default();
     program
         .op(Op::Run(Dist::Fixed(SHELL_NS)))
-        .op(Op::Exec { comm: "ld".into() });
-    if flush {
-        program.op(transfer.clone());
-    }
-    program.op(Op::Run(Dist::Fixed(work)));
-    if flush {
-        program.op(transfer);
-    }
+        .op(Op::Exec { comm: "ld".into() })
+        .ops(transfer.clone())
+        .op(Op::Run(Dist::Fixed(work)))
+        .ops(transfer);
     program.finish()
 }
 

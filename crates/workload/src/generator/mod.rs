@@ -27,7 +27,7 @@ mod yielders;
 pub use arguments::{Arguments, Parameter, Unit};
 
 use crate::check::{MAX_TASKS, WHY_MAX_TASKS};
-use crate::program::{Cgroup, Workload};
+use crate::program::{Cgroup, Resource, Workload};
 use crate::task_specs::TaskSpec;
 use input::{Error, suggest};
 
@@ -109,6 +109,14 @@ pub(crate) fn empty(unit: &str, duration_ns: Option<u64>) -> Workload {
         duration_ns,
         cgroups: vec![root],
         ..Workload::default()
+    }
+}
+
+/// Returns a semaphore that nobody has posted yet.
+pub(crate) fn semaphore(name: impl Into<String>) -> Resource {
+    Resource::Semaphore {
+        name: name.into(),
+        value: 0,
     }
 }
 

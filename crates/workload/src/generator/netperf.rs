@@ -14,7 +14,7 @@
 //! afterwards, so client and server overlap more than in reality. The figures of TCP_RR are
 //! therefore too good.
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::program::{Channel, Dist, Op, Resource, Workload};
@@ -24,57 +24,18 @@ pub const GENERATOR: Generator = Generator {
     name: "netperf",
     about: "clients and servers that exchange requests and responses (UDP_RR, TCP_RR)",
     example: "test=TCP_RR,pairs=2,duration=20ms",
-    parameters: &[
-        Parameter {
-            name: "test",
-            unit: Unit::Choice(&["UDP_RR", "TCP_RR"]),
-            default: "UDP_RR",
-            range: ("", ""),
-            meaning: "netperf's name of the test. TCP_RR is too fast: a TCP message wakes its reader before the sender has paid for it",
-        },
-        Parameter {
-            name: "pairs",
-            unit: Unit::Count,
-            default: "1",
-            range: ("1", "10000"),
-            meaning: "number of clients, each with a server of its own",
-        },
-        Parameter {
-            name: "request",
-            unit: Unit::Bytes,
-            default: "1",
-            range: ("1", "16k"),
-            meaning: "size of a request (-r)",
-        },
-        Parameter {
-            name: "response",
-            unit: Unit::Bytes,
-            default: "1",
-            range: ("1", "16k"),
-            meaning: "size of a response (-r)",
-        },
-        Parameter {
-            name: "stack",
-            unit: Unit::Time,
-            default: "1us",
-            range: ("0", "1ms"),
-            meaning: "time of a UDP packet in IP and the loopback device; assumption: 3000 cycles at 3 GHz",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "4k",
-            range: ("0", "1g"),
-            meaning: "working set of a process: stack, buffers and its socket",
-        },
-        Parameter {
-            name: "duration",
-            unit: Unit::Time,
-            default: "1s",
-            range: ("1us", "86400s"),
-            meaning: "simulated time",
-        },
-    ],
+    parameters: parameters! {
+        "test": Choice(&["UDP_RR", "TCP_RR"]), "UDP_RR",
+            "netperf's name of the test. TCP_RR is too fast: a TCP message wakes its reader before the sender has paid for it";
+        "pairs": Count, "1", ("1", "10000"), "number of clients, each with a server of its own";
+        "request": Bytes, "1", ("1", "16k"), "size of a request (-r)";
+        "response": Bytes, "1", ("1", "16k"), "size of a response (-r)";
+        "stack": Time, "1us", ("0", "1ms"),
+            "time of a UDP packet in IP and the loopback device; assumption: 3000 cycles at 3 GHz";
+        "footprint": Bytes, "4k", ("0", "1g"),
+            "working set of a process: stack, buffers and its socket";
+        "duration": Time, "1s", ("1us", "86400s"), "simulated time";
+    },
     build,
 };
 

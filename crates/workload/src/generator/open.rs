@@ -6,7 +6,7 @@
 //! highest real-time priority, so that the policy under test has as little influence on the
 //! arrivals as possible. The time between two arrivals does not include the cost of the fork.
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::{Generator, distribution, empty, task};
 use crate::builder::Builder;
 use crate::program::{Op, SchedPolicy, Score, Workload};
@@ -16,64 +16,20 @@ pub const GENERATOR: Generator = Generator {
     name: "open",
     about: "jobs that arrive independently of the load, compute and exit",
     example: "arrival=M,interarrival=5ms,service=pareto,work=4ms,number=100,duration=1s",
-    parameters: &[
-        Parameter {
-            name: "arrival",
-            unit: distribution::KINDS,
-            default: "M",
-            range: ("", ""),
-            meaning: "distribution of interarrival times",
-        },
-        Parameter {
-            name: "interarrival",
-            unit: Unit::Times,
-            default: "10ms",
-            range: ("1us", "3600s"),
-            meaning: "time between arrivals: the mean, or a list of values for trace",
-        },
-        Parameter {
-            name: "service",
-            unit: distribution::KINDS,
-            default: "M",
-            range: ("", ""),
-            meaning: "distribution of service times",
-        },
-        Parameter {
-            name: "work",
-            unit: Unit::Times,
-            default: "8ms",
-            range: ("1ns", "3600s"),
-            meaning: "computing time of a job: the mean, or a list of values for trace",
-        },
-        Parameter {
-            name: "cv2",
-            unit: Unit::Count,
-            default: "4",
-            range: ("1", "100"),
-            meaning: "squared coefficient of variation of H2",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "0",
-            range: ("0", "1g"),
-            meaning: "working set of a job",
-        },
-        Parameter {
-            name: "number",
-            unit: Unit::Count,
-            default: "",
-            range: ("1", "1000000000"),
-            meaning: "number of jobs; without it, as many as arrive in `duration`",
-        },
-        Parameter {
-            name: "duration",
-            unit: Unit::Time,
-            default: "10s",
-            range: ("1us", "86400s"),
-            meaning: "simulated time; if only `number` is given, the run ends when all jobs are done",
-        },
-    ],
+    parameters: parameters! {
+        "arrival": distribution::KINDS, "M", "distribution of interarrival times";
+        "interarrival": Times, "10ms", ("1us", "3600s"),
+            "time between arrivals: the mean, or a list of values for trace";
+        "service": distribution::KINDS, "M", "distribution of service times";
+        "work": Times, "8ms", ("1ns", "3600s"),
+            "computing time of a job: the mean, or a list of values for trace";
+        "cv2": Count, "4", ("1", "100"), "squared coefficient of variation of H2";
+        "footprint": Bytes, "0", ("0", "1g"), "working set of a job";
+        "number": Count, "", ("1", "1000000000"),
+            "number of jobs; without it, as many as arrive in `duration`";
+        "duration": Time, "10s", ("1us", "86400s"),
+            "simulated time; if only `number` is given, the run ends when all jobs are done";
+    },
     build,
 };
 

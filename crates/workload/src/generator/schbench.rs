@@ -19,74 +19,29 @@
 //! As in schbench, the main thread creates the message threads, and each of them creates its
 //! workers. There is no barrier at the start: each worker begins as soon as it has been created.
 
-use super::arguments::{Arguments, Parameter, Unit};
-use super::{Generator, empty, task};
+use super::arguments::{Arguments, parameters};
+use super::{Generator, empty, semaphore, task};
 use crate::builder::Builder;
-use crate::program::{Dist, Op, Resource, Workload};
+use crate::program::{Dist, Op, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "schbench",
     about: "message threads that wake worker threads for requests",
     example: "message_threads=2,workers=3,work=1ms,sleep=10us",
-    parameters: &[
-        Parameter {
-            name: "message_threads",
-            unit: Unit::Count,
-            default: "2",
-            range: ("1", "1000"),
-            meaning: "number of message threads",
-        },
-        Parameter {
-            name: "workers",
-            unit: Unit::Count,
-            default: "16",
-            range: ("1", "1000"),
-            meaning: "number of workers for each message thread",
-        },
-        Parameter {
-            name: "work",
-            unit: Unit::Time,
-            default: "1ms",
-            range: ("1ns", "3600s"),
-            meaning: "computing time of a request",
-        },
-        Parameter {
-            name: "sleep",
-            unit: Unit::Time,
-            default: "100us",
-            range: ("0", "3600s"),
-            meaning: "sleep of a worker after a request",
-        },
-        Parameter {
-            name: "pause",
-            unit: Unit::Choice(&["after", "before"]),
-            default: "after",
-            range: ("", ""),
-            meaning: "whether a worker sleeps after it has computed, or before as in schbench since 2023",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "256k",
-            range: ("0", "1g"),
-            meaning: "working set of a worker: the matrices of schbench (option -F)",
-        },
-        Parameter {
-            name: "response",
-            unit: Unit::Choice(&["request", "wakeup"]),
-            default: "request",
-            range: ("", ""),
-            meaning: "which of schbench's latencies are the response times",
-        },
-        Parameter {
-            name: "duration",
-            unit: Unit::Time,
-            default: "1s",
-            range: ("1us", "86400s"),
-            meaning: "simulated time",
-        },
-    ],
+    parameters: parameters! {
+        "message_threads": Count, "2", ("1", "1000"), "number of message threads";
+        "workers": Count, "16", ("1", "1000"), "number of workers for each message thread";
+        "work": Time, "1ms", ("1ns", "3600s"), "computing time of a request";
+        "sleep": Time, "100us", ("0", "3600s"), "sleep of a worker after a request";
+        "pause": Choice(&["after", "before"]), "after",
+            "whether a worker sleeps after it has computed, or before as in schbench since 2023";
+        "footprint": Bytes, "256k", ("0", "1g"),
+            "working set of a worker: the matrices of schbench (option -F)";
+        "response": Choice(&["request", "wakeup"]), "request",
+            "which of schbench's latencies are the response times";
+        "duration": Time, "1s", ("1us", "86400s"), "simulated time";
+    },
     build,
 };
 
@@ -107,10 +62,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     for group in 0..groups {
         let (ready, request) = (group * 2, group * 2 + 1);
         for name in ["ready", "request"] {
-            workload.resources.push(Resource::Semaphore {
-                name: format!("{group}.{name}"),
-                value: 0,
-            });
+            workload.resources.push(semaphore(format!("{group}.{name}")));
         }
         let mut message = Builder::default();
         for worker in 1..=workers {
@@ -131,22 +83,15 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
                 "before" => (sleep, None),
                 _ => (None, sleep),
             };
-            if a.choice("response") == "wakeup" {
-                b.op(Op::BeginPosted).op(Op::Done { count: 1 });
-                if let Some(op) = before {
-                    b.op(op);
-                }
-                b.op(work);
-            } else {
-                b.op(Op::Begin { arrival: false });
-                if let Some(op) = before {
-                    b.op(op);
-                }
-                b.op(work).op(Op::Done { count: 1 });
-            }
-            if let Some(op) = after {
-                b.op(op);
-            }
+            match a.choice("response") {
+                "wakeup" => b.op(Op::BeginPosted).op(Op::Done { count: 1 }).ops(before).op(work),
+                _ => b
+                    .op(Op::Begin { arrival: false })
+                    .ops(before)
+                    .op(work)
+                    .op(Op::Done { count: 1 }),
+            };
+            b.ops(after);
         });
         let program = input::index(workload.programs.len());
         workload.programs.extend([message.finish(), worker.finish()]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The generator `sleepers`: many tasks with little work each, which cause many wake-ups.
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::{Generator, begin, empty, task};
 use crate::builder::Builder;
 use crate::program::{Dist, Op, Workload};
@@ -11,44 +11,14 @@ pub const GENERATOR: Generator = Generator {
     name: "sleepers",
     about: "n tasks that repeatedly run for a short time and sleep",
     example: "n=10,run=50us,sleep=1.5ms",
-    parameters: &[
-        Parameter {
-            name: "n",
-            unit: Unit::Count,
-            default: "1000",
-            range: ("1", "1000000"),
-            meaning: "number of tasks",
-        },
-        Parameter {
-            name: "run",
-            unit: Unit::Time,
-            default: "50us",
-            range: ("0", "3600s"),
-            meaning: "computing time of a round",
-        },
-        Parameter {
-            name: "sleep",
-            unit: Unit::Time,
-            default: "50us",
-            range: ("1ns", "3600s"),
-            meaning: "sleep after a round",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "0",
-            range: ("0", "1g"),
-            meaning: "working set of a task",
-        },
-        Parameter {
-            name: "duration",
-            unit: Unit::Time,
-            default: "1s",
-            range: ("1us", "86400s"),
-            meaning: "simulated time",
-        },
-        begin::PARAMETER,
-    ],
+    parameters: parameters! {
+        "n": Count, "1000", ("1", "1000000"), "number of tasks";
+        "run": Time, "50us", ("0", "3600s"), "computing time of a round";
+        "sleep": Time, "50us", ("1ns", "3600s"), "sleep after a round";
+        "footprint": Bytes, "0", ("0", "1g"), "working set of a task";
+        "duration": Time, "1s", ("1us", "86400s"), "simulated time";
+        ..begin::PARAMETER
+    },
     build,
 };
 

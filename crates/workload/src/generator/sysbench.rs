@@ -11,7 +11,7 @@
 //! sb_mutex.c). The choices here come from a fixed sequence of [`SEQUENCE`] mutexes for each
 //! thread, which the thread repeats.
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::{Generator, empty, task};
 use crate::builder::Builder;
 use crate::program::{Dist, Op, Resource, Score, Workload};
@@ -24,36 +24,14 @@ pub const THREADS: Generator = Generator {
     name: "sysbench_threads",
     about: "threads that acquire a mutex, yield and release it (sysbench threads)",
     example: "threads=3,locks=2,yields=5,duration=10ms",
-    parameters: &[
-        Parameter {
-            name: "threads",
-            unit: Unit::Count,
-            default: "64",
-            range: ("1", "10000"),
-            meaning: "number of threads (--threads; sysbench's default is 1)",
-        },
-        Parameter {
-            name: "locks",
-            unit: Unit::Count,
-            default: "8",
-            range: ("1", "1000"),
-            meaning: "number of mutexes (--thread-locks)",
-        },
-        Parameter {
-            name: "yields",
-            unit: Unit::Count,
-            default: "1000",
-            range: ("1", "1000000"),
-            meaning: "number of times that an event acquires its mutex (--thread-yields)",
-        },
-        Parameter {
-            name: "duration",
-            unit: Unit::Time,
-            default: "1s",
-            range: ("1us", "86400s"),
-            meaning: "simulated time (--time)",
-        },
-    ],
+    parameters: parameters! {
+        "threads": Count, "64", ("1", "10000"),
+            "number of threads (--threads; sysbench's default is 1)";
+        "locks": Count, "8", ("1", "1000"), "number of mutexes (--thread-locks)";
+        "yields": Count, "1000", ("1", "1000000"),
+            "number of times that an event acquires its mutex (--thread-yields)";
+        "duration": Time, "1s", ("1us", "86400s"), "simulated time (--time)";
+    },
     build: build_threads,
 };
 
@@ -61,36 +39,15 @@ pub const MUTEX: Generator = Generator {
     name: "sysbench_mutex",
     about: "threads that increment numbers, each under its mutex (sysbench mutex)",
     example: "threads=3,mutexes=4,locks=70,work=1us",
-    parameters: &[
-        Parameter {
-            name: "threads",
-            unit: Unit::Count,
-            default: "64",
-            range: ("1", "10000"),
-            meaning: "number of threads (--threads; sysbench's default is 1)",
-        },
-        Parameter {
-            name: "mutexes",
-            unit: Unit::Count,
-            default: "4096",
-            range: ("1", "100000"),
-            meaning: "number of mutexes (--mutex-num)",
-        },
-        Parameter {
-            name: "locks",
-            unit: Unit::Count,
-            default: "50000",
-            range: ("1", "1000000000"),
-            meaning: "number of times that each thread acquires a mutex (--mutex-locks)",
-        },
-        Parameter {
-            name: "work",
-            unit: Unit::Time,
-            default: "3333ns",
-            range: ("1ns", "1s"),
-            meaning: "time of the loop before a mutex: 10000 rounds (--mutex-loops) of one cycle at 3 GHz",
-        },
-    ],
+    parameters: parameters! {
+        "threads": Count, "64", ("1", "10000"),
+            "number of threads (--threads; sysbench's default is 1)";
+        "mutexes": Count, "4096", ("1", "100000"), "number of mutexes (--mutex-num)";
+        "locks": Count, "50000", ("1", "1000000000"),
+            "number of times that each thread acquires a mutex (--mutex-locks)";
+        "work": Time, "3333ns", ("1ns", "1s"),
+            "time of the loop before a mutex: 10000 rounds (--mutex-loops) of one cycle at 3 GHz";
+    },
     build: build_mutex,
 };
 

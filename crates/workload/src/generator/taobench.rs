@@ -13,81 +13,34 @@
 //! requests that a fast thread takes, every nth one is a miss. The response time of a hit counts
 //! from its arrival, that of a miss from the time at which the fast thread passed it on.
 
-use super::arguments::{Arguments, Parameter, Unit};
-use super::{Generator, empty, task};
+use super::arguments::{Arguments, parameters};
+use super::{Generator, empty, semaphore, task};
 use crate::builder::Builder;
-use crate::program::{Dist, Op, Resource, SchedPolicy, Workload};
+use crate::program::{Dist, Op, SchedPolicy, Workload};
 use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "taobench",
     about: "a caching database with fast and slow threads under open load (DCPerf)",
     example: "fast=2,slow=3,interarrival=50us,duration=20ms",
-    parameters: &[
-        Parameter {
-            name: "fast",
-            unit: Unit::Count,
-            default: "16",
-            range: ("1", "10000"),
-            meaning: "number of threads that look up requests",
-        },
-        Parameter {
-            name: "slow",
-            unit: Unit::Count,
-            default: "48",
-            range: ("1", "10000"),
-            meaning: "number of threads that handle misses (TaoBench has three for each fast thread)",
-        },
-        Parameter {
-            name: "interarrival",
-            unit: Unit::Time,
-            default: "10us",
-            range: ("100ns", "1s"),
-            meaning: "mean time between two requests; exponentially distributed",
-        },
-        Parameter {
-            name: "hit",
-            unit: Unit::Time,
-            default: "20us",
-            range: ("1ns", "1s"),
-            meaning: "mean computing time of a look-up; exponentially distributed",
-        },
-        Parameter {
-            name: "miss_every",
-            unit: Unit::Count,
-            default: "10",
-            range: ("1", "1000000"),
-            meaning: "one of this many requests is a miss (TaoBench aims at 90 % hits)",
-        },
-        Parameter {
-            name: "backend",
-            unit: Unit::Time,
-            default: "200us",
-            range: ("0", "1s"),
-            meaning: "mean time that a miss waits for the backend; exponentially distributed",
-        },
-        Parameter {
-            name: "miss",
-            unit: Unit::Time,
-            default: "40us",
-            range: ("1ns", "1s"),
-            meaning: "mean computing time of a miss after the wait; exponentially distributed",
-        },
-        Parameter {
-            name: "footprint",
-            unit: Unit::Bytes,
-            default: "64k",
-            range: ("0", "1g"),
-            meaning: "working set of a thread: its part of the hash table and items",
-        },
-        Parameter {
-            name: "duration",
-            unit: Unit::Time,
-            default: "1s",
-            range: ("1us", "86400s"),
-            meaning: "simulated time",
-        },
-    ],
+    parameters: parameters! {
+        "fast": Count, "16", ("1", "10000"), "number of threads that look up requests";
+        "slow": Count, "48", ("1", "10000"),
+            "number of threads that handle misses (TaoBench has three for each fast thread)";
+        "interarrival": Time, "10us", ("100ns", "1s"),
+            "mean time between two requests; exponentially distributed";
+        "hit": Time, "20us", ("1ns", "1s"),
+            "mean computing time of a look-up; exponentially distributed";
+        "miss_every": Count, "10", ("1", "1000000"),
+            "one of this many requests is a miss (TaoBench aims at 90 % hits)";
+        "backend": Time, "200us", ("0", "1s"),
+            "mean time that a miss waits for the backend; exponentially distributed";
+        "miss": Time, "40us", ("1ns", "1s"),
+            "mean computing time of a miss after the wait; exponentially distributed";
+        "footprint": Bytes, "64k", ("0", "1g"),
+            "working set of a thread: its part of the hash table and items";
+        "duration": Time, "1s", ("1us", "86400s"), "simulated time";
+    },
     build,
 };
 
@@ -98,12 +51,7 @@ const MISSES: u32 = 1;
 
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("requests", Some(a.get("duration")));
-    for name in ["requests", "misses"] {
-        workload.resources.push(Resource::Semaphore {
-            name: name.into(),
-            value: 0,
-        });
-    }
+    workload.resources = vec![semaphore("requests"), semaphore("misses")];
     let exponential = |name| Dist::Exponential { mean: a.get(name) };
     let mut clients = Builder::default();
     clients.repeat(None, |b| {

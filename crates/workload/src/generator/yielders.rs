@@ -2,7 +2,7 @@
 //! The generator `yield`: tasks that only call sched_yield. It measures the cost of one call of the
 //! scheduler.
 
-use super::arguments::{Arguments, Parameter, Unit};
+use super::arguments::{Arguments, parameters};
 use super::{Generator, empty, task};
 use crate::builder::Builder;
 use crate::program::{Op, Score, Workload};
@@ -18,22 +18,10 @@ pub const GENERATOR: Generator = Generator {
     name: "yield",
     about: "n tasks that only call sched_yield",
     example: "n=2",
-    parameters: &[
-        Parameter {
-            name: "n",
-            unit: Unit::Count,
-            default: "2",
-            range: ("1", "100000"),
-            meaning: "number of tasks",
-        },
-        Parameter {
-            name: "duration",
-            unit: Unit::Time,
-            default: "1s",
-            range: ("1us", "86400s"),
-            meaning: "simulated time",
-        },
-    ],
+    parameters: parameters! {
+        "n": Count, "2", ("1", "100000"), "number of tasks";
+        "duration": Time, "1s", ("1us", "86400s"), "simulated time";
+    },
     build,
 };
 

@@ -21,6 +21,7 @@ pub mod execute;
 pub mod kind;
 pub mod mutate;
 pub mod policy;
+mod readers;
 pub mod seeds;
 pub mod texts;
 

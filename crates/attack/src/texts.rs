@@ -17,7 +17,7 @@
 //! them. In the part, `{n}` is the number of the copy, from 0. `{n+1%100}` calculates from left to
 //! right, and `set` at the end makes the bitmap that contains only this number, as hwloc writes it.
 
-use crate::kind;
+use crate::readers;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -35,12 +35,12 @@ type Run = fn(&str) -> String;
 
 /// The files, with the functions that read and run their texts.
 const FILES: [(&str, Run); 6] = [
-    (include_str!("../texts/machines.toml"), kind::machine),
-    (include_str!("../texts/workloads.toml"), kind::workload),
-    (include_str!("../texts/profiles.toml"), kind::profile),
-    (include_str!("../texts/suites.toml"), kind::suite),
-    (include_str!("../texts/recordings.toml"), kind::recording),
-    (include_str!("../texts/dumps.toml"), kind::dump),
+    (include_str!("../texts/machines.toml"), readers::machine),
+    (include_str!("../texts/workloads.toml"), readers::workload),
+    (include_str!("../texts/profiles.toml"), readers::profile),
+    (include_str!("../texts/suites.toml"), readers::suite),
+    (include_str!("../texts/recordings.toml"), readers::recording),
+    (include_str!("../texts/dumps.toml"), readers::dump),
 ];
 
 #[derive(Deserialize)]

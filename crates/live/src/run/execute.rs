@@ -3,6 +3,7 @@
 
 use super::attributes::{rename, set_affinity, set_policy, set_slice};
 use super::cgroup;
+use super::children::Threads;
 use super::counts;
 use super::refusal::Request;
 use super::shared::{EntryKind, Reserved, Shared, TaskId, clock, gettid, read_clock};
@@ -12,9 +13,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 use workload::{Dist, Op, Score, TaskSpec, Workload};
 
 /// Number of iterations of the compute loop between two readings of the CPU clock.
@@ -88,44 +88,6 @@ pub fn calibrate() -> u64 {
     rounds * 1024 / fastest.min().unwrap_or(1)
 }
 
-/// Result of [`reap`].
-pub enum Reaped {
-    /// No child has ended.
-    None,
-    NoChildren,
-    Process {
-        pid: u32,
-        /// CPU time of the process in ns, including its exit.
-        cpu_ns: u64,
-    },
-}
-
-/// Reaps a child process that has ended. Waits for one, unless `flags` contains WNOHANG.
-pub fn reap(flags: i32) -> Reaped {
-    // SAFETY: `info` may be all zeros, and its pid then means that no child has ended. The
-    // process that has ended is a child of this process. A null pointer means that no status is
-    // requested.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let peek = flags | libc::WEXITED | libc::WNOWAIT;
-        if libc::waitid(libc::P_ALL, 0, &mut info, peek) != 0 {
-            return Reaped::NoChildren;
-        }
-        let pid = info.si_pid();
-        if pid == 0 {
-            return Reaped::None;
-        }
-        // The clock of the CPU time of a process (make_process_cpuclock in Linux). The process
-        // still has it until it is reaped.
-        let cpu_ns = read_clock(!pid << 3 | 2);
-        libc::waitpid(pid, std::ptr::null_mut(), flags);
-        Reaped::Process {
-            pid: pid.cast_unsigned(),
-            cpu_ns,
-        }
-    }
-}
-
 /// Executes a task that exists from the start of the workload. The calling thread executes the task
 /// until the task ends.
 ///
@@ -142,63 +104,6 @@ pub fn start(world: &Arc<World>, index: u32, alone: bool) {
     task.begin(spec);
 }
 
-/// Executes a task that another task created.
-fn forked(world: &Arc<World>, index: u32, created: u64, alone: bool) {
-    let spec = &world.workload.tasks[index as usize];
-    let mut task = Task::new(world, index, created + spec.start_ns, alone);
-    task.apply_attributes(spec);
-    if spec.start_cpu.is_some() && spec.cpus.is_none() {
-        task.allow(None);
-    }
-    task.begin(spec);
-}
-
-/// The threads that a task has created and that have not ended.
-#[derive(Default)]
-struct Threads {
-    counts: Mutex<ThreadCounts>,
-    /// Signalled when `alive` falls to `wanted`.
-    few: Condvar,
-}
-
-#[derive(Default)]
-struct ThreadCounts {
-    alive: u32,
-    /// Number of threads that may be left when the waiting creator continues. `None` if it does not
-    /// wait.
-    wanted: Option<u32>,
-}
-
-impl Threads {
-    fn alive(&self) -> u32 {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).alive
-    }
-
-    fn add(&self) {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).alive += 1;
-    }
-
-    /// Counts a thread that has ended. Wakes the creator only if few enough threads are left, as in
-    /// the simulator. One wake-up for each thread would add context switches.
-    fn ended(&self) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.alive -= 1;
-        if counts.wanted == Some(counts.alive) {
-            self.few.notify_one();
-        }
-    }
-
-    /// Waits until at most `left` threads are alive.
-    fn wait(&self, left: u32) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.wanted = Some(left);
-        while counts.alive > left {
-            counts = self.few.wait(counts).unwrap_or_else(PoisonError::into_inner);
-        }
-        counts.wanted = None;
-    }
-}
-
 pub(super) struct Task<'w> {
     pub world: &'w Arc<World>,
     pub id: TaskId,
@@ -213,7 +118,7 @@ pub(super) struct Task<'w> {
     pub rng: Rng,
     /// Number of child processes for which the task has not waited yet.
     pub processes: u32,
-    threads: Arc<Threads>,
+    pub(super) threads: Arc<Threads>,
     alone: bool,
     buffer: Vec<u8>,
     file: Option<File>,
@@ -252,7 +157,7 @@ impl<'w> Task<'w> {
         }
     }
 
-    fn begin(&mut self, spec: &TaskSpec) {
+    pub(super) fn begin(&mut self, spec: &TaskSpec) {
         if self.created > clock() {
             self.sleep_until(self.created);
         }
@@ -426,63 +331,7 @@ impl<'w> Task<'w> {
         }
     }
 
-    fn fork(&mut self, task: u32, is_thread: bool) {
-        let world = Arc::clone(self.world);
-        let created = clock();
-        if is_thread {
-            self.threads.add();
-            let threads = Arc::clone(&self.threads);
-            let started = thread::Builder::new().stack_size(256 << 10).spawn(move || {
-                forked(&world, task, created, false);
-                threads.ended();
-            });
-            if started.is_err() {
-                self.threads.ended();
-                self.world.shared.refused(Request::Thread);
-            }
-            return;
-        }
-        // SAFETY: the child uses only the state of this thread and shared memory, and ends with
-        // _exit.
-        match unsafe { libc::fork() } {
-            0 => {
-                forked(&world, task, created, true);
-                // SAFETY: this ends the child without running the parent's exit handlers.
-                unsafe { libc::_exit(0) }
-            }
-            -1 => self.world.shared.refused(Request::Process),
-            _ => self.processes += 1,
-        }
-    }
-
-    fn wait_children(&mut self, left: u32) {
-        loop {
-            let threads = self.threads.alive();
-            if self.processes + threads <= left {
-                return;
-            }
-            if self.processes == 0 {
-                return self.threads.wait(left);
-            }
-            // The flag restricts the wait to children of this thread. Other threads wait for their
-            // own children.
-            let flags = libc::__WNOTHREAD | if threads > 0 { libc::WNOHANG } else { 0 };
-            match reap(flags) {
-                Reaped::None => thread::sleep(Duration::from_micros(100)),
-                Reaped::NoChildren => self.processes = 0,
-                Reaped::Process { pid, cpu_ns } => {
-                    let child = TaskId {
-                        task: self.id.task,
-                        tid: pid,
-                    };
-                    self.world.shared.log(EntryKind::Reaped, child, cpu_ns, 0);
-                    self.processes -= 1;
-                }
-            }
-        }
-    }
-
-    fn apply_attributes(&self, spec: &TaskSpec) {
+    pub(super) fn apply_attributes(&self, spec: &TaskSpec) {
         rename(&spec.comm);
         if self.world.workload.cgroups.len() > 1 {
             self.enter(spec.cgroup);
@@ -511,7 +360,7 @@ impl<'w> Task<'w> {
         }
     }
 
-    fn allow(&self, cpus: Option<&[u32]>) {
+    pub(super) fn allow(&self, cpus: Option<&[u32]>) {
         // If the workload names a CPU that this machine does not have, the set is empty. The kernel
         // then refuses the request.
         let allowed = self.world.allowed(cpus).unwrap_or_default();

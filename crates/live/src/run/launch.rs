@@ -7,7 +7,8 @@
 
 use super::attributes::{affinity, set_affinity, set_class, set_class_of};
 use super::cgroup::{self, Cgroups};
-use super::execute::{self, Reaped, World};
+use super::children::{self, Reaped};
+use super::execute::{self, World};
 use super::shared::{Shared, gettid};
 use super::watch::{LoadSample, Watch};
 use super::{counts, exec, outcome};
@@ -287,7 +288,7 @@ impl Processes {
 
     fn collect(&mut self, flags: i32) {
         while !self.leaders.is_empty()
-            && let Reaped::Process { pid, cpu_ns } = execute::reap(flags)
+            && let Reaped::Process { pid, cpu_ns } = children::reap(flags)
         {
             self.leaders.remove(&pid.cast_signed());
             self.reaped.insert(pid, cpu_ns);

@@ -7,6 +7,7 @@
 mod attributes;
 mod cgroup;
 mod channel;
+mod children;
 mod counts;
 pub mod exec;
 mod execute;

@@ -25,19 +25,26 @@
 //! a real machine.
 
 use crate::counters::CountersResult;
+use crate::failure::{Blocked, ExitRecord, Status};
 use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
 use crate::hotspots::HotspotsResult;
 use crate::jain;
 use crate::kicks::KicksResult;
+use crate::lost::LostTasks;
 use crate::result::{
-    self, ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,
-    LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Status, SubResult, TaskResult, Throughput,
+    self, ArenaFault, CallbackResult, CheckedResult, Fairness, FrequencyResult, IdleStateResult, LockResult,
+    Migrations, NoiseResult, Percentiles, SubResult, TaskResult, Throughput,
 };
 use crate::score::Better;
 use crate::summary::Ended;
-use crate::units::{count, percent, rounded, tenths, time};
+use crate::units::{count, percent, time};
+use lines::{
+    frequencies_line, idle_states_line, kicks_line, migrations_line, numa_line, percentiles, score_line,
+    throughput_line,
+};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+
+mod lines;
 
 macro_rules! figures {
     (
@@ -363,7 +370,7 @@ figures! {
     /// The tasks with the most CPU time, most first. At most [`RunResult::TASKS`] of the
     /// `tasks_total` tasks are listed.
     tasks: Vec<TaskResult>, Known::Always, |run| run.longest_running() => [
-        Figure::new("Jain's fairness index of tasks with the same name", Unit::Index, fairness_by_name)
+        Figure::new("Jain's fairness index of tasks with the same name", Unit::Index, jain::fairness_by_name)
             .live("fairness (Jain)", 1.0),
     ];
 
@@ -373,95 +380,6 @@ figures! {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
-}
-
-/// Returns the line about kicks, or `None` if there were none.
-fn kicks_line(r: &RunResult) -> Option<String> {
-    let kicks = r.kicks.as_ref()?;
-    let (calls, switches, ipis) = (count(kicks.calls()), count(kicks.switches()), count(kicks.ipis));
-    Some(format!(
-        "{calls}, {switches} of them with a switch of tasks, {ipis} IPIs, {}",
-        time(kicks.ns)
-    ))
-}
-
-/// Returns the line with the score. Returns `None` if the score is the throughput, because the
-/// throughput has its own line.
-fn score_line(r: &RunResult) -> Option<String> {
-    let score = r.score.filter(|_| r.score_unit != format!("{}/s", r.throughput.unit))?;
-    let better = match r.score_better {
-        Better::Higher => "higher",
-        Better::Lower => "lower",
-    };
-    Some(format!("{score} {}, {better} is better", r.score_unit))
-}
-
-/// Returns the line about NUMA balancing, or `None` if there were no hinting faults.
-fn numa_line(r: &RunResult) -> Option<String> {
-    let local = result::percent(r.numa_faults_local.into(), r.numa_faults.into());
-    (r.numa_faults > 0).then(|| {
-        let (faults, pages) = (count(r.numa_faults), count(r.numa_pages_migrated));
-        format!(
-            "{faults} faults, {} % of them local, {pages} pages moved",
-            percent(local)
-        )
-    })
-}
-
-fn throughput_line(r: &RunResult) -> Option<String> {
-    let (operations, unit) = (r.throughput.operations, &r.throughput.unit);
-    let per_second = tenths(rounded(r.throughput.per_second * 10.0));
-    (operations > 0).then(|| format!("{} {unit}, {per_second}/s", count(operations)))
-}
-
-fn percentiles(p: &Percentiles) -> Option<String> {
-    let [p50, p99, p999, max, mean] = [p.p50, p.p99, p.p999, p.max, p.mean].map(time);
-    (p.count > 0).then(|| format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}, mean {mean}"))
-}
-
-/// Returns the line with the share of time in each idle state that was used.
-fn idle_states_line(r: &RunResult) -> Option<String> {
-    let used = r.idle_states.iter().filter(|state| state.ns > 0);
-    let shares: Vec<String> = used
-        .map(|state| format!("{} {} %", state.name, percent(state.percent)))
-        .collect();
-    (!shares.is_empty()).then(|| shares.join(", "))
-}
-
-/// Returns the line with the mean frequency of busy CPUs, and the lowest and highest mean of a CPU.
-fn frequencies_line(r: &RunResult) -> Option<String> {
-    let mean = result::mean_frequency(&r.frequencies)?;
-    let busy = r.frequencies.iter().filter(|cpu| cpu.busy_ns > 0);
-    let lowest = busy.clone().min_by(|a, b| a.percent.total_cmp(&b.percent))?;
-    let highest = busy.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
-    let cpu = |of: &FrequencyResult| format!("{} % (CPU {})", percent(of.percent), of.cpu);
-    Some(format!("{} %, from {} to {}", percent(mean), cpu(lowest), cpu(highest)))
-}
-
-fn migrations_line(r: &RunResult) -> Option<String> {
-    let m = r.migrations_by_distance;
-    let [all, core, llc, node, remote] = [r.migrations, m.core, m.llc, m.node, m.remote].map(count);
-    Some(format!("{all} (core {core}, LLC {llc}, node {node}, remote {remote})"))
-}
-
-/// Returns Jain's fairness index of the CPU times of the largest group of tasks with the same name.
-/// Digits and hyphens at the end of a name are ignored.
-///
-/// `RunResult::fairness` is not usable for real machines. It excludes tasks that have ever slept,
-/// but on a real machine every thread sleeps when it starts.
-fn fairness_by_name(r: &RunResult) -> Option<f64> {
-    let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for task in &r.tasks {
-        let name = task.comm.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
-        groups.entry(name).or_default().push(task.cpu_ns as f64);
-    }
-    let shares = groups
-        .into_values()
-        .filter(|shares| shares.len() > 1)
-        .max_by_key(Vec::len)?;
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
 #[cfg(test)]
@@ -497,21 +415,5 @@ mod tests {
                 || figure.live.is_some();
             assert!(shown, "'{}' is shown nowhere", figure.about);
         }
-    }
-
-    #[test]
-    fn equal_cpu_times_are_fair_among_tasks_with_the_same_name() {
-        let task = |comm: &str, cpu_ns| TaskResult {
-            comm: comm.into(),
-            cpu_ns,
-            ..TaskResult::default()
-        };
-        let mut r = RunResult {
-            tasks: vec![task("hog-1", 30), task("main", 7), task("hog-2", 10), task("nap1", 1)],
-            ..RunResult::default()
-        };
-        assert_eq!(fairness_by_name(&r), Some(0.8));
-        r.tasks.remove(0);
-        assert_eq!(fairness_by_name(&r), None);
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Computes Jain's fairness index of the CPU times of tasks that were always runnable. Such tasks
-//! wanted as much CPU time as they could get.
+//! Computes Jain's fairness index of the CPU times of tasks. In a simulated run, these are the tasks
+//! that were always runnable, because such tasks wanted as much CPU time as they could get.
 
+use crate::figures::RunResult;
 use crate::result::{Fairness, decimals};
 use crate::task::Task;
 use std::collections::BTreeMap;
@@ -56,9 +57,30 @@ fn jain_myriad(shares: &[u64]) -> u64 {
     u64::try_from(jain).unwrap_or(u64::MAX)
 }
 
+/// Returns Jain's fairness index of the CPU times of the largest group of tasks with the same name.
+/// Digits and hyphens at the end of a name are ignored.
+///
+/// `RunResult::fairness` is not usable for real machines. It excludes tasks that have ever slept,
+/// but on a real machine every thread sleeps when it starts.
+pub(crate) fn fairness_by_name(r: &RunResult) -> Option<f64> {
+    let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for task in &r.tasks {
+        let name = task.comm.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+        groups.entry(name).or_default().push(task.cpu_ns as f64);
+    }
+    let shares = groups
+        .into_values()
+        .filter(|shares| shares.len() > 1)
+        .max_by_key(Vec::len)?;
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::TaskResult;
 
     #[test]
     fn known_shares_have_the_expected_index() {
@@ -100,5 +122,21 @@ mod tests {
         // The shares are 30 % of 1000 ns and 10 % of 500 ns.
         assert_eq!((fair[0].prio, fair[0].tasks, fair[0].jain), (120, 2, 0.8));
         assert_eq!((fair[0].least_percent, fair[0].most_percent), (10.0, 30.0));
+    }
+
+    #[test]
+    fn equal_cpu_times_are_fair_among_tasks_with_the_same_name() {
+        let task = |comm: &str, cpu_ns| TaskResult {
+            comm: comm.into(),
+            cpu_ns,
+            ..TaskResult::default()
+        };
+        let mut r = RunResult {
+            tasks: vec![task("hog-1", 30), task("main", 7), task("hog-2", 10), task("nap1", 1)],
+            ..RunResult::default()
+        };
+        assert_eq!(fairness_by_name(&r), Some(0.8));
+        r.tasks.remove(0);
+        assert_eq!(fairness_by_name(&r), None);
     }
 }

@@ -21,6 +21,7 @@
 pub mod attribution;
 mod counters;
 mod details;
+mod failure;
 mod figure;
 mod figures;
 mod histogram;
@@ -46,6 +47,7 @@ pub mod why;
 
 pub use counters::{Counter, CountersResult};
 pub use details::details;
+pub use failure::{Blocked, ExitRecord, Status};
 pub use figure::{Field, Figure, Known, Scaled, Unit};
 pub use figures::{FIELDS, FIGURES, RunResult};
 pub use histogram::Histogram;
@@ -53,11 +55,10 @@ pub use hotspots::{FieldTransfers, HotspotsResult, LineCost, LockPairResult};
 pub use kicks::{KickingResult, KicksResult};
 pub use latency::Latency;
 pub use layout::Surface;
-pub use lost::may_be_lost;
+pub use lost::{LostTasks, Waiting, may_be_lost};
 pub use result::{
-    ArenaFault, Blocked, CallbackResult, CheckedResult, ExitRecord, Fairness, FrequencyResult, IdleStateResult,
-    LockResult, LostTasks, Migrations, NoiseResult, Percentiles, Run, Status, SubResult, TaskResult, Throughput,
-    Waiting,
+    ArenaFault, CallbackResult, CheckedResult, Fairness, FrequencyResult, IdleStateResult, LockResult, Migrations,
+    NoiseResult, Percentiles, Run, SubResult, TaskResult, Throughput,
 };
 pub use schedstat::Schedstat;
 pub use score::Better;

@@ -3,7 +3,8 @@
 //! ends. Its wait is much longer than every wait after which a task got a CPU, and it is either
 //! very long, or CPUs that could run a waiting task were idle during much of it.
 
-use crate::result::{LostTasks, Waiting};
+use crate::units;
+use serde::{Deserialize, Serialize};
 
 /// Waits up to this length are not suspicious if no CPU was idle meanwhile. This is also the
 /// default limit of `windtunnel invariants --starvation`.
@@ -14,6 +15,42 @@ const IDLE_BOUND_NS: u64 = 1_000_000;
 /// On a loaded machine, every task has to wait long. A wait is therefore suspicious only if it is
 /// longer than this number times the longest wait that ended.
 const BEYOND_LONGEST: u64 = 2;
+
+/// A task that waited for a CPU when the run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    pub pid: u32,
+    pub comm: String,
+    /// Time in ns since the start of the run at which the wait began.
+    pub since_ns: u64,
+    /// Whether the task has run since it was created.
+    pub has_run: bool,
+    /// Time since the wait began during which a CPU was idle although it could have run a waiting
+    /// task, summed over all CPUs, ns.
+    pub idle_ns: u64,
+    /// Description of the queue that contains the task, or an empty string if it is unknown.
+    pub kept: String,
+}
+
+/// Tasks that the policy has probably lost. At the end of the run, they have waited suspiciously
+/// long, or while CPUs were idle that could run waiting tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostTasks {
+    pub count: u64,
+    /// Number of these tasks that have never run.
+    #[serde(default)]
+    pub never_ran: u64,
+    /// Length of the longest wait in ns. The next four fields describe the task with this wait.
+    pub longest_ns: u64,
+    pub pid: u32,
+    pub comm: String,
+    /// Time since the wait began during which a CPU was idle although it could have run a waiting
+    /// task, summed over all CPUs, ns.
+    #[serde(default)]
+    pub idle_ns: u64,
+    /// Description of the queue that contains the task.
+    pub kept: String,
+}
 
 /// Returns whether a task that still waits may be lost, as far as its own wait shows this. `idle_ns` is
 /// the time during which CPUs that could run a waiting task were idle meanwhile.
@@ -40,6 +77,39 @@ pub fn lost_tasks(waiting: &[Waiting], end_ns: u64, longest_ended_ns: u64) -> Op
         idle_ns: longest.idle_ns,
         kept: longest.kept.clone(),
     })
+}
+
+impl LostTasks {
+    /// Returns a sentence about the lost tasks, without the policy's name.
+    pub fn sentence(&self) -> String {
+        let tasks = match self.count {
+            1 => "1 task waited".to_owned(),
+            n => format!("{n} tasks waited"),
+        };
+        let never_ran = match self.never_ran {
+            0 => String::new(),
+            n if n == self.count => " and never ran".to_owned(),
+            1 => " and 1 of them never ran".to_owned(),
+            n => format!(" and {n} of them never ran"),
+        };
+        let idle = match self.idle_ns {
+            0 => String::new(),
+            ns => format!(
+                ", while CPUs that could run waiting tasks were idle for {} in total",
+                units::time(ns)
+            ),
+        };
+        let queue = match self.kept.as_str() {
+            "" => String::new(),
+            kept => format!(", {kept}"),
+        };
+        format!(
+            "{tasks} for a CPU when the run ended{never_ran}; {}[{}] waited for {}{queue}{idle}",
+            self.comm,
+            self.pid,
+            units::time(self.longest_ns)
+        )
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! change. The result itself is [`RunResult`], which the table in [`crate::figures`] defines.
 
 use crate::counters::CountersResult;
+use crate::failure::{Blocked, ExitRecord, Status};
 use crate::figures::RunResult;
 use crate::histogram::Histogram;
 use crate::kicks::KicksResult;
+use crate::lost::Waiting;
 use crate::units;
 use serde::{Deserialize, Serialize};
 
@@ -124,99 +126,6 @@ pub struct NoiseResult {
     pub wakeups: u64,
 }
 
-/// Whether a policy was loaded, and whether it ran until the end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// The policy scheduled the whole run.
-    #[default]
-    Ran,
-    /// The policy ended before the run did. [`RunResult::exit`] has the time. The figures cover
-    /// only the time until then, unless the run continued with the fair class.
-    Ejected,
-    /// The policy could not be loaded. There was no run, so there are no figures.
-    Refused,
-    /// The workload ended in a deadlock: the tasks that had not exited waited for each other, so
-    /// nothing could happen any more. The figures cover only the time until then.
-    Deadlock,
-}
-
-/// A task that waited for a CPU when the run ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
-    pub pid: u32,
-    pub comm: String,
-    /// Time in ns since the start of the run at which the wait began.
-    pub since_ns: u64,
-    /// Whether the task has run since it was created.
-    pub has_run: bool,
-    /// Time since the wait began during which a CPU was idle although it could have run a waiting
-    /// task, summed over all CPUs, ns.
-    pub idle_ns: u64,
-    /// Description of the queue that contains the task, or an empty string if it is unknown.
-    pub kept: String,
-}
-
-/// A task of a workload that can make no progress any more.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Blocked {
-    pub pid: u32,
-    pub comm: String,
-    /// What the task waits for, for example `mutex m, which b[2] holds`.
-    pub waits_for: String,
-}
-
-/// Tasks that the policy has probably lost. At the end of the run, they have waited suspiciously
-/// long, or while CPUs were idle that could run waiting tasks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LostTasks {
-    pub count: u64,
-    /// Number of these tasks that have never run.
-    #[serde(default)]
-    pub never_ran: u64,
-    /// Length of the longest wait in ns. The next four fields describe the task with this wait.
-    pub longest_ns: u64,
-    pub pid: u32,
-    pub comm: String,
-    /// Time since the wait began during which a CPU was idle although it could have run a waiting
-    /// task, summed over all CPUs, ns.
-    #[serde(default)]
-    pub idle_ns: u64,
-    /// Description of the queue that contains the task.
-    pub kept: String,
-}
-
-/// The reason why a policy ended, in the kernel's words (`struct scx_exit_info`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExitRecord {
-    /// Simulated time in ns at which the policy ended.
-    #[serde(default)]
-    pub at_ns: u64,
-    /// Name in `enum scx_exit_kind`, for example `SCX_EXIT_ERROR_STALL`.
-    pub kind: String,
-    pub reason: String,
-    pub message: String,
-    /// The callback that was running, if any.
-    pub callback: Option<String>,
-    /// Position in the policy's source as `file:line`, if the object contains source lines.
-    pub source: Option<String>,
-    /// Call stack that the sanitizer recorded, innermost call first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub backtrace: Vec<String>,
-    /// The sanitizer's notes about the address that was accessed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-    pub dump: String,
-}
-
-impl ExitRecord {
-    /// Returns the callback and the source line, unless the message already contains them.
-    pub fn location(&self) -> Vec<&str> {
-        let parts = [&self.callback, &self.source].into_iter().flatten().map(String::as_str);
-        parts.filter(|part| !self.message.contains(part)).collect()
-    }
-}
-
 /// The result of a sub-scheduler: a policy that scheduled the tasks of a cgroup on behalf of the run's
 /// policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -244,7 +153,7 @@ impl SubResult {
         let exit = self.exit.as_ref()?;
         let fate = match self.status {
             Status::Refused => "was refused".to_owned(),
-            _ => format!("ended at {}", units::time(exit.at_ns).trim()),
+            _ => format!("ended at {}", units::time(exit.at_ns)),
         };
         let cause = match self.status {
             Status::Refused => exit.message.clone(),
@@ -403,53 +312,6 @@ impl RunResult {
     /// Maximum number of tasks and of locks in a result.
     pub const TASKS: usize = 32;
 
-    /// Returns whether the policy was refused or ended before the run did, or the workload ended in
-    /// a deadlock.
-    pub fn failed(&self) -> bool {
-        self.status != Status::Ran
-    }
-
-    /// Returns whether the result can be marked as the best of several. The policy must have
-    /// scheduled the whole run, and it must not have lost or refused a task. The user must not have
-    /// stopped the run.
-    pub fn can_win(&self) -> bool {
-        !self.failed() && !self.interrupted && self.lost_tasks.is_none() && self.failed_forks == 0
-    }
-
-    /// Returns a short text about how a failed run ended: `refused`, `failed at 1.20 s`, `ended at
-    /// 1.20 s` if the policy exited on its own, or `deadlock at 1.20 s`.
-    pub fn fate(&self) -> Option<String> {
-        match (self.status, &self.exit) {
-            (Status::Ran, _) => None,
-            (Status::Deadlock, _) => Some(format!("deadlock at {}", units::time(self.simulated_ns).trim())),
-            (Status::Refused, _) | (Status::Ejected, None) => Some("refused".to_owned()),
-            (Status::Ejected, Some(exit)) => {
-                let verb = match exit.kind.starts_with("SCX_EXIT_ERROR") {
-                    true => "failed",
-                    false => "ended",
-                };
-                Some(format!("{verb} at {}", units::time(exit.at_ns).trim()))
-            }
-        }
-    }
-
-    /// Returns how and why a failed run ended, for example `refused: ops.name is empty (-22)`.
-    pub fn failure(&self) -> Option<String> {
-        let fate = self.fate()?;
-        if self.status == Status::Deadlock {
-            return Some(format!(
-                "ended at {} in a deadlock: {}",
-                units::time(self.simulated_ns).trim(),
-                blocked_sentence(&self.deadlock)
-            ));
-        }
-        let exit = self.exit.as_ref()?;
-        Some(match exit.reason == fate {
-            true => format!("{fate}: {}", exit.message),
-            false => format!("{fate}: {}", exit.sentence()),
-        })
-    }
-
     /// Returns the result as JSON. The figures are left out if the policy was refused.
     ///
     /// # Errors
@@ -463,66 +325,6 @@ impl RunResult {
             fields.retain(|name, _| KEPT.contains(&name.as_str()));
         }
         Ok(json)
-    }
-}
-
-/// Largest number of tasks that a sentence about a deadlock names.
-const BLOCKED_NAMED: usize = 4;
-
-/// Returns a sentence about the tasks of a deadlock, for example `a[1] waits for a resume of b;
-/// b[2] waits for mutex m, which a[1] holds`.
-fn blocked_sentence(blocked: &[Blocked]) -> String {
-    let named = blocked.iter().take(BLOCKED_NAMED);
-    let named = named.map(|task| format!("{}[{}] waits for {}", task.comm, task.pid, task.waits_for));
-    let left_out = match blocked.len().saturating_sub(BLOCKED_NAMED) {
-        0 => None,
-        1 => Some("and 1 more task waits".to_owned()),
-        n => Some(format!("and {n} more tasks wait")),
-    };
-    named.chain(left_out).collect::<Vec<_>>().join("; ")
-}
-
-impl LostTasks {
-    /// Returns a sentence about the lost tasks, without the policy's name.
-    pub fn sentence(&self) -> String {
-        let tasks = match self.count {
-            1 => "1 task waited".to_owned(),
-            n => format!("{n} tasks waited"),
-        };
-        let never_ran = match self.never_ran {
-            0 => String::new(),
-            n if n == self.count => " and never ran".to_owned(),
-            1 => " and 1 of them never ran".to_owned(),
-            n => format!(" and {n} of them never ran"),
-        };
-        let idle = match self.idle_ns {
-            0 => String::new(),
-            ns => format!(
-                ", while CPUs that could run waiting tasks were idle for {} in total",
-                units::time(ns).trim()
-            ),
-        };
-        let queue = match self.kept.as_str() {
-            "" => String::new(),
-            kept => format!(", {kept}"),
-        };
-        format!(
-            "{tasks} for a CPU when the run ended{never_ran}; {}[{}] waited for {}{queue}{idle}",
-            self.comm,
-            self.pid,
-            units::time(self.longest_ns).trim()
-        )
-    }
-}
-
-impl ExitRecord {
-    /// Returns the kernel's reason and the message, for example `runtime error: non-existent DSQ
-    /// 0x7`.
-    pub fn sentence(&self) -> String {
-        match self.message.as_str() {
-            "" => self.reason.clone(),
-            message => format!("{}: {message}", self.reason),
-        }
     }
 }
 

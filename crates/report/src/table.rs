@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The table that compares several results. Each policy has one row.
 
+use crate::failure::Status;
 use crate::figure::Figure;
 use crate::figures::{FIGURES, RunResult};
 use crate::layout::{Grid, Mark, Surface, Text};
-use crate::result::Status;
 use crate::score::Better;
 use crate::units;
 use trace::escape;

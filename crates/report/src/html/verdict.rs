@@ -8,8 +8,8 @@
 
 use super::Run;
 use super::data::{class_name, classes};
+use crate::failure::{ExitRecord, Status};
 use crate::figures::RunResult;
-use crate::result::{ExitRecord, Status};
 use crate::score::Better;
 use crate::table::{Column, columns};
 use crate::units;

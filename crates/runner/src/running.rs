@@ -3,28 +3,25 @@
 //! steps.
 
 use crate::counters::Counters;
-use crate::destination;
-use crate::hotspots::hotspots;
 use crate::load::{self, Loaded, Prepared};
-use crate::policy::{Policy, command_with};
-use crate::profiles::Located;
+use crate::policy::Policy;
 use crate::results;
-use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
-use crate::subs::{self, Subs};
+use crate::scenario::{Scenario, Sinks};
+use crate::subs::Subs;
 use bpf::link::Image;
 use input::error::Error;
 use kernel::ext::{EnableState, Exit};
-use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
-use kernel::release::Release;
+use kernel::layout::enums::SCX_ECODE_ACT_RESTART;
 use kernel::{Ended, Machine};
-use profile::{Profile, Properties};
-use report::{ArenaFault, Blocked, Run, RunResult, Status, SubResult};
+use report::{Blocked, RunResult, Status, SubResult};
 use std::cell::RefCell;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 use trace::{Sink, Tee};
 use workload::Action;
+
+mod outcome;
+mod start;
 
 /// Time limit in ns of a workload that defines no length and ends when all its tasks have exited.
 pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -60,140 +57,6 @@ pub struct Running<'a> {
     interrupted: bool,
     /// The report of the scheduler's program, if the policy is one.
     program: Option<Rc<RefCell<exec::Report>>>,
-}
-
-impl Scenario {
-    /// Creates a machine and loads the policy. The run starts at time 0, or later if the policy's
-    /// profile sets an uptime.
-    ///
-    /// # Errors
-    /// The errors of [`Scenario::run`].
-    pub fn start(&self) -> Result<Running<'_>, Error> {
-        let started = Instant::now();
-        let mut workload = self.workload.clone();
-        let threads = match &self.policy {
-            Policy::Exec { command, .. } => Some(kernel::native::add_to(&mut workload, &comm(command))),
-            Policy::Eevdf | Policy::Object { .. } => None,
-        };
-        let mut machine = self.spec.boot(self.machine.clone(), workload)?;
-        for &(at, cpu, online) in &self.hotplug {
-            if cpu >= machine.nr_cpus() {
-                return Err(Error::new(format!(
-                    "--hotplug: machine '{}' has no CPU {cpu}",
-                    self.machine.name
-                )));
-            }
-            machine.plan_hotplug(at, cpu, online);
-        }
-        let mut sinks = Sinks::new(self, &machine)?;
-        let mut at = 0;
-        let mut ended = None;
-        let (mut image, mut refused, mut program) = (None, None, None);
-        match &self.policy {
-            Policy::Eevdf => {
-                if let Some((name, _)) = self.settings.first() {
-                    return Err(Error::new(format!(
-                        "--set {name}: eevdf is the built-in fair class and has no parameters"
-                    )));
-                }
-            }
-            Policy::Object { name, path } => {
-                let Prepared {
-                    object,
-                    profile,
-                    left_out,
-                } = self.open_object(name, path)?;
-                if profile.uptime_ns > 0 {
-                    at = profile.uptime_ns;
-                    ended = machine.advance(at, &mut sinks);
-                }
-                match load::enable(&mut machine, &object, &profile, self.spec.engine.engine())? {
-                    Loaded::Enabled(mut loaded) => {
-                        let left_out = left_out
-                            .iter()
-                            .map(|misfit| format!("left out of the profile: {misfit}"));
-                        loaded.warnings.splice(0..0, left_out);
-                        image = Some(*loaded);
-                    }
-                    Loaded::Refused(exit) => refused = Some(exit),
-                }
-            }
-            Policy::Exec { command, .. } => {
-                let settings = exec::Settings {
-                    command: command_with(command, &self.settings)?,
-                    engine: self.spec.engine.engine(),
-                    echo: self.spec.program_output,
-                    record: self.spec.record_profile.is_some(),
-                    index: threads.unwrap_or_default(),
-                };
-                let report = exec::start(&mut machine, settings)?;
-                refused = report.borrow_mut().refused_policy.take();
-                image = report.borrow().image.clone();
-                program = Some(report);
-            }
-        }
-        let mut subs = Subs::new(&self.subs);
-        let (mut sub_warnings, mut refused_subs) = (Vec::new(), Vec::new());
-        if refused.is_none() {
-            (sub_warnings, refused_subs) = self.attach_subs(&mut machine, &mut subs)?;
-        }
-        machine.details = self.trace.is_some() || self.spec.hotspots;
-        Ok(Running {
-            scenario: self,
-            profile: self.profile_word().unwrap_or_default().to_owned(),
-            counters: None,
-            warnings: image
-                .iter()
-                .flat_map(|image| image.warnings.clone())
-                .chain(std::mem::take(&mut sub_warnings))
-                .collect(),
-            subs,
-            refused_subs,
-            sinks,
-            machine,
-            image,
-            refused,
-            started,
-            at,
-            // Without a time limit, the run ends when the last task has exited.
-            until: self.limit_ns().unwrap_or(LONGEST_NS),
-            reloads: 0,
-            ended,
-            interrupted: false,
-            program,
-        })
-    }
-
-    /// Attaches the sub-schedulers. Returns warnings of the loader, and the results of those that were
-    /// refused. The run continues without them.
-    fn attach_subs(&self, machine: &mut Machine, subs: &mut Subs) -> Result<(Vec<String>, Vec<SubResult>), Error> {
-        let (mut warnings, mut refused) = (Vec::new(), Vec::new());
-        for sub in &self.subs {
-            match sub.attach(machine, &self.machine, &self.spec)? {
-                Ok(image) => {
-                    let found = image.warnings.iter();
-                    warnings.extend(found.map(|text| format!("{}: {text}", sub.name)));
-                    subs.attached(sub, image);
-                }
-                Err(result) => refused.push(result),
-            }
-        }
-        Ok((warnings, refused))
-    }
-
-    /// Opens the policy's object and applies the profile and the settings.
-    fn open_object(&self, name: &str, path: &Path) -> Result<Prepared, Error> {
-        let profile = self.profile.as_ref();
-        let profile = profile.map_or_else(|| Ok(Profile::default()), Located::read)?;
-        load::prepare_with_profile(
-            profile,
-            self.spec.profile_fit,
-            name,
-            path,
-            &self.settings,
-            Properties::new(&self.machine, &self.spec.kernel),
-        )
-    }
 }
 
 impl Running<'_> {
@@ -368,147 +231,6 @@ impl Running<'_> {
         });
         blocked.collect()
     }
-
-    /// Returns a warning if the policy was loaded but never scheduled a task.
-    fn without_tasks(&self) -> Option<String> {
-        let core = self.machine.ext();
-        if self.program.is_some() && core.enable_seq == 0 {
-            return Some("the program attached no policy; the fair class scheduled all tasks".to_owned());
-        }
-        if self.image.is_none() || core.nr_enabled > 0 || self.machine.tasks().is_empty() {
-            return None;
-        }
-        let why = match core.ops().flags & SCX_OPS_SWITCH_PARTIAL {
-            0 => "",
-            _ => ": it sets SCX_OPS_SWITCH_PARTIAL, but no task of the workload has the policy SCHED_EXT",
-        };
-        Some(format!(
-            "the policy scheduled no task{why}; the fair class scheduled all of them"
-        ))
-    }
-
-    /// Returns the outcome of a run after [`Running::end`].
-    ///
-    /// # Errors
-    /// The trace file or the recorded profile cannot be written.
-    pub fn outcome(mut self) -> Result<Outcome, Error> {
-        // This ends the program, if the policy is one.
-        self.machine.native = None;
-        if let Some(report) = &self.program {
-            self.warnings.append(&mut report.borrow_mut().warnings);
-            if let Some(path) = &self.scenario.spec.record_profile {
-                write_profile(path, report.borrow_mut().recorded.take())?;
-            }
-        }
-        let profile = std::mem::take(&mut self.profile);
-        let counters = self.counters.take();
-        let counters = counters.map(|counters| counters.finish(&self.machine, self.machine.now));
-        let (machine, scenario) = (&self.machine, self.scenario);
-        let completed = self.ended == Some(Ended::AllExited);
-        let run = Run {
-            policy: scenario.policy.name().to_owned(),
-            machine: scenario.machine.name.clone(),
-            workload: scenario.workload.name.clone(),
-            settings: scenario
-                .settings
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect(),
-            profile,
-            kernel: match scenario.spec.kernel == Release::default() {
-                true => String::new(),
-                false => scenario.spec.kernel.to_string(),
-            },
-            seed: scenario.spec.seed,
-            simulated_ns: machine.now,
-            wall_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,
-            trace_hash: self.sinks.hash.value(),
-            status: self.status(),
-            exit: self.exit().map(results::exit_record),
-            failed_forks: machine.failed_forks.len() as u64,
-            waiting: results::waiting(machine),
-            deadlock: self.deadlock(),
-            unit: scenario.workload.unit.clone(),
-            score: scenario.workload.score,
-            completed,
-            callbacks: results::callbacks(&machine.ext().called),
-            lock_waits: results::lock_waits(machine),
-            reload_ns: machine.reload_ns(),
-            line_transfers: machine.line_transfers().count,
-            line_transfer_ns: machine.line_transfers().ns,
-            numa_faults: machine.numa().faults,
-            numa_faults_local: machine.numa().local_faults,
-            numa_pages_migrated: machine.numa().migrated,
-            idle_states: machine
-                .idle_times()
-                .into_iter()
-                .map(|time| (time.name, time.ns))
-                .collect(),
-            frequencies: machine
-                .busy_frequencies()
-                .into_iter()
-                .map(|cpu| (cpu.busy_ns, cpu.mean))
-                .collect(),
-            kicks: results::kicks(machine),
-            counters: counters.unwrap_or_default(),
-            ops: callback_names(),
-            locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
-        };
-        let without_tasks = self.without_tasks();
-        self.warnings.extend(without_tasks);
-        self.warnings.extend(failed_forks(&machine.failed_forks));
-        self.warnings.extend(machine.ended_tasks.iter().cloned());
-        self.warnings.extend(machine.cgroups().refused.iter().cloned());
-        if self.reloads > 0 {
-            self.warnings.push(format!(
-                "CPU hotplug ended the policy, which does not handle it; the policy was reloaded {} times",
-                self.reloads
-            ));
-        }
-        let sub_costs = machine.ext().sub_costs();
-        let mut sub_schedulers = subs::results(&scenario.subs, machine, &sub_costs);
-        for refused in std::mem::take(&mut self.refused_subs) {
-            let same = |known: &&mut SubResult| known.cgroup == refused.cgroup && known.policy == refused.policy;
-            if let Some(known) = sub_schedulers.iter_mut().find(same) {
-                *known = refused;
-            }
-        }
-        self.warnings
-            .extend(sub_schedulers.iter().filter_map(SubResult::failure));
-        let checked = results::checked(machine, &sub_costs);
-        let arena_faults = results::arena_faults(machine, &self.subs, &sub_costs);
-        self.warnings.extend(arena_faults.iter().map(ArenaFault::sentence));
-        let uncalled = results::uncalled(machine);
-        let hotspots = hotspots(machine, self.image.as_ref(), &self.subs);
-        let mut outcome = self.sinks.finish(run, self.warnings)?;
-        outcome.uncalled = uncalled;
-        outcome.result.checked = checked;
-        outcome.result.arena_faults = arena_faults;
-        outcome.result.hotspots = hotspots;
-        outcome.result.sub_schedulers = sub_schedulers;
-        outcome.result.interrupted = self.interrupted;
-        Ok(outcome)
-    }
-}
-
-/// Writes a recorded profile, and the object that it belongs to beside it, with the ending `.bpf.o`.
-fn write_profile(path: &Path, recorded: Option<Result<exec::RecordedProfile, Error>>) -> Result<(), Error> {
-    let Some(recorded) = recorded else {
-        let error = "--record-profile: the run ended before the program had attached its scheduler and waited";
-        return Err(Error::new(error).hint("--for gives the run more time"));
-    };
-    let recorded = recorded.map_err(|error| Error::new(format!("--record-profile: {error}")))?;
-    destination::write(path, recorded.profile.as_bytes())?;
-    destination::write(&path.with_extension("bpf.o"), &recorded.object)
-}
-
-/// Returns the name that the first task of a program has.
-fn comm(command: &[String]) -> String {
-    let program = command.first().map(Path::new).and_then(Path::file_name);
-    program
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
 }
 
 /// Returns whether the policy has ended with an exit code that asks for a reload.
@@ -516,23 +238,4 @@ fn wants_restart(machine: &Machine) -> bool {
     let restart = SCX_ECODE_ACT_RESTART.cast_signed();
     let exit = machine.ext().exit.as_ref();
     machine.ext().state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
-}
-
-/// Error number of a fork that failed because of the memory limit.
-const EAGAIN: i32 = 11;
-
-/// Returns a warning about tasks that could not be created.
-fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
-    let (comm, errno) = forks.first()?;
-    let number = forks.len();
-    if *errno == -EAGAIN {
-        return Some(format!(
-            "{number} tasks were not created, the first was '{comm}': the memory limit is reached (--memory); the \
-             workload continued without them"
-        ));
-    }
-    Some(format!(
-        "{number} forks failed, the first for '{comm}': ops.init_task() returned {errno}; the workload continued \
-         without them"
-    ))
 }

@@ -7,10 +7,8 @@
 
 use crate::inputs::Inputs;
 use crate::load;
-use crate::policy::{EEVDF, Policy};
-use crate::quote::quote;
+use crate::policy::EEVDF;
 use crate::scenario::Scenario;
-use crate::subs;
 use bpf::engine::Engine;
 use bpf::memory::DEFAULT_LIMIT;
 use clap::{Args, ValueEnum};
@@ -27,6 +25,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use workload::Workload;
 
+mod command;
+mod policies;
 mod text;
 
 /// Names of the two policies of a comparison, as in `--set A:NAME=VALUE`.
@@ -329,176 +329,10 @@ impl RunSpec {
         Machine::new(machine, workload, options).map_err(Error::new)
     }
 
-    /// Returns the description of each policy's run. A `set` or `profile` option applies to the
-    /// policy that it names, by the policy's name or by its entry in `sides`. A setting that names
-    /// no policy applies to all policies that have the parameter.
-    ///
-    /// # Errors
-    /// A policy does not exist, or a setting applies to none.
-    pub fn for_policies(&self, policies: &[String], sides: &[&str]) -> Result<Vec<RunSpec>, Error> {
-        let found: Vec<Policy> = policies
-            .iter()
-            .map(|word| Policy::find(word))
-            .collect::<Result<_, _>>()?;
-        let is_owner = |index: usize, owner: &str| found[index].name() == owner || sides.get(index) == Some(&owner);
-        let mut specs: Vec<RunSpec> = policies
-            .iter()
-            .map(|policy| RunSpec {
-                policy: policy.clone(),
-                set: Vec::new(),
-                profile: Vec::new(),
-                ..self.clone()
-            })
-            .collect();
-        for profile in &self.profile {
-            let owner = profile.split_once(':');
-            let owner = owner.filter(|(owner, _)| (0..found.len()).any(|index| is_owner(index, owner)));
-            for (index, spec) in specs.iter_mut().enumerate() {
-                match owner {
-                    None => spec.profile = vec![profile.clone()],
-                    Some((owner, file)) if is_owner(index, owner) => spec.profile = vec![file.to_owned()],
-                    Some(_) => {}
-                }
-            }
-        }
-        for setting in &self.set {
-            let (name, value) = split_setting(setting)?;
-            let (owner, name) = match name.split_once(':') {
-                Some((owner, name)) => (Some(owner), name),
-                None => (None, name),
-            };
-            let mut applies = false;
-            for (index, spec) in specs.iter_mut().enumerate() {
-                if let Some(owner) = owner
-                    && !is_owner(index, owner)
-                    && subs::owns(&spec.sub, owner)?
-                {
-                    spec.set.push(setting.clone());
-                    applies = true;
-                    continue;
-                }
-                let chosen = match owner {
-                    Some(owner) => is_owner(index, owner),
-                    // If there is only one policy, an unknown parameter is reported later, by an
-                    // error that also lists the known ones.
-                    None => found.len() == 1 || load::has_parameter(&found[index], name)?,
-                };
-                if chosen {
-                    spec.set.push(format!("{name}={value}"));
-                    applies = true;
-                }
-            }
-            if !applies {
-                let missing = match owner {
-                    Some(owner) => format!("no policy of this run is named '{owner}'"),
-                    None => format!("no policy of this run has a parameter '{name}'"),
-                };
-                return Err(Error::new(format!("--set {setting}: {missing}"))
-                    .hint("`windtunnel policy show POLICY` lists a policy's parameters"));
-            }
-        }
-        Ok(specs)
-    }
-
-    /// Returns the scenario of each policy's run, and prints the notes about their inputs.
-    ///
-    /// # Errors
-    /// The errors of [`RunSpec::for_policies`] and [`RunSpec::resolve`].
-    pub fn scenarios(&self, policies: &[String], sides: &[&str]) -> Result<Vec<Scenario>, Error> {
-        let inputs = Inputs::default();
-        let specs = self.for_policies(policies, sides)?;
-        let scenarios: Vec<Scenario> = specs
-            .iter()
-            .map(|spec| inputs.resolve(spec))
-            .collect::<Result<_, _>>()?;
-        scenarios.iter().for_each(Scenario::print_notes);
-        Ok(scenarios)
-    }
-
     /// Returns the value of a parameter that the description sets.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         let settings = self.set.iter().filter_map(|setting| setting.split_once('='));
         settings.rev().find(|(known, _)| *known == name).map(|(_, value)| value)
-    }
-
-    /// Returns the command line that repeats the run with the subcommand `command`, which runs one
-    /// policy. [`Scenario::spec`] also contains the machine and the profile that were found by
-    /// default, so its command line does not depend on these defaults.
-    pub fn command(&self, command: &str) -> String {
-        self.words(command, [self.policy.as_str()])
-    }
-
-    /// Returns the command line that repeats the runs of several policies, which
-    /// [`RunSpec::scenarios`] made from this description.
-    pub fn command_for(&self, command: &str, scenarios: &[Scenario], sides: &[&str]) -> String {
-        let policies: Vec<String> = scenarios.iter().map(|scenario| scenario.spec.policy.clone()).collect();
-        let mut whole = self.clone();
-        if let Some(first) = scenarios.first() {
-            whole.machine.clone_from(&first.spec.machine);
-        }
-        // Profiles that were found by the names of policies.
-        let given = self.for_policies(&policies, sides).unwrap_or_default();
-        for (index, (given, scenario)) in given.iter().zip(scenarios).enumerate() {
-            for word in scenario.spec.profile.iter().filter(|_| given.profile.is_empty()) {
-                let argument = match (scenarios.len(), sides.get(index)) {
-                    (1, _) => word.clone(),
-                    (_, Some(side)) => format!("{side}:{word}"),
-                    (_, None) => format!("{}:{word}", scenario.policy.name()),
-                };
-                if !whole.profile.contains(&argument) {
-                    whole.profile.push(argument);
-                }
-            }
-        }
-        whole.words(command, policies.iter().map(String::as_str))
-    }
-
-    fn words<'a>(&self, command: &str, policies: impl IntoIterator<Item = &'a str>) -> String {
-        let mut words = vec![format!("windtunnel {command}")];
-        words.extend(policies.into_iter().map(quote));
-        words.extend(
-            self.machine
-                .iter()
-                .map(|machine| format!("--machine {}", quote(machine))),
-        );
-        words.push(format!("--workload {}", quote(&self.workload)));
-        words.extend(self.for_ns.map(|ns| format!("--for {}", duration::format(ns))));
-        words.push(format!("--seed {}", self.seed));
-        words.extend(self.options());
-        if self.sanitize {
-            words.push("--sanitize".to_owned());
-        }
-        if self.no_costs || self.hz.is_some() {
-            let costs = if self.no_costs { " without costs" } else { "" };
-            let ticks = self.hz.map(|hz| format!(" at {hz} ticks per second"));
-            words.push(format!("# but{costs}{}", ticks.unwrap_or_default()));
-        }
-        words.join(" ")
-    }
-
-    /// Returns the options that differ from their defaults, apart from the machine, the workload,
-    /// the simulated time and the seed.
-    pub fn options(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        words.extend(self.phase.map(|phase| format!("--phase {phase}")));
-        words.extend(self.set.iter().map(|setting| format!("--set {}", quote(setting))));
-        words.extend(self.profile.iter().map(|word| format!("--profile {}", quote(word))));
-        if self.profile_fit == load::Fit::Loose {
-            words.push("--profile-fit loose".to_owned());
-        }
-        words.extend(self.sub.iter().map(|word| format!("--sub {}", quote(word))));
-        words.extend(self.hotplug.iter().map(|spec| format!("--hotplug {}", quote(spec))));
-        if self.memory != DEFAULT_LIMIT {
-            words.push(format!("--memory {}", size::format(self.memory)));
-        }
-        if self.kernel != Release::default() {
-            words.push(format!("--kernel {}", self.kernel));
-        }
-        words.extend(self.noise.map(|level| format!("--noise {level}")));
-        if self.after_failure {
-            words.push("--after-failure".to_owned());
-        }
-        words
     }
 }
 

@@ -5,12 +5,13 @@
 //! the machines all the time would be too expensive. But runs are deterministic, so both are
 //! repeated up to the difference, and the state is captured there.
 
+mod describe;
 mod page;
 mod present;
 pub mod streams;
 
+pub(crate) use describe::{describe_decision, describe_origin, format_ranges};
 pub use page::page;
-pub(crate) use present::{describe_decision, describe_origin, format_ranges};
 pub use present::{json, text};
 
 use crate::compare::names;

@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats the first difference between two runs as text and as JSON.
 
-use super::{Diff, Divergence, LocatedDecision, Side};
-use input::duration;
-use kernel::CpuId;
-use kernel::decision::{Decision, DecisionKind, Snapshot, Target};
-use kernel::ext::Callback;
-use kernel::layout::enums::{
-    SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_ENQ_HEAD, SCX_ENQ_IMMED, SCX_ENQ_PREEMPT, SCX_KICK_IDLE, SCX_KICK_PREEMPT,
-    SCX_KICK_WAIT,
+use super::describe::{
+    IN_QUEUE, describe_decision, describe_origin, format_ranges, list_candidates, list_names, task_name,
 };
+use super::{Diff, Divergence, LocatedDecision, Side};
+use kernel::CpuId;
+use kernel::decision::{DecisionKind, Snapshot};
 use report::layout::{Grid, Surface};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use trace::escape;
 
-/// Maximum numbers of tasks, tasks in one queue, queues and CPUs that are listed. The remaining
-/// ones are only counted.
+/// Maximum numbers of tasks, queues and CPUs that are listed. The remaining ones are only counted.
 const TASKS: usize = 12;
-const IN_QUEUE: usize = 8;
 const QUEUES: usize = 16;
 const CPUS: usize = 16;
 
@@ -160,193 +154,6 @@ fn are_equal(a: &Snapshot, b: &Snapshot) -> bool {
     timeless(a) == timeless(b)
 }
 
-fn task_name(pid: u32, seen: &Snapshot) -> String {
-    match seen.tasks.get(&pid) {
-        _ if pid == 0 => "idle".to_owned(),
-        Some(task) => format!("{}:{pid}", escape::line(&task.comm)),
-        None => format!("task:{pid}"),
-    }
-}
-
-fn dsq_name(id: u64) -> String {
-    match id {
-        SCX_DSQ_GLOBAL => "the global DSQ".to_owned(),
-        SCX_DSQ_BYPASS => "the bypass DSQ".to_owned(),
-        id => format!("DSQ {id:#x}"),
-    }
-}
-
-/// Describes a decision in words.
-pub(crate) fn describe_decision(located: &LocatedDecision, seen: &Snapshot) -> String {
-    let Decision { cpu, what, .. } = located.decision;
-    match what {
-        DecisionKind::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => {
-            format!("{} stays on CPU {cpu}", task_name(pid, seen))
-        }
-        DecisionKind::Cpu { pid, prev_cpu, cpu } => {
-            format!("{} moves from CPU {prev_cpu} to CPU {cpu}", task_name(pid, seen))
-        }
-        DecisionKind::Insert {
-            pid,
-            dsq: target,
-            slice,
-            vtime,
-            flags,
-        } => {
-            let target = match target {
-                Target::Local => "the local DSQ of its CPU".to_owned(),
-                Target::LocalOn(cpu) => format!("the local DSQ of CPU {cpu}"),
-                Target::Dsq(id) => dsq_name(id),
-            };
-            let mut text = format!(
-                "{} is inserted into {target}, slice {}",
-                task_name(pid, seen),
-                format_slice(slice)
-            );
-            if let Some(vtime) = vtime {
-                let _ = write!(text, ", vtime {}", vtime.cast_signed());
-            }
-            for (flag, word) in [
-                (SCX_ENQ_HEAD, "at the head"),
-                (SCX_ENQ_PREEMPT, "preempting"),
-                (SCX_ENQ_IMMED, "immediate"),
-            ] {
-                if flags & flag != 0 {
-                    let _ = write!(text, ", {word}");
-                }
-            }
-            text
-        }
-        DecisionKind::Take { pid, dsq: id, cpu } => {
-            format!("CPU {cpu} takes {} from {}", task_name(pid, seen), dsq_name(id))
-        }
-        DecisionKind::Run { pid, prev } => format!(
-            "CPU {cpu} runs {} after {}",
-            task_name(pid, seen),
-            task_name(prev, seen)
-        ),
-        DecisionKind::Kick { target, flags } => {
-            let named = [
-                (SCX_KICK_IDLE, "if idle"),
-                (SCX_KICK_PREEMPT, "preempting"),
-                (SCX_KICK_WAIT, "waiting for it"),
-            ];
-            let words = named
-                .iter()
-                .filter(|(flag, _)| flags & flag != 0)
-                .map(|(_, word)| *word);
-            let words: Vec<&str> = words.collect();
-            format!("CPU {cpu} kicks CPU {target} {}", words.join(", "))
-                .trim_end()
-                .to_owned()
-        }
-    }
-}
-
-fn format_slice(slice: u64) -> String {
-    match slice {
-        0 => "unchanged".to_owned(),
-        u64::MAX => "infinite".to_owned(),
-        ns => duration::format(ns),
-    }
-}
-
-/// Names the callback that made the decision, and its source line.
-pub(crate) fn describe_origin(located: &LocatedDecision) -> String {
-    let Some((op, _)) = located.decision.by else {
-        return match located.decision.what {
-            DecisionKind::Run { .. } => "the kernel, which took the first task available to the CPU".to_owned(),
-            _ => "the kernel".to_owned(),
-        };
-    };
-    let source_line = located
-        .source_line
-        .as_deref()
-        .unwrap_or("an instruction without line information");
-    match (located.decision.what, op) {
-        (DecisionKind::Cpu { .. }, Callback::SelectCpu) => {
-            format!("the return value of ops.select_cpu() after {source_line}")
-        }
-        _ => format!("ops.{}() in {source_line}", op.name()),
-    }
-}
-
-/// Lists the alternatives between which the decision chose.
-fn list_candidates(side: &Side) -> Option<String> {
-    let (seen, decision) = (&side.seen, side.decision.as_ref()?.decision);
-    let waiting_on = |cpu: u32| {
-        let may = |pid: &&u32| {
-            let allowed = seen.tasks.get(pid).and_then(|task| task.cpus.as_ref());
-            allowed.is_none_or(|cpus| cpus.contains_nr(cpu))
-        };
-        let queued = seen
-            .queues
-            .iter()
-            .filter(|queue| queue.cpu.is_none_or(|owner| owner == cpu));
-        let waiting: Vec<u32> = queued.flat_map(|queue| &queue.tasks).filter(may).copied().collect();
-        list_names(&waiting, IN_QUEUE, |pid| task_name(pid, seen))
-    };
-    match decision.what {
-        DecisionKind::Cpu { pid, .. } | DecisionKind::Insert { pid, .. } => {
-            let allowed = seen.tasks.get(&pid).and_then(|task| task.cpus.as_ref());
-            let cpus = seen.cpus.iter().zip(0..);
-            let may = cpus.filter(|(cpu, number)| cpu.online && allowed.is_none_or(|cpus| cpus.contains_nr(*number)));
-            let (mut all, mut idle) = (Vec::new(), Vec::new());
-            for (cpu, number) in may {
-                all.push(number);
-                if cpu.idle {
-                    idle.push(number);
-                }
-            }
-            Some(format!("CPUs {}; idle: {}", format_ranges(&all), format_ranges(&idle)))
-        }
-        DecisionKind::Run { prev, .. } => {
-            let text = waiting_on(decision.cpu);
-            let stays = seen.tasks.contains_key(&prev) && !text.contains(&task_name(prev, seen));
-            Some(if stays {
-                format!("{text}; or {} keeps running", task_name(prev, seen))
-            } else {
-                text
-            })
-        }
-        DecisionKind::Take { cpu, .. } => Some(waiting_on(cpu)),
-        DecisionKind::Kick { .. } => None,
-    }
-}
-
-fn list_names(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String {
-    if pids.is_empty() {
-        return "none".to_owned();
-    }
-    let mut names: Vec<String> = pids.iter().take(most).map(|&pid| name(pid)).collect();
-    if pids.len() > most {
-        names.push(format!("and {} more", pids.len() - most));
-    }
-    names.join(", ")
-}
-
-/// Formats ascending numbers as ranges: `0-3, 7`.
-pub(crate) fn format_ranges(numbers: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &number in numbers {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => parts.push((number, number)),
-        }
-    }
-    let part = |(first, last): &(u32, u32)| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
-    };
-    match parts.is_empty() {
-        true => "none".to_owned(),
-        false => parts.iter().map(part).collect::<Vec<_>>().join(", "),
-    }
-}
-
 fn append_state(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let numbers = |of: &dyn Fn(&kernel::decision::CpuState) -> bool| {
@@ -370,29 +177,17 @@ fn append_state(side: &Side, surface: Surface, out: &mut String) {
         .filter(|(cpu, _)| cpu.curr != 0)
         .map(|(cpu, n)| (n, cpu.curr))
         .collect();
-    let mut names: Vec<String> = running
-        .iter()
-        .take(CPUS)
-        .map(|&(n, pid)| format!("CPU {n} {}", task_name(pid, seen)))
-        .collect();
-    if running.len() > CPUS {
-        names.push(format!("and {} more", running.len() - CPUS));
-    }
-    let _ = writeln!(
-        out,
-        "\n  running: {}",
-        if names.is_empty() {
-            "nothing".to_owned()
-        } else {
-            names.join(", ")
-        }
-    );
+    let running = match running.is_empty() {
+        true => "nothing".to_owned(),
+        false => list_names(&running, CPUS, |&(n, pid)| format!("CPU {n} {}", task_name(pid, seen))),
+    };
+    let _ = writeln!(out, "\n  running: {running}");
     for queue in seen.queues.iter().take(QUEUES) {
         let _ = writeln!(
             out,
             "  {}: {}",
             queue.name,
-            list_names(&queue.tasks, IN_QUEUE, |pid| task_name(pid, seen))
+            list_names(&queue.tasks, IN_QUEUE, |&pid| task_name(pid, seen))
         );
     }
     if seen.queues.len() > QUEUES {

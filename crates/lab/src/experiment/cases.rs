@@ -17,7 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use toml::{Spanned, Value};
 
+mod calibration;
+mod check;
 mod scopes;
+
+pub use calibration::Calibration;
 
 /// A run, its baseline (the run with which it is compared), and the table rows that show its
 /// results. The descriptions of the runs have seed 1, which [`Case::seeds`] replaces.
@@ -53,34 +57,6 @@ pub struct Plan {
     /// Published values from which a constant was inferred.
     pub calibrated: Vec<Calibration>,
     pub cases: Vec<Case>,
-}
-
-/// Published values from which a constant was inferred, so that their agreement proves nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Calibration {
-    /// Keys that a row must have.
-    pub keys: BTreeMap<String, String>,
-    /// Measured columns.
-    pub values: Vec<String>,
-    pub constant: String,
-}
-
-impl Calibration {
-    /// Returns whether the constant was inferred from this column of the row with these keys.
-    pub fn contains(&self, keys: &BTreeMap<String, String>, column: &str) -> bool {
-        let has = |(name, value): (&String, &String)| keys.get(name) == Some(value);
-        self.values.iter().any(|value| value == column) && self.keys.iter().all(has)
-    }
-
-    /// Returns the keys as text, for example `scheduler = o1, cpus = 2`.
-    pub fn keys_text(&self) -> String {
-        let keys: Vec<String> = self
-            .keys
-            .iter()
-            .map(|(name, value)| format!("{name} = {value}"))
-            .collect();
-        keys.join(", ")
-    }
 }
 
 impl Plan {
@@ -186,32 +162,6 @@ impl Planner<'_> {
         self.row_keys(table.span().start, "no_difference", table.get_ref(), cases, hint)
     }
 
-    /// Returns the published values that the definition marks as calibrated.
-    fn calibrated(&self, cases: &[Case]) -> Result<Vec<Calibration>, Error> {
-        let tables = self.definition.calibrated.iter().map(|table| {
-            let (at, table) = (table.span().start, table.get_ref());
-            let hint = "name the published rows from which the constant was inferred";
-            if let Some(value) = table.values.iter().find(|value| !self.measured.contains(value)) {
-                let message = format!("calibrated: '{value}' is not a measured column");
-                return Err(self.source.error(at, message).hint(self.measured.join(", ")));
-            }
-            if table.constant.trim().is_empty() {
-                let message = "calibrated: the constant is empty";
-                let hint = "name the constant and how it follows from the published values";
-                return Err(self.source.error(at, message).hint(hint));
-            }
-            Ok(Calibration {
-                keys: self.row_keys(at, "calibrated", &table.keys, cases, hint)?,
-                values: match table.values.is_empty() {
-                    true => self.measured.clone(),
-                    false => table.values.clone(),
-                },
-                constant: table.constant.clone(),
-            })
-        });
-        tables.collect()
-    }
-
     /// Reads keys that select rows of the table. `what` is the name of the definition's key that
     /// contains them.
     fn row_keys(
@@ -233,8 +183,7 @@ impl Planner<'_> {
         }
         let mut rows = cases.iter().flat_map(|case| &case.rows);
         if !rows.any(|row| keys.iter().all(|(name, value)| row.keys.get(name) == Some(value))) {
-            let wanted: Vec<String> = keys.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-            let message = format!("{what}: no row has {}", wanted.join(" and "));
+            let message = format!("{what}: no row has {}", join(&keys, " and "));
             return Err(self.source.error(at, message).hint(hint));
         }
         Ok(keys)
@@ -438,76 +387,18 @@ impl Planner<'_> {
         Ok(true)
     }
 
-    /// Checks that every row has a value in every key column, and that no two rows have the same
-    /// values in all key columns.
-    fn check_keys(&self, cases: &[Case]) -> Result<(), Error> {
-        let each_run = self.definition.each_run.as_ref();
-        for case in cases {
-            for row in &case.rows {
-                for column in self.definition.columns.get_ref() {
-                    let is_run = each_run.is_some_and(|name| name.get_ref() == column);
-                    if !is_run && !self.measured.contains(column) && !row.keys.contains_key(column) {
-                        let message = format!("column '{column}' has neither a key nor a measured value in this case");
-                        return Err(self
-                            .source
-                            .error(case.at, message)
-                            .hint("for example: keys = { column = \"value\" }"));
-                    }
-                }
-            }
-        }
-        let mut known = BTreeSet::new();
-        for case in cases {
-            if let Some(row) = case.rows.iter().find(|row| !known.insert(&row.keys)) {
-                let keys: Vec<&str> = row.keys.values().map(String::as_str).collect();
-                let error = format!("two rows have the same keys: {}", keys.join(", "));
-                return Err(self.source.error(case.at, error).hint("the keys must identify a row"));
-            }
-        }
-        match each_run {
-            Some(name) if !self.definition.columns.get_ref().contains(name.get_ref()) => Err(self.at(
-                &name.span(),
-                &format!("each_run: there is no column '{}'", name.get_ref()),
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks that every variable is a column or is used in a text. An unused variable is an error.
-    fn check_used(&self) -> Result<(), Error> {
-        let columns = self.definition.columns.get_ref();
-        let used = self.used.borrow();
-        let tables = [&self.definition.run].into_iter().chain(&self.definition.cases);
-        let named = tables.flat_map(|table| {
-            let own = table.get_ref();
-            let names = own.keys.keys().chain(own.with.keys());
-            names
-                .chain(own.each.iter().flat_map(|each| each.keys()))
-                .map(move |name| (table.span(), name))
-        });
-        let rows = self.definition.rows.iter().flat_map(|row| {
-            let names = row.get_ref().keys.keys();
-            names
-                .chain(row.get_ref().each.iter().flat_map(|each| each.keys()))
-                .map(move |name| (row.span(), name))
-        });
-        for (span, name) in named.chain(rows) {
-            if !used.contains(name) && !columns.contains(name) {
-                let message = format!("'{name}' is neither a column nor used as {{{name}}}");
-                return Err(self
-                    .at(&span, &message)
-                    .hint(format!("columns: {}", columns.join(", "))));
-            }
-        }
-        Ok(())
-    }
-
     /// Returns an error at a position. The message may include a hint.
     fn at(&self, span: &Range<usize>, message: &str) -> Error {
         let (message, hint) = message.split_once("\n  hint: ").unwrap_or((message, ""));
         let error = self.source.error(span.start, message);
         if hint.is_empty() { error } else { error.hint(hint) }
     }
+}
+
+/// Joins keys with their values, for example `scheduler = o1, cpus = 2`.
+fn join(keys: &BTreeMap<String, String>, separator: &str) -> String {
+    let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    keys.join(separator)
 }
 
 /// Merges two tables. A value that both tables have is taken from `over`.

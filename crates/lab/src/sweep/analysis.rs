@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads the table of a sweep and computes what its page shows.
+//! Computes what the page of a sweep shows from the rows of its table.
 //!
 //! A *configuration* is a policy with its parameters and kernel. A *place* is a machine with a
 //! workload. A *cell* contains the runs of one configuration at one place, which differ only in
@@ -14,35 +14,12 @@
 //!   in everything else, each value is divided by the geometric mean of the block. The effect of a
 //!   level is the geometric mean of these ratios, with a confidence interval over the blocks.
 
-use super::table::{self, Column, Table};
+use super::rows::Row;
 use crate::compare::metric::{Metric, metrics};
 use crate::experiment::statistics::estimate;
-use input::error::Error;
 use report::{Better, Unit};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::Path;
-
-/// Maximum number of rows that are read.
-const MAX_ROWS: usize = 5_000_000;
-
-/// A row of the table.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Row {
-    pub policy: String,
-    pub machine: String,
-    pub workload: String,
-    pub kernel: String,
-    pub seed: u64,
-    /// Values of the parameters that the policy has.
-    pub set: BTreeMap<String, String>,
-    pub failure: Option<String>,
-    pub score_unit: String,
-    /// One value for each metric of [`metrics`].
-    pub values: Vec<Option<f64>>,
-    pub command: String,
-}
 
 /// What the page shows.
 #[derive(Clone, Debug, Serialize)]
@@ -121,97 +98,6 @@ pub struct Level {
     pub low: Option<f64>,
     pub high: Option<f64>,
     pub blocks: usize,
-}
-
-/// Returns whether a file begins as a Parquet file does.
-pub fn is_parquet(path: &Path) -> bool {
-    use std::io::Read;
-    let mut magic = [0; 4];
-    File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && &magic == b"PAR1"
-}
-
-/// Reads the table of a sweep.
-///
-/// # Errors
-/// The file cannot be read, or it is not the table of a sweep.
-pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
-    let place = || path.display().to_string();
-    let table = table::read(path, MAX_ROWS)?;
-    let rows = rows(&table).map_err(|error| Error {
-        place: place(),
-        ..error
-    })?;
-    match rows.is_empty() {
-        true => Err(Error::at(place(), "the table has no rows")),
-        false => Ok(rows),
-    }
-}
-
-/// Returns the rows of a table.
-///
-/// # Errors
-/// A column is missing.
-fn rows(table: &Table) -> Result<Vec<Row>, Error> {
-    let missing = |name: &str| {
-        Error::new(format!("there is no column '{name}' of the expected type"))
-            .hint("`windtunnel sweep` writes tables with this column")
-    };
-    let texts = |name: &str| match table.column(name) {
-        Some(Column::Texts(values)) => Ok(values.as_slice()),
-        _ => Err(missing(name)),
-    };
-    let numbers = |name: &str| match table.column(name) {
-        Some(Column::Floats(values)) => Ok(values.as_slice()),
-        _ => Err(missing(name)),
-    };
-    let Some(Column::Numbers(seeds)) = table.column("seed") else {
-        return Err(missing("seed"));
-    };
-    let [policy, machine, workload, kernel, failure, unit, command] = [
-        "policy",
-        "machine",
-        "workload",
-        "kernel",
-        "failure",
-        "score_unit",
-        "command",
-    ]
-    .map(texts);
-    let (policy, machine, workload, kernel) = (policy?, machine?, workload?, kernel?);
-    // Only sweeps with an axis of background work have this column.
-    let noise = texts("noise").unwrap_or_default();
-    let (failure, unit, command, status) = (failure?, unit?, command?, texts("status")?);
-    let names = table.columns.iter();
-    let names = names.filter_map(|(name, _)| name.strip_prefix("set."));
-    let set = names
-        .map(|name| Ok((name, texts(&format!("set.{name}"))?)))
-        .collect::<Result<Vec<_>, Error>>()?;
-    let values = metrics()
-        .map(|metric| numbers(metric.name))
-        .collect::<Result<Vec<_>, Error>>()?;
-    let row = |row: usize| {
-        let text = |column: &[Option<String>]| column[row].clone().unwrap_or_default();
-        let failed = status[row].as_deref() != Some("ran");
-        Row {
-            policy: text(policy),
-            machine: match noise.get(row) {
-                Some(Some(level)) => format!("{} (noise {level})", text(machine)),
-                _ => text(machine),
-            },
-            workload: text(workload),
-            kernel: text(kernel),
-            seed: seeds[row],
-            set: set
-                .iter()
-                .filter_map(|(name, column)| Some(((*name).to_owned(), column[row].clone()?)))
-                .collect(),
-            failure: failed.then(|| failure[row].clone().unwrap_or_else(|| text(status))),
-            score_unit: text(unit),
-            values: values.iter().map(|column| column[row]).collect(),
-            command: text(command),
-        }
-    };
-    Ok((0..table.rows()).map(row).collect())
 }
 
 /// Returns the position of a value in a list, to which the value is added if it is not there.

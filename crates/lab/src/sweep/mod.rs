@@ -9,7 +9,8 @@
 //! whose results are there are not executed again. An interrupted sweep can therefore be continued,
 //! with the same bytes in its file as without the interruption.
 //!
-//! [`analysis`] reads such a file again, and [`page()`] shows it as an HTML page.
+//! [`rows`] reads such a file again, [`analysis`] computes from it, and [`page()`] shows the result
+//! as an HTML page.
 
 pub mod analysis;
 pub mod definition;

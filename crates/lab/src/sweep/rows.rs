@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The rows of a sweep's table.
+//! The rows of a sweep's table: writes the table of some runs, and reads it again.
 //!
 //! | columns | contents |
 //! |---|---|
@@ -14,10 +14,34 @@
 //! | `command` | the command that repeats the run |
 
 use super::plan::Plan;
-use super::table::{Column, Table};
+use super::table::{self, Column, Table};
 use crate::compare::metric::metrics;
+use input::error::Error;
 use report::{RunResult, Status};
 use runner::spec::RunSpec;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+/// Maximum number of rows that are read.
+const MAX_ROWS: usize = 5_000_000;
+
+/// A row of the table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    pub policy: String,
+    pub machine: String,
+    pub workload: String,
+    pub kernel: String,
+    pub seed: u64,
+    /// Values of the parameters that the policy has.
+    pub set: BTreeMap<String, String>,
+    pub failure: Option<String>,
+    pub score_unit: String,
+    /// One value for each metric of [`metrics`].
+    pub values: Vec<Option<f64>>,
+    pub command: String,
+}
 
 /// Returns the table of some runs.
 pub fn table(plan: &Plan, rows: &[(&RunSpec, &RunResult)]) -> Table {
@@ -69,4 +93,95 @@ fn status(status: Status) -> &'static str {
         Status::Refused => "refused",
         Status::Deadlock => "deadlock",
     }
+}
+
+/// Returns whether a file begins as a Parquet file does.
+pub fn is_parquet(path: &Path) -> bool {
+    use std::io::Read;
+    let mut magic = [0; 4];
+    File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && &magic == b"PAR1"
+}
+
+/// Reads the table of a sweep.
+///
+/// # Errors
+/// The file cannot be read, or it is not the table of a sweep.
+pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
+    let place = || path.display().to_string();
+    let table = table::read(path, MAX_ROWS)?;
+    let rows = from_table(&table).map_err(|error| Error {
+        place: place(),
+        ..error
+    })?;
+    match rows.is_empty() {
+        true => Err(Error::at(place(), "the table has no rows")),
+        false => Ok(rows),
+    }
+}
+
+/// Returns the rows of a table that [`table`] made.
+///
+/// # Errors
+/// A column is missing.
+fn from_table(table: &Table) -> Result<Vec<Row>, Error> {
+    let missing = |name: &str| {
+        Error::new(format!("there is no column '{name}' of the expected type"))
+            .hint("`windtunnel sweep` writes tables with this column")
+    };
+    let texts = |name: &str| match table.column(name) {
+        Some(Column::Texts(values)) => Ok(values.as_slice()),
+        _ => Err(missing(name)),
+    };
+    let numbers = |name: &str| match table.column(name) {
+        Some(Column::Floats(values)) => Ok(values.as_slice()),
+        _ => Err(missing(name)),
+    };
+    let Some(Column::Numbers(seeds)) = table.column("seed") else {
+        return Err(missing("seed"));
+    };
+    let [policy, machine, workload, kernel, failure, unit, command] = [
+        "policy",
+        "machine",
+        "workload",
+        "kernel",
+        "failure",
+        "score_unit",
+        "command",
+    ]
+    .map(texts);
+    let (policy, machine, workload, kernel) = (policy?, machine?, workload?, kernel?);
+    // Only sweeps with an axis of background work have this column.
+    let noise = texts("noise").unwrap_or_default();
+    let (failure, unit, command, status) = (failure?, unit?, command?, texts("status")?);
+    let names = table.columns.iter();
+    let names = names.filter_map(|(name, _)| name.strip_prefix("set."));
+    let set = names
+        .map(|name| Ok((name, texts(&format!("set.{name}"))?)))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let values = metrics()
+        .map(|metric| numbers(metric.name))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let row = |row: usize| {
+        let text = |column: &[Option<String>]| column[row].clone().unwrap_or_default();
+        let failed = status[row].as_deref() != Some("ran");
+        Row {
+            policy: text(policy),
+            machine: match noise.get(row) {
+                Some(Some(level)) => format!("{} (noise {level})", text(machine)),
+                _ => text(machine),
+            },
+            workload: text(workload),
+            kernel: text(kernel),
+            seed: seeds[row],
+            set: set
+                .iter()
+                .filter_map(|(name, column)| Some(((*name).to_owned(), column[row].clone()?)))
+                .collect(),
+            failure: failed.then(|| failure[row].clone().unwrap_or_else(|| text(status))),
+            score_unit: text(unit),
+            values: values.iter().map(|column| column[row]).collect(),
+            command: text(command),
+        }
+    };
+    Ok((0..table.rows()).map(row).collect())
 }

@@ -9,7 +9,7 @@ use clap::Args as ClapArgs;
 use input::duration;
 use input::error::Error;
 use lab::page;
-use lab::sweep::{self, analysis};
+use lab::sweep::{self, analysis, rows};
 use lab::why::{self, Told};
 use machine::MachineSpec;
 use report::wait::{Find, Wanted};
@@ -73,7 +73,7 @@ impl Args {
         let printed = tables.into_iter().find(|(_, wanted)| *wanted);
         let printed = printed.map(|(name, _)| (name, Path::new("-")));
         destination::check_stdout(printed.into_iter().chain(self.outputs()))?;
-        if self.traces.iter().any(|path| analysis::is_parquet(path)) {
+        if self.traces.iter().any(|path| rows::is_parquet(path)) {
             return self.report_sweep();
         }
         let machine = self.machine.as_ref().map(|word| search::definition(word));
@@ -139,7 +139,7 @@ impl Args {
         let output = self.output.clone().unwrap_or_else(|| table.with_extension("html"));
         destination::check([output.as_path()])?;
         let name = table.file_stem().unwrap_or_default().to_string_lossy();
-        let page = sweep::page(&name, &analysis::analyse(&analysis::read(table)?));
+        let page = sweep::page(&name, &analysis::analyse(&rows::read(table)?));
         destination::write(&output, page.as_bytes())?;
         if !destination::is_stdout(&output) {
             outln!("report: {}", output.display());

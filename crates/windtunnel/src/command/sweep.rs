@@ -4,7 +4,7 @@
 use super::progress::runs_bar;
 use clap::Args as ClapArgs;
 use input::error::Error;
-use lab::sweep::{self, Options, Plan, Sweep, analysis};
+use lab::sweep::{self, Options, Plan, Sweep, analysis, rows};
 use report::Status;
 use runner::exit::ExitStatus;
 use runner::spec::EngineChoice;
@@ -104,7 +104,7 @@ impl Args {
         ));
         if let Some(path) = &self.html {
             let name = output.file_stem().unwrap_or_default().to_string_lossy();
-            let page = sweep::page(&name, &analysis::analyse(&analysis::read(&output)?));
+            let page = sweep::page(&name, &analysis::analyse(&rows::read(&output)?));
             destination::write(path, page.as_bytes())?;
         }
         if let Some(&first) = failed.first() {

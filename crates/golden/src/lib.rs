@@ -12,11 +12,11 @@
 
 use similar::TextDiff;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Number of lines that a message shows before and after each difference.
 const CONTEXT: usize = 2;
-/// Maximum number of lines in a message.
+/// Maximum number of lines that a message shows of one file.
 const MAX_LINES: usize = 100;
 
 /// Compares a text with a file in the directory `tests/golden` of the package.
@@ -94,20 +94,38 @@ pub fn check_section_in(package: &str, path: &Path, mark: &str, text: &str) {
 /// The texts differ, or the file cannot be written.
 #[track_caller]
 pub fn check_file(package: &str, path: &Path, text: &str) {
+    check_files(package, &[(path.to_owned(), text.to_owned())]);
+}
+
+/// Compares several texts with their files. The message shows the differences of all files.
+/// `package` is the package that contains the test.
+///
+/// # Panics
+/// A text differs, or a file cannot be written.
+#[track_caller]
+pub fn check_files(package: &str, files: &[(PathBuf, String)]) {
     if std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1") {
-        std::fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        for (path, text) in files {
+            std::fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
         return;
     }
     let thread = std::thread::current();
     // The thread in which a test runs has the name of the test.
     let test = thread.name().filter(|name| *name != "main").unwrap_or_default();
-    if let Some(message) = mismatch(path, text) {
+    if let Some(message) = mismatches(files) {
         let caller = std::panic::Location::caller();
         eprintln!("{message}\n{caller} compares the texts.");
         eprintln!("To accept the new text: UPDATE_GOLDEN=1 cargo test -p {package} {test}");
         // Unlike `panic!`, this prints no backtrace, which would hide the command above.
         std::panic::resume_unwind(Box::new("the texts differ"));
     }
+}
+
+/// Compares texts with files. Returns a message about all that differ.
+fn mismatches(files: &[(PathBuf, String)]) -> Option<String> {
+    let messages: Vec<String> = files.iter().filter_map(|(path, text)| mismatch(path, text)).collect();
+    (!messages.is_empty()).then(|| messages.join("\n"))
 }
 
 /// Compares a text with a file. If they differ, or if the file cannot be read, returns a message.
@@ -178,5 +196,24 @@ mod tests {
             message.contains("-name = \"golden\"\n+name = \"silver\"\n"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn all_files_that_differ_are_named() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let file = |name: &str| {
+            let path = folder.join(name);
+            let text = std::fs::read_to_string(&path).expect("the file exists");
+            (path, text)
+        };
+        let [mut manifest, mut source, other] = ["Cargo.toml", "src/lib.rs", "../random/Cargo.toml"].map(file);
+        assert_eq!(mismatches(&[manifest.clone(), source.clone(), other.clone()]), None);
+        manifest.1 += "more\n";
+        source.1 += "more\n";
+        let message = mismatches(&[manifest, other, source]).expect("two texts differ");
+        for name in ["Cargo.toml", "src/lib.rs"] {
+            assert!(message.contains(&format!("crates/golden/{name} differs")), "{message}");
+        }
+        assert!(!message.contains("crates/random"), "{message}");
     }
 }

@@ -69,21 +69,28 @@ fn commands_print_what_the_pages_show() {
     documents.retain(|page| page.blocks().iter().any(is_run));
     // Different pages are independent of each other. Commands of one page may read files that
     // earlier commands of the page wrote.
-    let outputs: Vec<(String, Vec<String>)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = documents.iter().map(|page| scope.spawn(|| with_output(page))).collect();
+    let refreshed: Vec<Refreshed> = std::thread::scope(|scope| {
+        let threads: Vec<_> = documents.iter().map(|page| scope.spawn(|| refresh(page))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().expect("a thread that tests a page does not panic"))
             .collect()
     });
-    for (page, (text, _)) in documents.iter().zip(&outputs) {
-        golden::check_file("windtunnel", &page.path, text);
-    }
-    let faults: Vec<&str> = outputs
+    let faults: Vec<&str> = refreshed
         .iter()
-        .flat_map(|(_, faults)| faults)
+        .flat_map(|page| &page.faults)
         .map(String::as_str)
         .collect();
+    if !updating() {
+        // The next check shows the lines that differ, and ends the test.
+        let changed = refreshed.iter().flat_map(|page| &page.changed).map(String::as_str);
+        changed
+            .chain(faults.iter().copied())
+            .for_each(|message| eprintln!("{message}"));
+    }
+    let pages = documents.iter().zip(&refreshed);
+    let pages: Vec<_> = pages.map(|(page, now)| (page.path.clone(), now.text.clone())).collect();
+    golden::check_files("windtunnel", &pages);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     if updating() {
         let unread = reading::unread();
@@ -203,14 +210,12 @@ fn reference_pages_and_man_pages_show_the_options_of_the_command() {
     let ran = crate::support::windtunnel(&["docs", &directory.display().to_string()]);
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
     let entries = std::fs::read_dir(directory.join("commands")).expect("the directory of reference pages exists");
-    for entry in entries.map(|entry| entry.expect("the directory can be read")) {
+    let page = |entry: std::fs::DirEntry| {
         let text = std::fs::read_to_string(entry.path()).expect("the page exists");
-        golden::check_file(
-            "windtunnel",
-            &root().join("docs/commands").join(entry.file_name()),
-            &text,
-        );
-    }
+        (root().join("docs/commands").join(entry.file_name()), text)
+    };
+    let pages = entries.map(|entry| page(entry.expect("the directory can be read")));
+    golden::check_files("windtunnel", &pages.collect::<Vec<_>>());
     let manual = std::fs::read_to_string(directory.join("man/windtunnel-run.1")).expect("the man page exists");
     assert!(
         manual.contains(".TH windtunnel\\-run 1") || manual.contains(".TH windtunnel-run 1"),
@@ -270,12 +275,20 @@ fn is_numbered(line: &str) -> bool {
     digits.len() < line.len() && digits.starts_with(". ")
 }
 
-/// Returns the page with the output that its commands print now. Also returns messages about
-/// commands that ended with an unexpected exit status.
-fn with_output(page: &Page) -> (String, Vec<String>) {
+/// A page with the outputs that its commands print now.
+struct Refreshed {
+    text: String,
+    /// Messages about the blocks whose output differs from that on the page.
+    changed: Vec<String>,
+    /// Messages about commands that ended with an unexpected exit status.
+    faults: Vec<String>,
+}
+
+/// Runs the commands of a page.
+fn refresh(page: &Page) -> Refreshed {
     let directory = directory(page);
     let mut text = String::new();
-    let mut faults = Vec::new();
+    let (mut changed, mut faults) = (Vec::new(), Vec::new());
     for part in page.parts() {
         match part {
             Part::Line(_, line) => text += &format!("{line}\n"),
@@ -285,15 +298,21 @@ fn with_output(page: &Page) -> (String, Vec<String>) {
                         .expect("the page's file can be written");
                 }
                 text += &format!("{}\n", block.opening);
-                match is_run(&block) {
-                    true => text += &run_block(page, &block, &directory, &mut faults),
-                    false => block.lines.iter().for_each(|line| text += &format!("{line}\n")),
+                let shown: String = block.lines.iter().map(|line| format!("{line}\n")).collect();
+                let now = match is_run(&block) {
+                    true => run_block(page, &block, &directory, &mut faults),
+                    false => shown.clone(),
+                };
+                if now != shown {
+                    let command = block.lines.first().copied().unwrap_or_default();
+                    changed.push(format!("{}:{}: the output differs: {command}", page.name, block.line));
                 }
+                text += &now;
                 text += "```\n";
             }
         }
     }
-    (text, faults)
+    Refreshed { text, changed, faults }
 }
 
 /// Creates an empty working directory for the commands of a page. It contains links to the

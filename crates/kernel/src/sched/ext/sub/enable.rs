@@ -70,7 +70,7 @@ fn find_parent(m: &Machine, cgroup: u32) -> Result<SchedId, NoParent> {
 }
 
 /// Adds a sub-scheduler for `cgroup` to the hierarchy. Afterwards its programs can run, and it can
-/// be [enabled](enable).
+/// be [enabled](enable()).
 ///
 /// # Errors
 /// The exit record if the kernel would reject the policy, or if the simulator does not support it.

@@ -347,7 +347,7 @@ impl Default for FairRq {
 
 impl FairRq {
     /// Adds a task to the list of the CPU's tasks, as the task that ran most recently (cfs_tasks).
-    pub(in crate::sched::fair) fn push_newest(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
+    pub(crate) fn push_newest(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
         let second = std::mem::replace(&mut self.newest, task);
         let e = &mut tasks[task].fair;
         (e.newer, e.older) = (IDLE, second);
@@ -358,7 +358,7 @@ impl FairRq {
     }
 
     /// Removes a task from the list of the CPU's tasks (cfs_tasks).
-    pub(in crate::sched::fair) fn unlink(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
+    pub(crate) fn unlink(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
         let e = &tasks[task].fair;
         let (newer, older) = (e.newer, e.older);
         match newer {

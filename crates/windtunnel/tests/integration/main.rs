@@ -49,6 +49,7 @@ mod rtapp;
 mod schedules;
 mod score;
 mod scripts;
+mod sources;
 mod speech;
 mod stall;
 mod sub_schedulers;

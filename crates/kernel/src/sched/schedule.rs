@@ -128,6 +128,9 @@ impl Machine {
         let here = prev == IDLE || self.tasks[prev].on_rq() && self.tasks[prev].cpu() == cpu && !later;
         if here && !skips {
             self.update_rq_clock(cpu);
+            self.rqs[cpu].clock_updated = self.now;
+        } else if here {
+            self.charge_until_clock(cpu);
         } else {
             self.account(cpu);
         }
@@ -148,9 +151,12 @@ impl Machine {
         self.mark_stale_clock(skips, false);
         let rq = &mut self.rqs[cpu];
         rq.rescheduling = false;
-        // The choice has answered a request that it has made itself, for example when a task was queued.
-        rq.need_resched = false;
-        rq.need_resched_lazy = false;
+        if self.overlap.is_none() {
+            // The choice has answered the requests that it made itself when it queued tasks. If callbacks
+            // overlap, a different CPU may have made a request that the choice has not seen.
+            rq.need_resched = false;
+            rq.need_resched_lazy = false;
+        }
         self.rqs[cpu].next_class = self.class_of(next);
         if next == prev {
             self.unlock(LockId::Rq(cpu));

@@ -244,16 +244,17 @@ impl Machine {
         self.skip_next_update(cpu);
     }
 
-    /// Lets the next schedule() not update the clock, if schedule() itself moves a task to `cpu`. Linux
-    /// wants to save the second of two updates, but schedule() has already updated the clock. The task
-    /// that runs next is therefore charged too little when it sleeps (rq_clock_skip_update).
+    /// Lets the next schedule() not update the clock, because the CPU reschedules anyway. Linux wants to
+    /// save the second of two updates, but a task that moves to a local DSQ of its own CPU has updated
+    /// nothing, and schedule() itself has updated the clock before it moves a task. The task that runs next
+    /// is then charged from or up to an earlier time (rq_clock_skip_update).
     pub(crate) fn skip_next_update(&mut self, cpu: CpuId) {
         if self.stepped.is_none() {
             return;
         }
         let rq = &self.rqs[cpu];
         let queued = rq.curr == IDLE || self.tasks[rq.curr].on_rq();
-        if rq.rescheduling && queued && !rq.stopping {
+        if (rq.rescheduling || rq.need_resched) && queued && !rq.stopping {
             self.rqs[cpu].skip_clock = true;
         }
     }
@@ -266,7 +267,7 @@ impl Machine {
     }
 
     /// Charges the running task up to the last update of the clock.
-    fn charge_until_clock(&mut self, cpu: CpuId) {
+    pub(crate) fn charge_until_clock(&mut self, cpu: CpuId) {
         self.account(cpu);
         let rq = &mut self.rqs[cpu];
         let ns = rq.uncharged.saturating_sub(self.now - rq.clock_updated);

@@ -188,7 +188,9 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
     m.tasks[task].ext.ops_state = OpsState::None;
     m.scx_clear_flag(task, SCX_TASK_DEQD_FOR_SLEEP);
     clear_direct_dispatch(m, task);
+    let now = m.now;
     let rq = &mut m.rqs[src_cpu];
+    rq.clock_updated = now;
     rq.nr_running -= 1;
     rq.ext.nr_running -= 1;
     m.set_task_cpu(task, dst_cpu, MigrateReason::Balance);
@@ -202,6 +204,7 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
         m.update_curr(dst_cpu);
     }
     let rq = &mut m.rqs[dst_cpu];
+    rq.clock_updated = now;
     rq.nr_running += 1;
     rq.ext.nr_running += 1;
     let is_first = rq.ext.nr_running == 1;

@@ -81,15 +81,19 @@ impl World for Machine {
     }
 
     fn current_task(&self) -> u64 {
-        match self.ext.enabling {
-            true => self.layout.enable_helper_addr(),
-            false => self.curr_addr(self.this_cpu),
+        if self.ext.enabling {
+            self.layout.enable_helper_addr()
+        } else if self.ext.launching {
+            self.layout.idle_addr(CpuId::BOOT)
+        } else {
+            self.curr_addr(self.this_cpu)
         }
     }
 
     fn current_pid_tgid(&self) -> u64 {
         match self.rqs[self.this_cpu].curr {
             _ if self.ext.enabling => u64::from(ENABLE_HELPER_PID) << 32 | u64::from(ENABLE_HELPER_PID),
+            _ if self.ext.launching => 0,
             IDLE => 0,
             curr => {
                 let t = &self.tasks[curr];
@@ -106,7 +110,9 @@ impl World for Machine {
             return comm;
         }
         let curr = self.rqs[self.this_cpu].curr;
-        let task = if curr == IDLE {
+        let task = if self.ext.launching {
+            self.layout.idle_struct(CpuId::BOOT)
+        } else if curr == IDLE {
             self.layout.idle_struct(self.this_cpu)
         } else {
             &self.tasks[curr].task_struct

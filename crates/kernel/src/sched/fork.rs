@@ -65,7 +65,10 @@ impl Machine {
         }
         let forced = start_cpu.is_some();
         // If the fork fails, the parent continues without a child.
-        if let Some(task) = self.new_task(index, parent, thread, allowed, cpu) {
+        self.ext.launching = parent == IDLE;
+        let created = self.new_task(index, parent, thread, allowed, cpu);
+        self.ext.launching = false;
+        if let Some(task) = created {
             if parent != IDLE {
                 self.tasks[task].program.time += u64::from(self.spec.costs.start(thread));
             }

@@ -116,6 +116,9 @@ pub struct Core {
     pub(crate) switching_all: bool,
     /// Whether the kernel thread scx_enable_helper executes: a policy is being enabled.
     pub(crate) enabling: bool,
+    /// Whether a task without a parent is created. The current task is then the boot CPU's idle task,
+    /// which is also the new task's parent, not the task that happens to run on the CPU.
+    pub(crate) launching: bool,
     /// Whether ops.init_task() is called for new tasks.
     pub(crate) init_task_enabled: bool,
     /// Whether the cgroup callbacks are called.
@@ -220,6 +223,7 @@ impl Core {
             rescue: RescueKnobs::default(),
             switching_all: false,
             enabling: false,
+            launching: false,
             init_task_enabled: false,
             cgroup_enabled: false,
             initialized_cgroups: Vec::new(),

@@ -221,15 +221,13 @@ fn workload(script: &Script) -> Workload {
         ],
         counters: 1,
     };
-    let mut programs = vec![forever];
-    let disables = |line: &Line| matches!(line.command, Command::MigrateDisable(_));
-    if script.lines.iter().any(disables) {
-        // No task executes this program. It makes the machine allocate what migrate_disable() needs.
-        programs.push(Program {
-            ops: vec![Op::MigrateDisable, Op::MigrateEnable],
-            counters: 0,
-        });
-    }
+    // No task executes the second program. It makes the machine allocate what migrate_disable() needs, which
+    // the kernel also calls for a BPF program at a tracepoint.
+    let pins = Program {
+        ops: vec![Op::MigrateDisable, Op::MigrateEnable],
+        counters: 0,
+    };
+    let programs = vec![forever, pins];
     let all = || (1..=script.machine.nr_cpus).collect::<Vec<u32>>();
     let mut tasks: Vec<TaskSpec> = Vec::new();
     for line in &script.lines {

@@ -72,6 +72,9 @@ impl Machine {
             if parent != IDLE {
                 self.tasks[task].program.time += u64::from(self.spec.costs.start(thread));
             }
+            if self.stepped.is_some() && self.preempt_program(parent, Some(task)) {
+                return;
+            }
             self.wake_up_new_task(task, forced);
         }
     }
@@ -336,6 +339,9 @@ impl Machine {
         self.trace_text(cpu, trace::Event::TaskRename { pid, comm });
         tracepoint::sched_process_exec(self, task);
         if target == cpu {
+            if self.stepped.is_some() {
+                self.preempt_program(task, None);
+            }
             return;
         }
         if self.tasks[task].migration_disabled() > 0 {

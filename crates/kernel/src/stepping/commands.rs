@@ -195,9 +195,35 @@ impl Machine {
         }
     }
 
+    /// Lets the kicks of a program take effect that was executed at a tracepoint in a system call of `task`.
+    /// The task can lose its CPU inside the program, which must not migrate. The system call continues when
+    /// the task runs again. Returns whether that is so (irqentry_exit_cond_resched).
+    pub(crate) fn preempt_program(&mut self, task: TaskId, child: Option<TaskId>) -> bool {
+        let cpu = self.this_cpu;
+        ext::irq_work(self);
+        if task == IDLE || !self.rqs[cpu].need_resched {
+            return false;
+        }
+        self.migrate_disable(task);
+        self.schedule(cpu);
+        if self.rqs[cpu].curr == task {
+            self.migrate_enable(task);
+            return false;
+        }
+        let stepped = self.stepped.as_deref_mut().expect("a script is executed");
+        stepped.calls.push((task, SystemCall::Rest { child }));
+        true
+    }
+
     fn call(&mut self, task: TaskId, call: SystemCall) {
         let t = &self.tasks[task];
         match call {
+            SystemCall::Rest { child } => {
+                self.migrate_enable(task);
+                if let Some(child) = child {
+                    self.wake_up_new_task(child, false);
+                }
+            }
             // A kernel thread has no process that it could copy or replace.
             SystemCall::Fork { .. } | SystemCall::Exec if t.is_kthread() => {}
             SystemCall::Fork { index, thread } => {

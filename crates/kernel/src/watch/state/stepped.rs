@@ -37,6 +37,11 @@ pub(crate) enum SystemCall {
     },
     Exec,
     Exit,
+    /// The rest of a call during which a BPF program let the task be preempted. A fork still has to wake
+    /// its child.
+    Rest {
+        child: Option<TaskId>,
+    },
 }
 
 /// State of a machine that executes a script.

@@ -86,8 +86,12 @@ pub(crate) fn release_task(m: &mut Machine, task: TaskId) {
     if faults > 0 {
         process.usage.footprint = process.usage.footprint.saturating_sub(faults);
     }
-    process.nr_threads -= 1;
-    if process.nr_threads == 0 {
+    if t.pid() == t.tgid() && process.nr_threads > 1 {
+        process.leader_is_dead = true;
+    } else {
+        process.nr_threads -= 1;
+    }
+    if process.nr_threads == u32::from(process.leader_is_dead) {
         *process = CacheProcess::default();
         m.sched_cache.free.push(t.cache_process);
         m.sched_cache.index[t.tgid() as usize] = 0;
@@ -108,6 +112,7 @@ pub(crate) fn exec(m: &mut Machine, task: TaskId) {
         let process = process_of(m, task);
         *process = CacheProcess {
             nr_threads: process.nr_threads,
+            leader_is_dead: process.leader_is_dead,
             ..new
         };
     }

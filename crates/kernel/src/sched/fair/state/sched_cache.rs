@@ -69,8 +69,9 @@ pub(crate) struct LlcLoad {
 /// State of a process (struct sched_cache_stat of an address space).
 #[derive(Default)]
 pub(crate) struct CacheProcess {
-    /// Number of live threads (get_nr_threads).
+    /// Number of threads. A dead leader counts while other threads live (get_nr_threads).
     pub nr_threads: u32,
+    pub leader_is_dead: bool,
     /// Epoch of the last search for the preferred LLC.
     pub epoch: u64,
     /// Jiffy before which there is no further search.

@@ -6,9 +6,8 @@
 use crate::units;
 use serde::{Deserialize, Serialize};
 
-/// Waits up to this length are not suspicious if no CPU was idle meanwhile. This is also the
-/// default limit of `windtunnel invariants --starvation`.
-pub const BOUND_NS: u64 = 500_000_000;
+/// Waits up to this length are not suspicious if no CPU was idle meanwhile.
+const BOUND_NS: u64 = 500_000_000;
 /// CPUs that are idle for this time or less while a task waits are not suspicious. A policy may
 /// need a timer or an IPI to bring the task there.
 const IDLE_BOUND_NS: u64 = 1_000_000;

@@ -6,7 +6,7 @@
 use super::access_fault::describe_access;
 use super::objects::ViewKind;
 use super::prov::{Origin, Prov, SCALAR};
-use super::raise::{raise, sanitizer};
+use super::raise::{raise, split};
 use super::report::finding;
 use super::state::Sanitizer;
 use crate::engine::context::Context;
@@ -65,7 +65,7 @@ const ATOMIC: u64 = 1 << 23;
 pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, prov: u64, _: u64, _: u64) -> u64 {
     // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
-        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        let (cx, sanitizer) = split(cx);
         let access = Access::unpack(base, meta, false);
         sanitizer.counts.accesses += 1;
         if let Err(fault) = sanitizer.check_once(cx, access, Prov(prov), meta & ATOMIC != 0) {
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn store(
 ) -> u64 {
     // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
-        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        let (cx, sanitizer) = split(cx);
         let access = Access::unpack(base, meta, true);
         sanitizer.counts.accesses += 1;
         if let Err(fault) = sanitizer.check_once(cx, access, Prov(prov), meta & ATOMIC != 0) {

@@ -6,7 +6,7 @@ use super::callee::{Callee, Effect};
 use super::held::Pending;
 use super::objects::Until;
 use super::prov::{Origin, Prov};
-use super::raise::{raise, sanitizer};
+use super::raise::{raise, split};
 use super::report::finding;
 use super::state::Sanitizer;
 use crate::engine::context::Context;
@@ -16,7 +16,7 @@ use crate::fault::Fault;
 pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
-        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        let (cx, sanitizer) = split(cx);
         sanitizer.counts.calls += 1;
         let provs = [1, 2, 3, 4, 5].map(|i| cx.arg_prov[i]);
         let call = Pending {
@@ -37,7 +37,7 @@ pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, 
 pub(crate) unsafe extern "C" fn after_call(cx: *mut Context, r0: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
-        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        let (cx, sanitizer) = split(cx);
         let prov = sanitizer.after(cx, r0);
         cx.charge(sanitizer.objects.take_work());
         prov.0

@@ -5,7 +5,7 @@
 use super::held::{Mark, Open, Sections};
 use super::objects::{Frame, View, ViewKind};
 use super::prov::{Prov, UNSET};
-use super::raise::{raise, sanitizer};
+use super::raise::{raise, sanitizer, split};
 use super::registers::unset;
 use super::report::finding;
 use super::state::Sanitizer;
@@ -26,7 +26,8 @@ pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u6
     // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
         let function = (*cx).function;
-        let mark = match begin(&mut *cx, sanitizer(cx), function, [r1, r2, r3, r4, r5]) {
+        let (context, checks) = split(cx);
+        let mark = match begin(context, checks, function, [r1, r2, r3, r4, r5]) {
             Ok(mark) => mark,
             Err(fault) => return raise(cx, fault),
         };
@@ -35,7 +36,8 @@ pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u6
         if (*cx).fault.is_some() {
             return r0;
         }
-        match end(&mut *cx, sanitizer(cx), mark, r0) {
+        let (context, checks) = split(cx);
+        match end(context, checks, mark, r0) {
             Ok(()) => r0,
             Err(fault) => raise(cx, fault),
         }
@@ -178,7 +180,7 @@ fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
 pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
-        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        let (cx, sanitizer) = split(cx);
         cx.pc = pc as u32;
         let function = cx.code.insns[pc as usize].imm as usize;
         match sanitizer.push_frame(cx, cx.fp, function, Some(pc as usize)) {

@@ -17,13 +17,26 @@ pub(super) unsafe fn sanitizer<'a>(cx: *mut Context) -> &'a mut Sanitizer {
     unsafe { (*cx).sanitizer.as_deref_mut().unwrap_unchecked() }
 }
 
+/// Returns the context and the sanitizer of a program. The sanitizer comes first here, because a reference
+/// to it borrows a field of the context, which would end a reference to the whole context.
+///
+/// The conditions of [`sanitizer`] apply.
+pub(super) unsafe fn split<'a>(cx: *mut Context) -> (&'a mut Context, &'a mut Sanitizer) {
+    // SAFETY: the caller meets the conditions, and `cx` is the context of the running program.
+    unsafe {
+        let sanitizer = sanitizer(cx);
+        (&mut *cx, sanitizer)
+    }
+}
+
 /// Ends the program with the error that the sanitizer found.
 #[cold]
 pub(super) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
     // SAFETY: the caller meets the conditions of `engine::raise`. The reference to the sanitizer
     // ends before the call.
     unsafe {
-        let report = report::with_callers(&*cx, sanitizer(cx), fault.report.clone().unwrap_or_default());
+        let (context, sanitizer) = split(cx);
+        let report = report::with_callers(context, sanitizer, fault.report.clone().unwrap_or_default());
         engine::raise(cx, fault.with_whole_report(report))
     }
 }

@@ -244,10 +244,10 @@ impl Machine {
         self.skip_next_update(cpu);
     }
 
-    /// Lets the next schedule() not update the clock, because the CPU reschedules anyway. Linux wants to
-    /// save the second of two updates, but a task that moves to a local DSQ of its own CPU has updated
-    /// nothing, and schedule() itself has updated the clock before it moves a task. The task that runs next
-    /// is then charged from or up to an earlier time (rq_clock_skip_update).
+    /// Lets the next schedule() on `cpu` not update the clock (rq_clock_skip_update). Linux wants to save the
+    /// second of two updates. However, no first one happens when a task moves to the local DSQ of its own
+    /// CPU, or when schedule() itself moves a task. The next task is then charged from an earlier time, or
+    /// up to one.
     pub(crate) fn skip_next_update(&mut self, cpu: CpuId) {
         if self.stepped.is_none() {
             return;

@@ -29,7 +29,7 @@ pub enum Status {
 pub struct Blocked {
     pub pid: u32,
     pub comm: String,
-    /// What the task waits for, for example `mutex m, which b[2] holds`.
+    /// Object that the task waits for, for example `mutex m, which b[2] holds`.
     pub waits_for: String,
 }
 

@@ -61,7 +61,7 @@ pub fn open_changed(
     Ok((image, policy))
 }
 
-/// What an object is loaded for.
+/// Kernel release, engine and mode for which an object is loaded.
 #[derive(Clone, Copy)]
 struct LoadTarget {
     release: Release,

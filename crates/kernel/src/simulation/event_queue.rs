@@ -99,7 +99,7 @@ pub struct EventQueue {
     occupied: Occupied,
     /// Entries of the lists of all buckets.
     entries: Vec<Entry>,
-    /// First free entry, or NIL if there is none.
+    /// Index of the first free entry. NIL means that all entries are in use.
     free: u32,
     /// Events that are later than the last bucket.
     far: BinaryHeap<Entry>,

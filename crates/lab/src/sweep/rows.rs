@@ -38,7 +38,7 @@ pub struct Row {
     pub set: BTreeMap<String, String>,
     pub failure: Option<String>,
     pub score_unit: String,
-    /// One value for each metric of [`metrics`].
+    /// Values of the metrics, in the order of [`metrics`].
     pub values: Vec<Option<f64>>,
     pub command: String,
 }

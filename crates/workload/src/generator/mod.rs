@@ -112,7 +112,7 @@ pub(crate) fn empty(unit: &str, duration_ns: Option<u64>) -> Workload {
     }
 }
 
-/// Returns a semaphore that nobody has posted yet.
+/// Returns a semaphore with the count 0.
 pub(crate) fn semaphore(name: impl Into<String>) -> Resource {
     Resource::Semaphore {
         name: name.into(),

@@ -70,7 +70,7 @@ pub struct Rq {
     pub(crate) rescheduling: bool,
     /// Whether the next schedule() does not update the clock (RQCF_REQ_SKIP). Only on a stepped machine.
     pub(crate) skip_clock: bool,
-    /// Scripts only: time at which something other than schedule() last updated the clock.
+    /// Time of the last update of the clock outside of ticks. Only scripts use it.
     pub(crate) clock_updated: u64,
     /// Whether `curr` has left its queue since the stopper has interrupted it, and has been queued on
     /// this CPU again.

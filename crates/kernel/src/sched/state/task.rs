@@ -114,8 +114,8 @@ pub struct Task {
 /// State that few tasks have.
 #[derive(Clone, Debug)]
 pub struct RareState {
-    /// CPU to which the task will move when it enables migration again, because its affinity has
-    /// changed (migration_pending).
+    /// CPU to which the task will move because its affinity has changed (migration_pending). A task with
+    /// migration disabled moves when it enables migration again, a running one when the stopper runs.
     pub(crate) migration_pending: Option<CpuId>,
     /// Timer slack of the task while it has no real-time policy, ns (default_timer_slack_ns).
     pub timer_slack: u64,

@@ -248,31 +248,42 @@ void ext_watch_sub(struct scx_sched *sched)
 		}
 }
 
-static const char *dsq_name(const struct scx_dispatch_q *dsq, char *buffer, unsigned long size)
+/* Writes the id of a queue that the policy has created. A cgroup's id differs from boot to boot. */
+static void add_created_dsq(struct row *row, unsigned long long id)
+{
+	if (!add_group_with_id(row, id))
+		add(row, "%#llx", id);
+}
+
+static void add_dsq_name(struct row *row, const struct scx_dispatch_q *dsq)
 {
 	if (!dsq)
-		return "none";
-	if (dsq->id == SCX_DSQ_LOCAL)
-		return "local";
-	if (dsq->id == SCX_DSQ_GLOBAL)
-		return "global";
-	if (dsq->id == SCX_DSQ_BYPASS)
-		return "bypass";
-	if (dsq->id == SCX_DSQ_REJECT)
-		return "reject";
-	if (dsq->id == SCX_DSQ_RESCUE)
-		return "rescue";
-	scnprintf(buffer, size, dsq->id >> 63 ? "builtin:%#llx" : "%#llx", dsq->id);
-	return buffer;
+		add(row, "none");
+	else if (dsq->id == SCX_DSQ_LOCAL)
+		add(row, "local");
+	else if (dsq->id == SCX_DSQ_GLOBAL)
+		add(row, "global");
+	else if (dsq->id == SCX_DSQ_BYPASS)
+		add(row, "bypass");
+	else if (dsq->id == SCX_DSQ_REJECT)
+		add(row, "reject");
+	else if (dsq->id == SCX_DSQ_RESCUE)
+		add(row, "rescue");
+	else if (dsq->id >> 63)
+		add(row, "builtin:%#llx", dsq->id);
+	else
+		add_created_dsq(row, dsq->id);
 }
 
 /* The part of a task's row that belongs to sched_ext. */
 void ext_add_task(struct row *row, struct task_struct *p)
 {
-	char name[32], of[80];
+	char of[80];
 
-	add(row, " dsq=%s slice=%llu vtime=%llu weight=%u%s", dsq_name(p->scx.dsq, name, sizeof(name)), p->scx.slice,
-	    p->scx.dsq_vtime, p->scx.weight, sched_text(p->scx.sched, of, sizeof(of)));
+	add(row, " dsq=");
+	add_dsq_name(row, p->scx.dsq);
+	add(row, " slice=%llu vtime=%llu weight=%u%s", p->scx.slice, p->scx.dsq_vtime, p->scx.weight,
+	    sched_text(p->scx.sched, of, sizeof(of)));
 }
 
 static void log_dsq(const char *key, struct scx_dispatch_q *dsq)
@@ -369,8 +380,11 @@ static void log_sched(struct scx_sched *policy, bool bypass)
 	rhashtable_walk_stop(&iterator);
 	rhashtable_walk_exit(&iterator);
 	for (int i = 0; i < count; i++) {
-		scnprintf(key, sizeof(key), "dsq%s %#llx", name.text, dsqs[i]->id);
-		log_dsq(key, dsqs[i]);
+		struct row created = {};
+
+		add(&created, "dsq%s ", name.text);
+		add_created_dsq(&created, dsqs[i]->id);
+		log_dsq(created.text, dsqs[i]);
 	}
 	if (bypass) {
 		add(&name, " bypass");

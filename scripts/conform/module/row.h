@@ -15,5 +15,6 @@ struct row {
 
 void add_cpus(struct row *row, const cpumask_t *cpus);
 void add_path(struct row *row, struct cgroup *cgroup);
+bool add_group_with_id(struct row *row, unsigned long long id);
 void ext_add_task(struct row *row, struct task_struct *p);
 #endif

@@ -51,6 +51,22 @@ static void add_group_name(struct row *row, struct task_group *tg)
 		add(row, "?");
 }
 
+/* Writes the path of the group whose cgroup has an id. Returns false if there is none. */
+bool add_group_with_id(struct row *row, unsigned long long id)
+{
+	struct list_head *groups = inside.task_groups;
+
+	for (struct list_head *node = groups->next; node != groups; node = node->next) {
+		struct task_group *tg = container_of(node, struct task_group, list);
+
+		if (tg == inside.root_task_group || !tg->css.cgroup || tg->css.cgroup->kn->id != id)
+			continue;
+		add_path(row, tg->css.cgroup);
+		return true;
+	}
+	return false;
+}
+
 static void add_average(struct row *row, const struct sched_avg *avg)
 {
 	add(row, " load_avg=%lu runnable_avg=%lu util_avg=%lu", avg->load_avg, avg->runnable_avg, avg->util_avg);

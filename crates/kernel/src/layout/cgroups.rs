@@ -19,6 +19,17 @@ use workload::{Action, Workload};
 /// Id of the root cgroup (`cgroup.kn->id`).
 pub(crate) const ROOT_CGROUP_ID: u64 = 1;
 
+/// Id of the first other cgroup. An id is the number of an inode, and the files of the root cgroup take
+/// the numbers in between: in a guest with Linux 7.3, the first cgroup has the id 24.
+const NEXT_CGROUP_ID: u64 = 24;
+
+fn first_id(cgroup: u32) -> u64 {
+    match cgroup {
+        0 => ROOT_CGROUP_ID,
+        index => NEXT_CGROUP_ID + u64::from(index) - 1,
+    }
+}
+
 /// Value of `percpu_count_ptr` for a removed cgroup: __PERCPU_REF_ATOMIC | __PERCPU_REF_DEAD.
 pub(crate) const DEAD: u64 = 3;
 
@@ -155,7 +166,7 @@ impl CgroupObjects {
             let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
             self.names.push(copy_text(region, name));
             alloc(&mut self.css_sets, region);
-            self.fill(region, cgroup as u32, ROOT_CGROUP_ID + cgroup as u64);
+            self.fill(region, cgroup as u32, first_id(cgroup as u32));
         }
     }
 
@@ -351,7 +362,11 @@ impl Layout {
 
     /// Returns the cgroup with an id (`cgroup.kn->id`).
     pub fn cgroup_from_id(&self, id: u64) -> Option<u32> {
-        let index = (id & u64::from(u32::MAX)).checked_sub(ROOT_CGROUP_ID)?;
+        let inode = id & u64::from(u32::MAX);
+        let index = match inode {
+            ROOT_CGROUP_ID => 0,
+            _ => inode.checked_sub(NEXT_CGROUP_ID)? + 1,
+        };
         let index = (index < u64::from(self.nr_cgroups())).then_some(index as u32)?;
         (self.cgroup_id(index) == id).then_some(index)
     }

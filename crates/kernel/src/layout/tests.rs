@@ -76,8 +76,12 @@ fn a_cgroups_parent_is_its_nearest_named_ancestor() {
         [0, 1, 2, 3].map(parent),
         [(None, 0), (Some(0), 1), (Some(1), 2), (Some(0), 1)]
     );
-    assert_eq!(m.layout.cgroup_from_id(3), Some(2));
-    assert_eq!((m.layout.cgroup_from_id(0), m.layout.cgroup_from_id(5)), (None, None));
+    // Between the root's id and that of the first other cgroup are the files of the root.
+    assert_eq!(
+        [1, 24, 25, 26].map(|id| m.layout.cgroup_from_id(id)),
+        [0, 1, 2, 3].map(Some)
+    );
+    assert_eq!([0, 2, 23, 27].map(|id| m.layout.cgroup_from_id(id)), [None; 4]);
 }
 
 #[test]

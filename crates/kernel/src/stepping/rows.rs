@@ -157,7 +157,7 @@ impl Machine {
                 rows.push((format!("dsq{of} global {node}"), self.dsq_fields(dsq)));
             }
             for (id, dsq) in names.created() {
-                rows.push((format!("dsq{of} {}", hexadecimal(id)), self.dsq_fields(dsq)));
+                rows.push((format!("dsq{of} {}", self.created_dsq_name(id)), self.dsq_fields(dsq)));
             }
             for &cpu in cpus.iter().filter(|_| has_subs) {
                 let dsq = names.bypass(cpu);
@@ -252,13 +252,18 @@ impl Machine {
             SCX_DSQ_REJECT => "reject".to_string(),
             SCX_DSQ_RESCUE => "rescue".to_string(),
             id if id & SCX_DSQ_FLAG_BUILTIN != 0 => format!("builtin:{id:#x}"),
-            id => hexadecimal(id),
+            id => self.created_dsq_name(id),
         }
     }
-}
 
-fn hexadecimal(id: u64) -> String {
-    format!("{id:#x}")
+    /// Returns the id of a queue that the policy has created. If it is that of a cgroup, which differs
+    /// from boot to boot, it returns the path of the group.
+    fn created_dsq_name(&self, id: u64) -> String {
+        match self.layout.cgroup_from_id(id) {
+            Some(group) if group > 0 => self.group_path(group).to_string(),
+            _ => format!("{id:#x}"),
+        }
+    }
 }
 
 fn add_averages(row: &mut String, avg: &Avg) {

@@ -9,7 +9,7 @@ use trace::{Event, Record};
 use workload::{Action, Cgroup, Disturbance, Op, SchedPolicy};
 
 /// Returns a machine with the cgroups "/a" and "/a/b". Their indexes in the workload are 1 and 2,
-/// and their cgroup ids are 2 and 3. `actions` contains the changes of cgroups, each with its time
+/// and their cgroup ids are 24 and 25. `actions` contains the changes of cgroups, each with its time
 /// in ms.
 fn machine(cpus: u32, tasks: Tasks, actions: &[(u64, Action)]) -> Machine {
     machine_with(Options::default(), cpus, tasks, actions)
@@ -93,32 +93,32 @@ fn a_policy_sees_every_cgroup_event() {
         printed_lines(&run.records),
         [
             "init 1 weight 100 quota 0 of 100000",
-            "init 2 weight 100 quota 0 of 100000",
-            "tp mkdir 2",
-            "set_weight 2 300",
-            "set_bandwidth 2 quota 20000 of 50000 burst 10000",
-            "init 3 weight 100 quota 0 of 100000",
-            "tp mkdir 3",
-            "prep_move 2 from 1 to 3",
-            "prep_move 3 from 1 to 3",
-            "move 2 from 1 to 3",
+            "init 24 weight 100 quota 0 of 100000",
+            "tp mkdir 24",
+            "set_weight 24 300",
+            "set_bandwidth 24 quota 20000 of 50000 burst 10000",
+            "init 25 weight 100 quota 0 of 100000",
+            "tp mkdir 25",
+            "prep_move 2 from 1 to 25",
+            "prep_move 3 from 1 to 25",
+            "move 2 from 1 to 25",
             "tp attach 2",
-            "move 3 from 1 to 3",
+            "move 3 from 1 to 25",
             "tp attach 3",
-            "set_idle 3 1",
-            "set_bandwidth 2 quota 0 of 50000 burst 0",
-            "prep_move 2 from 3 to 1",
-            "prep_move 3 from 3 to 1",
-            "move 2 from 3 to 1",
+            "set_idle 25 1",
+            "set_bandwidth 24 quota 0 of 50000 burst 0",
+            "prep_move 2 from 25 to 1",
+            "prep_move 3 from 25 to 1",
+            "move 2 from 25 to 1",
             "tp attach 2",
-            "move 3 from 3 to 1",
+            "move 3 from 25 to 1",
             "tp attach 3",
-            "tp rmdir 3",
-            "exit 3",
-            "tp rmdir 2",
-            "exit 2",
-            "init 2 weight 100 quota 0 of 100000",
-            "tp mkdir 2",
+            "tp rmdir 25",
+            "exit 25",
+            "tp rmdir 24",
+            "exit 24",
+            "init 24 weight 100 quota 0 of 100000",
+            "tp mkdir 24",
         ]
     );
     // The policy's BPF local storage for the removed cgroup has been freed.
@@ -141,7 +141,7 @@ fn a_policy_loaded_later_sees_existing_cgroups() {
         printed_lines(&run.records),
         [
             "init 1 weight 100 quota 0 of 100000",
-            "init 2 weight 30 quota 20000 of 50000"
+            "init 24 weight 30 quota 20000 of 50000"
         ]
     );
 }
@@ -181,9 +181,9 @@ fn a_rejected_move_is_cancelled_for_the_whole_process() {
     assert_eq!(
         printed_lines(&run.records)[3..],
         [
-            "prep_move 1 from 1 to 2",
-            "prep_move 2 from 1 to 2",
-            "cancel_move 1 from 1 to 2",
+            "prep_move 1 from 1 to 24",
+            "prep_move 2 from 1 to 24",
+            "cancel_move 1 from 1 to 24",
         ]
     );
     assert_eq!(
@@ -323,27 +323,27 @@ fn a_policy_can_read_cpusets() {
             printed_lines(&run.records),
             [
                 "init 1: f, effective f",
-                "init 2: 0, effective f",
-                "init 3: 0, effective f",
-                "cgroup 2 had 0",
+                "init 24: 0, effective f",
+                "init 25: 0, effective f",
+                "cgroup 24 had 0",
                 "cgroup 1 in 0: f, effective f",
-                "cgroup 2 in 1: c, effective c",
-                "cgroup 3 in 2: 0, effective c",
-                "cgroup 2 had c",
+                "cgroup 24 in 1: c, effective c",
+                "cgroup 25 in 24: 0, effective c",
+                "cgroup 24 had c",
                 "cgroup 1 in 0: f, effective f",
-                "cgroup 2 in 1: c, effective c",
-                "cgroup 3 in 2: 8, effective 8",
+                "cgroup 24 in 1: c, effective c",
+                "cgroup 25 in 24: 8, effective 8",
                 "CPU 3 goes",
-                "joined 2: c, effective 4",
-                "cgroup 2 had c",
+                "joined 24: c, effective 4",
+                "cgroup 24 had c",
                 "cgroup 1 in 0: f, effective 7",
-                "cgroup 2 in 1: a, effective 2",
+                "cgroup 24 in 1: a, effective 2",
                 // No CPU of this cgroup's cpuset is online, so the CPUs of its parent apply.
-                "cgroup 3 in 2: 8, effective 2",
+                "cgroup 25 in 24: 8, effective 2",
                 "joined 1: f, effective 7",
-                "init 2: 0, effective 7",
+                "init 24: 0, effective 7",
                 "cgroup 1 in 0: f, effective 7",
-                "cgroup 4294967298 in 1: 1, effective 1",
+                "cgroup 4294967320 in 1: 1, effective 1",
             ]
         );
         // A mask has CONFIG_NR_CPUS / 8 bytes. The structs of this kernel contain pointers to

@@ -128,16 +128,16 @@ fn a_referenced_cgroup_outlives_its_removal_and_replacement() {
         run.run(4 * MS).assert_alive();
         assert_eq!(
             ["pre", "post", "below", "own"].map(|name| run.var(name)),
-            [123, 321, 2, 23]
+            [1_24_25, 25_24_01, 24, 24_25]
         );
 
         run.run(14 * MS).assert_alive();
         assert_eq!(run.machine.cgroups().refused, [""; 0]);
         let second = run.machine.layout().cgroup_addr(1);
         assert_ne!(first, second, "the new cgroup has another address");
-        assert_eq!(recorded(&run), [2, 102, 1, 0, 0]);
+        assert_eq!(recorded(&run), [24, 124, 1, 0, 0]);
         let walks = ["pre", "post", "below", "own"].map(|name| run.var(name));
-        assert_eq!(walks, [122, 221, 22, 2], "iterators visit both cgroups");
+        assert_eq!(walks, [1_24_24, 24_24_01, 24_24, 24], "iterators visit both cgroups");
         assert_eq!(run.machine.layout().cgroup_refs(first), 1);
 
         run.run(30 * MS).assert_alive();

@@ -176,9 +176,9 @@ fn a_sub_scheduler_that_fails_is_ejected_alone() {
             (exit.kind, exit.message.as_str()),
             (ExitKind::Error, "non-existent DSQ 0x4d")
         );
-        assert!(exit.dump.starts_with("child: sub1-2 /app\n"), "{}", exit.dump);
+        assert!(exit.dump.starts_with("child: sub1-24 /app\n"), "{}", exit.dump);
         assert!(
-            !exit.dump.contains(" *root ") && exit.dump.contains("*sub1-2"),
+            !exit.dump.contains(" *root ") && exit.dump.contains("*sub1-24"),
             "{}",
             exit.dump
         );
@@ -338,12 +338,12 @@ fn each_policy_has_its_own_counts_of_callbacks() {
 
 #[test]
 fn a_distant_sub_scheduler_cannot_be_asked() {
-    let tree = Tree::new(machine(1, hogs(), false), &["DISTANT=3"]);
+    let tree = Tree::new(machine(1, hogs(), false), &["DISTANT=25"]);
     let mut tree = tree.attach(APP, "middle", &["SUBS_FIRST"]).attach(NESTED, "inner", &[]);
     tree.advance(20 * MS);
     assert_eq!(
         tree.run.exit().message,
-        "trying to dispatch a distant sub-sched on cgroup 3"
+        "trying to dispatch a distant sub-sched on cgroup 25"
     );
 }
 
@@ -394,7 +394,7 @@ fn the_removal_of_a_cgroup_ends_its_sub_scheduler() {
     };
     assert_eq!(
         (exit.kind, exit.message.as_str()),
-        (ExitKind::UnregKern, "cgroup 4 going offline")
+        (ExitKind::UnregKern, "cgroup 26 going offline")
     );
     assert_eq!(tree.run.var("nr_detached"), 1);
     tree.run.assert_alive();

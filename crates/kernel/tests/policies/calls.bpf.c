@@ -65,7 +65,7 @@ static __always_inline u64 count(struct task_struct *p, unsigned int flags)
 
 s32 SCX_OP_SLEEPABLE(calls_init)
 {
-	struct cgroup *root = bpf_cgroup_from_id(1), *mid = bpf_cgroup_from_id(2), *leaf = bpf_cgroup_from_id(3);
+	struct cgroup *root = bpf_cgroup_from_id(1), *mid = bpf_cgroup_from_id(24), *leaf = bpf_cgroup_from_id(25);
 	u64 events[14] = {};
 	struct scx_cid_topo topo;
 	struct bpf_iter_task it;

@@ -117,10 +117,10 @@ static void tell_all(void)
 
 SEC("fentry/cpuset_write_resmask") int before(u64 *ctx)
 {
-	struct cgroup___set *cgrp = (void *)bpf_cgroup_from_id(2);
+	struct cgroup___set *cgrp = (void *)bpf_cgroup_from_id(24);
 
 	if (cgrp) {
-		say("cgroup 2 had %llx", read(0, cpuset_of(cgrp)->cpus_allowed));
+		say("cgroup 24 had %llx", read(0, cpuset_of(cgrp)->cpus_allowed));
 		bpf_cgroup_release((void *)cgrp);
 	}
 	return 0;

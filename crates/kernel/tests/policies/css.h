@@ -18,7 +18,7 @@ struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it) __ksym;
 void bpf_iter_css_destroy(struct bpf_iter_css *it) __ksym;
 
 /*
- * Iterates over cgroups. Returns a number whose decimal digits are the ids of the cgroups, in the
+ * Iterates over cgroups. Returns a number whose pairs of decimal digits are the ids of the cgroups, in the
  * order in which the iterator visits them. Returns -1 if `order` is invalid.
  */
 static __always_inline u64 walk(struct cgroup *from, unsigned int order)
@@ -30,7 +30,7 @@ static __always_inline u64 walk(struct cgroup *from, unsigned int order)
 	if (bpf_iter_css_new(&it, &((struct cgroup___self *)from)->self, order))
 		return ~0ULL;
 	while ((css = bpf_iter_css_next(&it)))
-		seen = seen * 10 + (u32)css->cgroup->kn->id;
+		seen = seen * 100 + (u32)css->cgroup->kn->id;
 	bpf_iter_css_destroy(&it);
 	return seen;
 }

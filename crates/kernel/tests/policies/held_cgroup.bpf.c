@@ -72,7 +72,7 @@ s32 SCX_OP_SLEEPABLE(held_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_in
 	if (!held || !number)
 		return -1;
 	*number = 100 + cgrp->kn->id;
-	if (cgrp->kn->id != 2)
+	if (cgrp->kn->id != 24)
 		return 0;
 	mine = bpf_cgroup_acquire(cgrp);
 	if (!mine)

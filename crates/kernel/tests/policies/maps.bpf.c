@@ -290,7 +290,7 @@ SEC("syscall") int delete_map_of_maps(void *ctx)
 
 SEC("syscall") int test_cgrp_storage(void *ctx)
 {
-	struct cgroup *root = bpf_cgroup_from_id(1), *child = bpf_cgroup_from_id(2);
+	struct cgroup *root = bpf_cgroup_from_id(1), *child = bpf_cgroup_from_id(24);
 	u64 init = 5, *found, *other;
 
 	CHECK(root && child);

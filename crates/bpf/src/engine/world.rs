@@ -23,6 +23,11 @@ pub trait World: Sized + 'static {
     fn cpu(&self) -> u32;
     /// Returns one more than the highest CPU id.
     fn nr_cpu_ids(&self) -> u32;
+    /// Returns the CPU that the last search of this CPU for any CPU of a mask has found
+    /// (distribute_cpu_mask_prev). The kernel's own searches count as well.
+    fn distributed_cpu(&self) -> u32;
+    /// Sets the result of this CPU's last search for any CPU of a mask. `cpu` is a valid id.
+    fn set_distributed_cpu(&mut self, cpu: u32);
     /// Returns one more than the highest NUMA node.
     fn nr_node_ids(&self) -> u32;
     /// Returns whether interrupts are off in the code that called the program. If they are off, the

@@ -185,19 +185,13 @@ fn weight<W: World>(w: &mut W, mask: u64) -> Result<u32, Fault> {
 /// Returns a CPU that is in both masks. If several CPUs are in both masks, successive calls on one
 /// CPU return them in turn.
 fn distribute<W: World>(w: &mut W, a: u64, b: u64) -> Result<u32, Fault> {
-    let here = w.cpu() as usize;
-    let previous = w.vm().state().borrow().distributed.get(here).copied().unwrap_or(0);
     let common = |w: &W, i| Ok(word(w, a, i)? & word(w, b, i)?);
-    let mut cpu = find(w, previous + 1, common)?;
+    let mut cpu = find(w, w.distributed_cpu() + 1, common)?;
     if cpu >= w.nr_cpu_ids() {
         cpu = find(w, 0, common)?;
     }
     if cpu < w.nr_cpu_ids() {
-        let mut state = w.vm().state().borrow_mut();
-        if state.distributed.len() <= here {
-            state.distributed.resize(here + 1, 0);
-        }
-        state.distributed[here] = cpu;
+        w.set_distributed_cpu(cpu);
     }
     Ok(cpu)
 }

@@ -27,8 +27,6 @@ pub(crate) struct State {
     pub(super) lists: LookupMap<u64, VecDeque<u64>>,
     /// For each node, by its address, the root of the tree or head of the list that contains it.
     pub(super) root_by_node: LookupMap<u64, u64>,
-    /// For each CPU, the CPU that `bpf_cpumask_any_distribute` returned last.
-    pub(super) distributed: Vec<u32>,
     /// Output of the running iterator program.
     pub(super) seq: Vec<u8>,
 }

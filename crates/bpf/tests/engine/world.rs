@@ -44,6 +44,7 @@ pub struct TestWorld {
     /// For each pending timer, by its address, the argument `ns` with which it was started.
     pub timers: BTreeMap<u64, u64>,
     random: u32,
+    distributed: u32,
 }
 
 impl TestWorld {
@@ -68,6 +69,7 @@ impl TestWorld {
             locks: Vec::new(),
             timers: BTreeMap::new(),
             random: 1,
+            distributed: 0,
         }
     }
 
@@ -199,6 +201,12 @@ impl World for TestWorld {
     }
     fn nr_cpu_ids(&self) -> u32 {
         NR_CPUS
+    }
+    fn distributed_cpu(&self) -> u32 {
+        self.distributed
+    }
+    fn set_distributed_cpu(&mut self, cpu: u32) {
+        self.distributed = cpu;
     }
     fn nr_node_ids(&self) -> u32 {
         2

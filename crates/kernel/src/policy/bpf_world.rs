@@ -59,6 +59,16 @@ impl World for Machine {
         self.nr_cpus()
     }
 
+    fn distributed_cpu(&self) -> u32 {
+        self.rqs[self.this_cpu].distribute_cpu_mask_prev.nr()
+    }
+
+    fn set_distributed_cpu(&mut self, cpu: u32) {
+        if let Some(cpu) = self.cpu_id(cpu) {
+            self.rqs[self.this_cpu].distribute_cpu_mask_prev = cpu;
+        }
+    }
+
     fn nr_node_ids(&self) -> u32 {
         self.spec.topology.nodes.len() as u32
     }

@@ -154,6 +154,7 @@ impl Machine {
     /// tasks runs there (sched_balance_update_blocked_averages).
     pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
         let jiffies = self.jiffies();
+        self.rqs[cpu].clock_updated = self.now;
         rt::update_other_load_avgs(self, cpu);
         let mut blocked = false;
         for at in 0..self.task_groups.bottom_up.len() {

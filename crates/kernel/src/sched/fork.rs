@@ -10,6 +10,7 @@ use crate::sched::fair::state::entity::Entity as FairEntity;
 use crate::sched::fair::state::slices::custom_slice;
 use crate::sched::rt::state::queue::Entity as RtEntity;
 use crate::sched::state::task::{State, Task};
+use crate::sched::tracepoint::state::Hook;
 use crate::sched::{ext, fair, rt, tracepoint};
 use crate::simulation::cpuset::{ALL_CPUS, CpuSet};
 use crate::simulation::event::Event;
@@ -72,7 +73,7 @@ impl Machine {
             if parent != IDLE {
                 self.tasks[task].program.time += u64::from(self.spec.costs.start(thread));
             }
-            if self.stepped.is_some() && self.preempt_program(parent, Some(task)) {
+            if self.stepped.is_some() && self.preempt_program(parent, Hook::SchedProcessFork, Some(task)) {
                 return;
             }
             self.wake_up_new_task(task, forced);
@@ -340,7 +341,7 @@ impl Machine {
         tracepoint::sched_process_exec(self, task);
         if target == cpu {
             if self.stepped.is_some() {
-                self.preempt_program(task, None);
+                self.preempt_program(task, Hook::SchedProcessExec, None);
             }
             return;
         }

@@ -5,6 +5,7 @@ use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::ext;
 use crate::sched::state::task::{State, Task};
+use crate::sched::tracepoint::state::Hook;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::stepping::rows::Row;
@@ -198,7 +199,7 @@ impl Machine {
     /// Lets the kicks of a program take effect that was executed at a tracepoint in a system call of `task`.
     /// The task can lose its CPU inside the program, which must not migrate. The system call continues when
     /// the task runs again. Returns whether that is so (irqentry_exit_cond_resched).
-    pub(crate) fn preempt_program(&mut self, task: TaskId, child: Option<TaskId>) -> bool {
+    pub(crate) fn preempt_program(&mut self, task: TaskId, hook: Hook, child: Option<TaskId>) -> bool {
         let cpu = self.this_cpu;
         ext::irq_work(self);
         if task == IDLE || !self.rqs[cpu].need_resched {
@@ -211,14 +212,26 @@ impl Machine {
             return false;
         }
         let stepped = self.stepped.as_deref_mut().expect("a script is executed");
-        stepped.calls.push((task, SystemCall::Rest { child }));
+        stepped.calls.push((task, SystemCall::Rest { hook, child }));
         true
+    }
+
+    /// Returns whether a task has lost the present CPU inside a program at this tracepoint. Linux then
+    /// executes no second instance of the program on this CPU (bpf_prog_get_recursion_context).
+    pub(crate) fn program_is_suspended(&self, hook: Hook) -> bool {
+        let suspended = |&(task, call): &(TaskId, SystemCall)| match call {
+            SystemCall::Rest { hook: of, .. } => of == hook && self.tasks[task].cpu() == self.this_cpu,
+            _ => false,
+        };
+        self.stepped
+            .as_deref()
+            .is_some_and(|stepped| stepped.calls.iter().any(suspended))
     }
 
     fn call(&mut self, task: TaskId, call: SystemCall) {
         let t = &self.tasks[task];
         match call {
-            SystemCall::Rest { child } => {
+            SystemCall::Rest { child, .. } => {
                 self.migrate_enable(task);
                 if let Some(child) = child {
                     self.wake_up_new_task(child, false);

@@ -48,6 +48,9 @@ macro_rules! after {
 /// least one.
 #[cold]
 fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; N]) {
+    if m.program_is_suspended(hook) {
+        return;
+    }
     let mut next = 0;
     // A program can end the policy. The policy nevertheless remains in the machine until the end of
     // the current handler, so the loop can continue.

@@ -2,6 +2,7 @@
 //! Data for the log of a script (`stepping`) that trace records do not contain.
 
 use crate::sched::fair::state::entity::CfsRqId;
+use crate::sched::tracepoint::state::Hook;
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::prandom::Prandom;
 use crate::stepping::hrtimer::Hrtimers;
@@ -37,9 +38,10 @@ pub(crate) enum SystemCall {
     },
     Exec,
     Exit,
-    /// The rest of a call during which a BPF program let the task be preempted. A fork still has to wake
-    /// its child.
+    /// The rest of a call during which a BPF program at the tracepoint `hook` let the task be preempted. A
+    /// fork still has to wake its child.
     Rest {
+        hook: Hook,
         child: Option<TaskId>,
     },
 }

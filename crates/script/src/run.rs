@@ -95,7 +95,7 @@ pub(crate) fn begin(
             return Err(Error::new(format!("the policy {} was refused", policy.name)));
         }
         machine.step_until(0);
-        machine.occupy_housekeeping_cpu();
+        machine.settle();
         machine.take_events();
     }
     Ok(machine)

@@ -44,10 +44,15 @@ impl Machine {
         self.records.clear();
     }
 
-    /// Lets CPU 0 be busy from now on, because the housekeeping runs there. Call this when the script's
-    /// policy has been loaded.
-    pub fn occupy_housekeeping_cpu(&mut self) {
+    /// Puts the machine into the state in which a script begins: CPU 0 is busy, because the housekeeping
+    /// runs there, and the idle CPUs have stopped their ticks. Call this when the script's policy has been
+    /// loaded.
+    pub fn settle(&mut self) {
         ext::update_idle(self, CpuId::BOOT, false);
+        for rq in self.rqs.iter_mut() {
+            rq.tick_armed = false;
+            rq.tick_generation = rq.tick_generation.wrapping_add(1);
+        }
     }
 
     /// Returns the time of the next tick.

@@ -248,11 +248,14 @@ void ext_watch_sub(struct scx_sched *sched)
 		}
 }
 
-/* Writes the id of a queue that the policy has created. A cgroup's id differs from boot to boot. */
-static void add_created_dsq(struct row *row, unsigned long long id)
+/*
+ * Writes the id of a queue that the policy has created. A policy with ops.cgroup_init() may use the ids of
+ * cgroups, which differ from boot to boot, so the path of the cgroup is written instead.
+ */
+static void add_created_dsq(struct row *row, const struct scx_dispatch_q *dsq)
 {
-	if (!add_group_with_id(row, id))
-		add(row, "%#llx", id);
+	if (!dsq->sched->ops.cgroup_init || !add_group_with_id(row, dsq->id))
+		add(row, "%#llx", dsq->id);
 }
 
 static void add_dsq_name(struct row *row, const struct scx_dispatch_q *dsq)
@@ -272,7 +275,7 @@ static void add_dsq_name(struct row *row, const struct scx_dispatch_q *dsq)
 	else if (dsq->id >> 63)
 		add(row, "builtin:%#llx", dsq->id);
 	else
-		add_created_dsq(row, dsq->id);
+		add_created_dsq(row, dsq);
 }
 
 /* The part of a task's row that belongs to sched_ext. */
@@ -383,7 +386,7 @@ static void log_sched(struct scx_sched *policy, bool bypass)
 		struct row created = {};
 
 		add(&created, "dsq%s ", name.text);
-		add_created_dsq(&created, dsqs[i]->id);
+		add_created_dsq(&created, dsqs[i]);
 		log_dsq(created.text, dsqs[i]);
 	}
 	if (bypass) {

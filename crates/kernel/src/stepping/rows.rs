@@ -3,6 +3,7 @@
 //! the machine has stored, without updating them.
 
 use crate::layout::SCHED_RR;
+use crate::layout::callbacks::Callback;
 use crate::layout::enums::{
     SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_DSQ_REJECT, SCX_DSQ_RESCUE,
 };
@@ -256,10 +257,11 @@ impl Machine {
         }
     }
 
-    /// Returns the id of a queue that the policy has created. If it is that of a cgroup, which differs
-    /// from boot to boot, it returns the path of the group.
+    /// Returns the id of a queue that the policy has created. A policy with ops.cgroup_init() may use the
+    /// ids of cgroups, which differ from boot to boot, so the path of the cgroup is returned instead.
     fn created_dsq_name(&self, id: u64) -> String {
-        match self.layout.cgroup_from_id(id) {
+        let uses_cgroups = self.ext.ops().defines(Callback::CgroupInit);
+        match self.layout.cgroup_from_id(id).filter(|_| uses_cgroups) {
             Some(group) if group > 0 => self.group_path(group).to_string(),
             _ => format!("{id:#x}"),
         }

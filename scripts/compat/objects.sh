@@ -15,12 +15,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 # depend on where DIR is.
 cd "$1" || exit 1
 dir=.
-libbpf=$dir/crates/libbpf-sys/libbpf
 linux=$dir/linux
-scx=$dir/crates/scx_cargo/bpf_h
-flags=(-g -O2 -mcpu=v3 -mlittle-endian -D__TARGET_ARCH_x86 -fms-extensions -Wno-everything -target bpf)
-system=(-idirafter "$(clang-19 -print-resource-dir)/include" -idirafter /usr/include/x86_64-linux-gnu
-  -idirafter /usr/include)
+# shellcheck source-path=SCRIPTDIR source=crate.sh
+. "$here/crate.sh"
 
 # A file that records a failure, because the background processes cannot set a variable of this script.
 failed=$dir/objects/failed
@@ -36,15 +33,7 @@ background() {
   "$@" &
 }
 
-# Provides libbpf's headers as <bpf/...>, and builds a command that calls libbpf's linker.
-if [ ! -x "$dir/tools/link" ]; then
-  mkdir -p "$dir/tools/include"
-  ln -sfn "../../$libbpf/src" "$dir/tools/include/bpf"
-  echo "building libbpf's linker"
-  gcc -O1 -w -D_GNU_SOURCE -I"$libbpf/include" -I"$libbpf/include/uapi" -I"$dir/tools/include" -I"$libbpf/src" \
-    "$here/link.c" "$libbpf"/src/*.c -lelf -lz -o "$dir/tools/link.new" || exit 1
-  mv "$dir/tools/link.new" "$dir/tools/link"
-fi
+provide_libbpf || exit 1
 
 # kernel LINUX TYPES SOURCE OBJECT: compiles a source from the kernel tree LINUX. TYPES is the directory of
 # vmlinux.h.
@@ -52,28 +41,20 @@ kernel() {
   local linux=$1 types=$2
   shift 2
   [ -f "$2" ] && return
-  clang-19 "${flags[@]}" -I"$linux/tools/sched_ext/include" -I"$linux/tools/sched_ext/include/bpf-compat" \
+  if clang-19 "${flags[@]}" -I"$linux/tools/sched_ext/include" -I"$linux/tools/sched_ext/include/bpf-compat" \
     -I"$dir/tools/include" -I"$types" -I"$linux/tools/include/uapi" -I"$linux/tools/include" \
-    -I"$(dirname "$1")" -I"$linux/tools/sched_ext" "${system[@]}" -c "$1" -o "$2.new" &&
-    mv "$2.new" "$2" || fail "$1 does not compile"
+    -I"$(dirname "$1")" -I"$linux/tools/sched_ext" "${system[@]}" -c "$1" -o "$2.new"; then
+    mv "$2.new" "$2"
+  else
+    fail "$1 does not compile"
+  fi
 }
 
-# crate NAME FOLDER SOURCE...: compiles the sources of a scheduler from crates.io and links them.
-crate() {
-  local name=$1 folder=$2 object=$dir/objects/scx/$1.bpf.o parts=() source part
-  shift 2
-  [ -f "$object" ] && return
-  for source in "$@"; do
-    part=$dir/objects/parts/$name-$(basename "$source" .bpf.c).o
-    clang-19 "${flags[@]}" -D__SCX_TARGET_ARCH_x86 -I"$dir/crates/vmlinux/vmlinux/arch/x86" \
-      -I"$dir/crates/vmlinux/arch/x86" -I"$scx" -I"$scx/bpf-compat" -I"$dir/tools/include" \
-      "${system[@]}" -c "$folder/$source" -o "$part" || {
-      fail "$name: $source does not compile"
-      return
-    }
-    parts+=("$part")
-  done
-  "$dir/tools/link" "$object.new" "${parts[@]}" && mv "$object.new" "$object" || fail "$name does not link"
+# scheduler NAME FOLDER SOURCE...: compiles a scheduler from crates.io with the headers of scx_cargo.
+scheduler() {
+  local name=$1
+  shift
+  crate "$name" "$dir/objects/scx/$name.bpf.o" "$dir/crates/vmlinux" "$dir/crates/scx_cargo/bpf_h" "$@"
 }
 
 mkdir -p "$dir"/objects/{kernel,selftests,linux-7.3,scx,parts}
@@ -109,12 +90,11 @@ fi
 for folder in "$dir"/crates/scx_*; do
   name=$(basename "$folder")
   case $name in
-    scx_rustland) background crate "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
+    scx_rustland) background scheduler "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
     scx_arena | scx_bpf_compat) ;; # libraries with a BPF part, not schedulers
     *)
-      # The names of the sources are in the build script of the crate.
-      mapfile -t sources < <(grep -oE '"src/bpf/[^"]*\.bpf\.c"' "$folder/build.rs" 2>/dev/null | tr -d '"')
-      [ ${#sources[@]} -eq 0 ] || background crate "$name" "$folder" "${sources[@]}"
+      mapfile -t sources < <(crate_sources "$folder")
+      [ ${#sources[@]} -eq 0 ] || background scheduler "$name" "$folder" "${sources[@]}"
       ;;
   esac
 done

@@ -196,7 +196,7 @@ impl Inputs {
 }
 
 /// Version of the simulator: a digest of its source code. Another version may have other results.
-const VERSION: &str = env!("WINDTUNNEL_SIMULATION");
+pub const VERSION: &str = env!("WINDTUNNEL_SIMULATION");
 
 /// Adds the names of the machine and the profile that are found by default. Also returns a note, if
 /// the workload determines the machine.

@@ -49,13 +49,20 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use input::error::Error;
 use runner::code_files;
 use runner::exit::ExitStatus;
+use runner::inputs;
 use runner::quote::quote;
 use runner::{console, errln, interrupt};
 use std::ffi::OsString;
+use std::sync::LazyLock;
+
+/// The version that `--version` prints. It contains the beginning of the simulator's version, which
+/// tells builds with different results apart.
+static LONG_VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{} (simulation {})", env!("CARGO_PKG_VERSION"), &inputs::VERSION[..12]));
 
 /// A wind tunnel for Linux CPU schedulers: runs sched_ext BPF objects on simulated machines
 #[derive(Parser)]
-#[command(version, about, max_term_width = 100)]
+#[command(version, long_version = LONG_VERSION.as_str(), about, max_term_width = 100)]
 pub struct Command {
     /// Neither read nor write the files in which compiled policies are kept for the next command.
     /// The environment variable WINDTUNNEL_NO_CACHE=1 has the same effect

@@ -18,6 +18,13 @@
 //!
 //! As in schbench, the main thread creates the message threads, and each of them creates its
 //! workers. There is no barrier at the start: each worker begins as soon as it has been created.
+//!
+//! By default, a worker of schbench holds a lock of its CPU while it computes, and spins if a
+//! preempted worker has it. This lock is not modelled, so the workload is that of `schbench -L`
+//! (--no-locking). With `-M auto`, which `auto_pin` stands for, message thread i runs only on CPU i,
+//! and the workers run only on the CPUs without a message thread. A new worker inherits the CPU of
+//! its message thread. It sets its own affinity when it first runs there (pin_worker_cpus in
+//! schbench's utils.c).
 
 use super::arguments::{Arguments, parameters};
 use super::{Generator, empty, semaphore, task};
@@ -38,6 +45,8 @@ pub const GENERATOR: Generator = Generator {
             "whether a worker sleeps after it has computed, or before as in schbench since 2023";
         "footprint": Bytes, "256k", ("0", "1g"),
             "working set of a worker: the matrices of schbench (option -F)";
+        "auto_pin": Count, "", ("3", "65536"),
+            "number of CPUs of the machine, to bind the threads as -M auto does: each message thread to a CPU of its own, and the workers to the rest; without it, threads run anywhere";
         "response": Choice(&["request", "wakeup"]), "request",
             "which of schbench's latencies are the response times";
         "duration": Time, "1s", ("1us", "86400s"), "simulated time";
@@ -49,6 +58,11 @@ pub const GENERATOR: Generator = Generator {
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let mut workload = empty("requests", Some(a.get("duration")));
     let (groups, workers): (u32, u32) = (a.small("message_threads"), a.small("workers"));
+    let cpus = a.is_given("auto_pin").then(|| a.small::<u32>("auto_pin"));
+    if cpus.is_some_and(|cpus| cpus <= groups) {
+        let error = a.error("'auto_pin' leaves no CPU for the workers");
+        return Err(error.hint("there must be more CPUs than message threads"));
+    }
     let thread = |task| Op::Fork { task, thread: true };
     // A message thread and its workers follow each other in the list of tasks.
     let message_thread = |group| 1 + group * (1 + workers);
@@ -65,6 +79,11 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
             workload.resources.push(semaphore(format!("{group}.{name}")));
         }
         let mut message = Builder::default();
+        let mut worker = Builder::default();
+        if let Some(cpus) = cpus {
+            message.op(Op::SetAffinity(Some(vec![group])));
+            worker.op(Op::SetAffinity(Some((groups..cpus).collect())));
+        }
         for worker in 1..=workers {
             message.op(thread(message_thread(group) + worker));
         }
@@ -74,7 +93,6 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
                 to: request,
             });
         });
-        let mut worker = Builder::default();
         worker.repeat(None, |b| {
             b.op(Op::SemPost(ready)).op(Op::SemWait(request));
             let work = Op::Run(Dist::Fixed(a.get("work")));
@@ -99,6 +117,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         workload.tasks.extend((0..workers).map(|_| {
             let mut worker = task("worker", program + 1, 0);
             worker.footprint_bytes = a.get("footprint");
+            worker.cpus = cpus.map(|_| vec![group]);
             worker
         }));
     }

@@ -310,6 +310,26 @@ fn schbench_can_report_either_of_its_latencies() {
 }
 
 #[test]
+fn schbench_binds_threads_as_with_auto() {
+    let w = make("schbench:message_threads=2,workers=3,auto_pin=6");
+    let affinity = |task: usize| w.programs[w.tasks[task].program as usize].ops[0].clone();
+    // Tasks 1 and 5 are message threads, each followed by its workers.
+    for (message, cpu) in [(1, 0), (5, 1)] {
+        assert_eq!(affinity(message), Op::SetAffinity(Some(vec![cpu])));
+        for worker in message + 1..=message + 3 {
+            assert_eq!(
+                w.tasks[worker].cpus,
+                Some(vec![cpu]),
+                "inherited from the message thread"
+            );
+            assert_eq!(affinity(worker), Op::SetAffinity(Some(vec![2, 3, 4, 5])));
+        }
+    }
+    let error = generate("schbench:message_threads=3,auto_pin=3").expect_err("no CPU is left");
+    assert!(error.to_string().contains("leaves no CPU for the workers"), "{error}");
+}
+
+#[test]
 fn schbench_workers_sleep_after_or_before_they_compute() {
     let worker = |spec: &str| {
         let ops = make(spec).programs[2].ops.clone();

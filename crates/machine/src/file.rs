@@ -16,6 +16,7 @@
 //! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
 //! numa_balancing = false                    # tasks and pages are not moved between nodes; default: true
 //! sched_cache = false                       # threads of a process are not brought together; default: true
+//! sched_features = ["NEXT_BUDDY"]           # features that differ from Linux 7.3; default: none
 //! noise = "server"                          # background work; default: none
 //! turbo = { speed = [1.0, 0.94], source = "..." } # highest frequency by number of active cores; default: all 1.0
 //! nohz_full = "1-7"                         # CPUs without a tick while they run one task; default: none
@@ -78,7 +79,7 @@ use crate::definition::Definition;
 use crate::file_costs::{Ns, WrittenCosts};
 use crate::smt::{self, SMT_THROUGHPUT};
 use crate::topology::{TaskSets, Topology};
-use crate::{KernelConfig, MachineSpec, Noise, TURNS};
+use crate::{Feature, Features, KernelConfig, MachineSpec, Noise, TURNS};
 use input::{Error, Source, cpu_list, size};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -125,6 +126,8 @@ struct Written {
     hrtick: Option<bool>,
     numa_balancing: Option<bool>,
     sched_cache: Option<bool>,
+    #[serde(default)]
+    sched_features: Vec<Spanned<String>>,
     asym_capacity: Option<bool>,
     nohz_full: Option<Spanned<String>>,
     noise: Option<Spanned<String>>,
@@ -297,7 +300,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
                 irq_time_accounting: written.irq_time_accounting,
                 no_numa_balancing: written.numa_balancing == Some(false),
                 no_sched_cache: written.sched_cache == Some(false),
-                no_hrtick: written.hrtick == Some(false),
+                features: file.features(written.hrtick, &written.sched_features)?,
                 trace_before_switch: false,
             },
             noise: file.noise(&written.noise)?,
@@ -368,6 +371,21 @@ impl File<'_> {
             "" => Err(self.source.error(text.span().start, "the source is empty")),
             text => Ok(text.to_owned()),
         }
+    }
+
+    /// Reads the keys `hrtick` and `sched_features`.
+    fn features(&self, hrtick: Option<bool>, names: &[Spanned<String>]) -> Result<Features, Error> {
+        let mut features = Features::default();
+        features.set(Feature::Hrtick, hrtick != Some(false));
+        for name in names {
+            features
+                .apply("sched_features", name.get_ref())
+                .map_err(|error| Error {
+                    hint: error.hint,
+                    ..self.source.error(name.span().start, error.message)
+                })?;
+        }
+        Ok(features)
     }
 
     /// Reads the key `nohz_full`.

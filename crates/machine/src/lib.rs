@@ -18,6 +18,7 @@ mod bitmap;
 pub mod catalog;
 pub mod costs;
 pub mod definition;
+pub mod features;
 mod file;
 mod file_costs;
 pub mod frequency;
@@ -40,6 +41,7 @@ mod xml;
 pub use catalog::{define, from_synthetic, from_toml, from_xml, list, load};
 pub use costs::{ByDistance, Costs};
 pub use definition::Definition;
+pub use features::{Feature, Features};
 pub use frequency::{Frequency, FrequencyDomain, FrequencyGovernor};
 pub use idle::{CpuIdle, Governor, IdleState};
 pub use input::Error;
@@ -78,9 +80,8 @@ pub struct KernelConfig {
     pub no_numa_balancing: bool,
     /// Whether cache-aware scheduling is switched off (llc_balancing/enabled in debugfs).
     pub no_sched_cache: bool,
-    /// Whether there is no high-resolution tick at the end of a slice (HRTICK), so that a slice of
-    /// the fair class ends at a tick.
-    pub no_hrtick: bool,
+    /// Scheduler features that are on (sched/features in debugfs).
+    pub features: Features,
     /// Whether the record of a switch has the time before the switch, as the tracepoint
     /// sched_switch of Linux. Otherwise it has the time at which the switch is complete, so wake-up
     /// latencies contain the switch. Machine files cannot set this.

@@ -103,13 +103,12 @@ fn kernel(config: KernelConfig) -> Option<String> {
         (config.irq_time_accounting, "interrupts are not charged to tasks"),
         (config.no_numa_balancing, "no NUMA balancing"),
         (config.no_sched_cache, "no cache-aware scheduling"),
-        (config.no_hrtick, "no high-resolution tick"),
     ];
-    let set: Vec<&str> = options
+    let set = options
         .into_iter()
         .filter(|&(on, _)| on)
-        .map(|(_, text)| text)
-        .collect();
+        .map(|(_, text)| text.to_owned());
+    let set: Vec<String> = set.chain(config.features.differences()).collect();
     (!set.is_empty()).then(|| set.join(", "))
 }
 

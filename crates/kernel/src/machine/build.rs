@@ -33,7 +33,7 @@ use crate::watch::state::check::Checks;
 use crate::watch::state::decision::Decisions;
 use crate::watch::state::stepped::Mover;
 use bpf::memory::Region;
-use machine::MachineSpec;
+use machine::{Feature, MachineSpec};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use workload::{Op, Workload};
@@ -128,7 +128,9 @@ impl Machine {
         let nr_cpus = spec.topology.nr_cpus();
         if let Some(recorded) = &workload.recorded_on {
             spec.costs.leave_out_recorded();
-            spec.kernel.no_hrtick |= recorded.no_hrtick;
+            if recorded.no_hrtick {
+                spec.kernel.features.set(Feature::Hrtick, false);
+            }
         }
         let replays = workload.recorded_on.is_some();
         let noise = Noise::new(&spec, &mut workload, seed);

@@ -19,13 +19,14 @@ use crate::sched::tracepoint;
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
+use machine::Feature;
 
 impl Machine {
     /// Puts a woken task on the wake list of `cpu` and returns true, or returns false if the waker
     /// must queue the task itself (ttwu_queue_wakelist).
     #[inline(always)]
     pub(crate) fn ttwu_queue_wakelist(&mut self, task: TaskId, cpu: CpuId, migrated: bool) -> bool {
-        let queues = self.ttwu_queue_cond(task, cpu);
+        let queues = self.ttwu_queue_cond(task, cpu) && self.sched_feat(Feature::TtwuQueue);
         if queues {
             self.add_to_wake_list(task, cpu, migrated);
         }

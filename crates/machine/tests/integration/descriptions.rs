@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tests of all kinds of descriptions that `--machine` accepts, and of the errors for invalid ones.
 
-use machine::{FrequencyDomain, FrequencyGovernor, Governor, MachineSpec, define, load};
+use machine::{Feature, FrequencyDomain, FrequencyGovernor, Governor, MachineSpec, define, load};
 use std::path::{Path, PathBuf};
 
 fn data(file: &str) -> String {
@@ -232,7 +232,7 @@ fn options_of_the_kernel_are_read() {
     assert_eq!(kernel("sched_cache = true").unwrap(), default);
     assert!(kernel("sched_cache = false").unwrap().no_sched_cache);
     assert_eq!(kernel("hrtick = true").unwrap(), default);
-    assert!(kernel("hrtick = false").unwrap().no_hrtick);
+    assert!(!kernel("hrtick = false").unwrap().features.has(machine::Feature::Hrtick));
     let all = kernel("preempt = \"full\"\nskew_tick = true\nirq_time_accounting = true").unwrap();
     assert!(all.preempt_full && all.skew_tick && all.irq_time_accounting);
     let unknown = kernel("preempt = \"voluntary\"").unwrap_err();
@@ -240,6 +240,39 @@ fn options_of_the_kernel_are_read() {
         unknown.starts_with("m.toml:4:11: unknown value 'voluntary'"),
         "{unknown}"
     );
+}
+
+#[test]
+fn scheduler_features_are_read() {
+    let features = |keys: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:2 pu:1\"\n{keys}\n");
+        file("features", &text).map(|d| (d.spec.kernel.features, machine::show(&d)))
+    };
+    let (default, text) = features("").unwrap();
+    assert_eq!(default, machine::Features::default());
+    assert!(!text.contains("kernel:"), "{text}");
+    let (some, text) = features("sched_features = [\"NEXT_BUDDY\", \"NO_NI_RANDOM\", \"WA_BIAS\"]").unwrap();
+    assert!(some.has(Feature::NextBuddy) && !some.has(Feature::NiRandom) && some.has(Feature::WaBias));
+    assert_eq!(some.differences(), ["NEXT_BUDDY", "NO_NI_RANDOM"]);
+    assert!(text.contains("\nkernel: NEXT_BUDDY, NO_NI_RANDOM\n"), "{text}");
+    // The last name of a feature counts, also after `hrtick`.
+    let keys = "hrtick = false\nsched_features = [\"LB_MIN\", \"HRTICK\", \"NO_LB_MIN\"]";
+    assert_eq!(features(keys).unwrap().0, default);
+    assert_eq!(
+        features("hrtick = false").unwrap(),
+        features("sched_features = [\"NO_HRTICK\"]").unwrap()
+    );
+    let error = |name: &str| features(&format!("sched_features = [\"LB_MIN\", \"{name}\"]")).unwrap_err();
+    let unknown = error("NO_NEXT_BUDY");
+    let message = "m.toml:4:29: sched_features: Linux 7.3 has no scheduler feature \"NEXT_BUDY\"";
+    assert!(unknown.starts_with(message), "{unknown}");
+    assert!(
+        unknown.contains("did you mean NEXT_BUDDY? known are PLACE_LAG, "),
+        "{unknown}"
+    );
+    let other = error("NO_RT_PUSH_IPI");
+    let message = "m.toml:4:29: sched_features: the feature RT_PUSH_IPI of Linux is not modelled";
+    assert!(other.starts_with(message), "{other}");
 }
 
 #[test]

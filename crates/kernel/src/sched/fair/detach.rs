@@ -2,6 +2,7 @@
 //! Moves tasks from one runqueue to another for load balancing. Corresponds to detach_tasks,
 //! can_migrate_task and active balancing in the kernel.
 
+use super::busiest::nr_running;
 use super::lb_env::{Env, IdleType, Migrate};
 use super::{is_idle_policy, numa, queue, sched_cache};
 use crate::machine::Machine;
@@ -12,6 +13,7 @@ use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::watch::state::stepped::Mover;
+use machine::Feature;
 use std::cmp::Ordering;
 use trace::MigrateReason;
 
@@ -128,7 +130,7 @@ pub(crate) fn move_delayed(m: &mut Machine, task: TaskId, to: CpuId, reason: Mig
 
 /// Returns whether a task is small enough to be moved, and if so subtracts it from the imbalance.
 /// The more balancing runs have failed, the bigger a task may be.
-fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
+pub(super) fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
     let failed = env.domain(m).nr_balance_failed.min(63);
     let e = &m.tasks[task].fair;
     let amount = match env.kind {
@@ -138,6 +140,10 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
         Migrate::Load => m.task_h_load(task).max(1) as i64,
         Migrate::Util => e.util() as i64,
     };
+    // A task whose load is at most that of nice 19 stays at first (LB_MIN).
+    if env.kind == Migrate::Load && amount < 16 && failed == 0 && m.sched_feat(Feature::LbMin) {
+        return false;
+    }
     if matches!(env.kind, Migrate::Load | Migrate::Util) && amount >> failed > env.imbalance {
         return false;
     }
@@ -156,7 +162,7 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     if m.throttled_hierarchy(m.task_cfs_rq(env.dst_cpu, task)) {
         return false;
     }
-    if failed == 0 && dst_queued > 0 && !m.eligible(env.src_cpu, task) {
+    if failed == 0 && dst_queued > 0 && !m.eligible(env.src_cpu, task) && m.sched_feat(Feature::PlaceLag) {
         return false;
     }
     if !may_run_on(m, task, env.dst_cpu) {
@@ -194,12 +200,20 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     !hot || failed > env.span(m).cache_nice_tries
 }
 
-/// Returns whether a task has run within the last 0.5 ms, which means that its data is probably
-/// still in the cache (task_hot). Between threads of one core the result is false, because these
-/// threads share their caches.
+/// Returns whether the data of a task is probably still in the cache (task_hot): the task has run within
+/// the last 0.5 ms, or it was chosen at a wake-up to be picked next. Between threads of one core the
+/// result is false, because these threads share their caches.
 fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
     if is_idle_policy(m, task) || env.span(m).smt {
         return false;
+    }
+    // In Linux, only the queue of the CPU has a task to be picked next, so tasks of groups do not count.
+    if m.rqs[env.src_cpu].fair.eevdf.next == task
+        && m.tasks[task].fair.group == 0
+        && nr_running(m, env.dst_cpu) > 0
+        && m.sched_feat(Feature::CacheHotBuddy)
+    {
+        return true;
     }
     let exec_start = m.tasks[task].fair.exec_start;
     exec_start != 0 && m.now.saturating_sub(exec_start) < MIGRATION_COST
@@ -240,7 +254,9 @@ fn push_task(m: &mut Machine, cpu: CpuId, push: Push) {
         return;
     };
     // Tasks that are not eligible stay at first.
-    let all = m.domains.levels[dst][level].nr_balance_failed > 0 || m.rqs[dst].fair.cfs.h_nr_queued == 0;
+    let all = m.domains.levels[dst][level].nr_balance_failed > 0
+        || m.rqs[dst].fair.cfs.h_nr_queued == 0
+        || !m.sched_feat(Feature::PlaceLag);
     let mut task = m.rqs[cpu].fair.oldest;
     let movable = |m: &mut Machine, task: TaskId| {
         !m.throttled_hierarchy(m.task_cfs_rq(dst, task))

@@ -18,6 +18,7 @@ use crate::sched::fair::state::entity::{Eevdf, Entity, EntityId, GROUP, MIN_SHAR
 use crate::sched::state::task::Task;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
+use machine::Feature;
 
 type Tasks = Table<TaskId, Task>;
 
@@ -185,11 +186,15 @@ impl Machine {
     pub(super) fn update_entity_lag(&mut self, cpu: CpuId, task: TaskId) -> bool {
         let mut lag = self.entity_lag(cpu, task);
         let avg = self.rqs[cpu].fair.eevdf.zero_vruntime;
+        let delay_zero = self.sched_feat(Feature::DelayZero);
         let e = &mut self.tasks[task].fair;
         if e.delayed {
             // A delayed sleeper is a task that sleeps but is still queued. Its negative lag only
             // moves towards 0, and it does not become positive (DELAY_ZERO).
-            lag = lag.max(e.vlag).min(0);
+            lag = lag.max(e.vlag);
+            if delay_zero {
+                lag = lag.min(0);
+            }
         }
         e.vlag = lag;
         avg - lag != e.vruntime
@@ -198,13 +203,13 @@ impl Machine {
     /// Sets the vruntime and the deadline of a task that is being queued (place_entity). `others`
     /// says whether other tasks are queued.
     pub(super) fn place_entity(&mut self, cpu: CpuId, task: TaskId, enqueue_flags: u32, others: bool) {
-        let base_slice = self.domains.base_slice;
+        let (base_slice, features) = (self.domains.base_slice, self.spec.kernel.features);
         let rq = &mut self.rqs[cpu].fair.eevdf;
         let avg = rq.avg_vruntime(&self.tasks);
         let curr_weight = rq.curr_part(&self.tasks).map_or(0, |(_, w)| w);
         let e = &mut self.tasks[task].fair;
         let mut lag = 0;
-        if others && e.vlag != 0 {
+        if others && e.vlag != 0 && features.has(Feature::PlaceLag) {
             // The task changes V when it is queued. The lag is scaled up so that the task has the
             // intended lag relative to the new V.
             let load = (rq.sum_weight + curr_weight).max(1);
@@ -221,7 +226,7 @@ impl Machine {
             return;
         }
         let mut vslice = e.delta_fair(e.slice(base_slice));
-        if enqueue_flags & flags::INITIAL != 0 {
+        if enqueue_flags & flags::INITIAL != 0 && features.has(Feature::PlaceDeadlineInitial) {
             // A new task starts with half of a slice, because on average the other tasks have used
             // half of their slices.
             vslice /= 2;
@@ -252,7 +257,7 @@ impl Machine {
             return curr.or_else(|| rq.timeline.any());
         }
         let eligible = rq.eligibility(tasks);
-        if protect && rq.next != IDLE && eligible(tasks[rq.next].fair.vruntime) {
+        if protect && rq.next != IDLE && eligible(tasks[rq.next].fair.vruntime) && self.sched_feat(Feature::PickBuddy) {
             return Some(rq.next);
         }
         let curr = curr.filter(|&curr| eligible(tasks[curr].fair.vruntime));

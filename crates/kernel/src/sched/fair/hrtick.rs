@@ -7,6 +7,7 @@ use crate::sched::class::state::Class;
 use crate::sched::fair::state::entity::{FairRq, NICE_0_LOAD};
 use crate::simulation::event::{Event, NEVER};
 use crate::simulation::id::{CpuId, TaskId};
+use machine::Feature;
 
 /// Minimum delay of a high-resolution tick, ns (hrtick_start).
 const HRTICK_MIN_NS: u64 = 10_000;
@@ -17,7 +18,7 @@ const HRTICK_MARGIN_NS: u64 = 5_000;
 /// (hrtick_start_fair). If `cpu` is a different CPU, it gets an IPI, because it has to start the
 /// timer itself. If no other task is queued, a tick that is already scheduled remains.
 pub(super) fn hrtick_start(m: &mut Machine, cpu: CpuId, curr: TaskId) {
-    if m.spec.kernel.no_hrtick || m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
+    if !m.sched_feat(Feature::Hrtick) || m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
         return;
     }
     let e = &m.tasks[curr].fair;

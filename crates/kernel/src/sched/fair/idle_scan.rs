@@ -8,9 +8,10 @@
 use super::load::fits_capacity;
 use crate::layout::SCHED_IDLE;
 use crate::machine::Machine;
+use crate::sched::fair::state::domains::Llc;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, TaskId};
-use machine::Distance;
+use machine::{Distance, Feature};
 
 /// Records in the LLC that a core has become idle, if all other threads of the core are idle while
 /// `cpu` becomes idle (__update_idle_core).
@@ -122,12 +123,20 @@ fn word(set: &CpuSet, index: usize) -> u64 {
     set.words()[index]
 }
 
+/// Returns the number of CPUs of an LLC that the search for an idle CPU may examine.
+fn scan_limit(m: &Machine, llc: &Llc) -> u32 {
+    match m.sched_feat(Feature::SisUtil) {
+        true => llc.nr_idle_scan,
+        false => u32::MAX,
+    }
+}
+
 /// Searches the LLC of `target` for an idle CPU (select_idle_cpu). The search starts at the CPU
 /// after `target` and wraps around. It examines at most `nr_idle_scan` CPUs and returns the first idle
 /// CPU among them.
 fn select_idle_cpu(m: &mut Machine, task: TaskId, target: CpuId) -> Option<CpuId> {
     let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
-    let limit = llc.nr_idle_scan;
+    let limit = scan_limit(m, llc);
     if limit == 0 {
         return None;
     }
@@ -178,7 +187,7 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, target: CpuId) -> Option<CpuId
 /// first idle CPU of the first core that has one.
 fn select_idle_core(m: &mut Machine, task: TaskId, target: CpuId) -> Option<CpuId> {
     let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
-    if llc.nr_idle_scan == 0 {
+    if scan_limit(m, llc) == 0 {
         return None;
     }
     let (set, allowed) = (&llc.set, &m.tasks[task].cpus);
@@ -232,7 +241,7 @@ fn select_idle_core(m: &mut Machine, task: TaskId, target: CpuId) -> Option<CpuI
 fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: CpuId) -> Option<CpuId> {
     let has_idle_core = m.domains.smt_active && m.domains.llc(target).has_idle_cores;
     let llc = &m.domains.llcs[m.domains.llc_index[target.index()] as usize];
-    let mut left = llc.nr_idle_scan;
+    let mut left = scan_limit(m, llc);
     if left == 0 {
         return None;
     }

@@ -10,6 +10,7 @@ use crate::machine::Machine;
 use crate::sched::fair::state::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load_down};
 use crate::sched::fair::state::pelt::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use machine::Feature;
 
 /// What [`Machine::update_load_avg`] updates.
 #[derive(Clone, Copy, PartialEq)]
@@ -247,7 +248,7 @@ impl Machine {
     /// Adds the load of a task that enters the fair class to its queue (switched_to_fair). If the task
     /// has just been queued and has no time of a last update, its load is added for a second time.
     pub(super) fn join_cfs_rq(&mut self, cfs_rq: CfsRqId, id: EntityId) {
-        if !self.se(id).avg.detached() {
+        if !self.se(id).avg.detached() && self.sched_feat(Feature::AttachAgeLoad) {
             self.update_load_avg(cfs_rq, id, Update::Queue);
         }
         self.attach_cfs_rq(cfs_rq, id);
@@ -304,7 +305,7 @@ impl Machine {
     /// decay until the last update of the old queue, and then from the last update of the new one. The
     /// averages of a task of the fair class are detached at this time, so nothing happens.
     pub(super) fn move_load_avg(&mut self, from: CfsRqId, to: CfsRqId, task: TaskId) {
-        if self.tasks[task].fair.avg.detached() {
+        if self.tasks[task].fair.avg.detached() || !self.sched_feat(Feature::AttachAgeLoad) {
             return;
         }
         let (old, new) = (self.cfs(from).avg.last_update(), self.cfs(to).avg.last_update());
@@ -350,6 +351,10 @@ impl Machine {
 
     /// Updates the smoothed utilization of a task that goes to sleep (util_est_update).
     pub(super) fn util_est_update(&mut self, task: TaskId) {
+        if !self.sched_feat(Feature::UtilEst) {
+            // The smoothed utilization of all tasks and CPUs remains 0.
+            return;
+        }
         let e = &mut self.tasks[task].fair;
         // The utilization has not been recalculated since the last update (UTIL_AVG_UNCHANGED).
         if std::mem::replace(&mut e.util_unchanged, true) {

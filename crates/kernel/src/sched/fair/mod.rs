@@ -20,9 +20,10 @@
 //! - energy-aware scheduling, core scheduling
 //! - clusters within an LLC, uclamp, isolated CPUs
 //!
-//! Scheduler features have their default values; in particular, NEXT_BUDDY and LB_MIN are off.
-//! Where the kernel would read another CPU's runqueue, the reading CPU is charged with the time to
-//! transfer one cache line. The cost depends on the distance between the two CPUs.
+//! Scheduler features have their default values, unless the machine file changes them
+//! (`sched_features`). Where the kernel would read another CPU's runqueue, the reading CPU is
+//! charged with the time to transfer one cache line. The cost depends on the distance between the
+//! two CPUs.
 mod balance;
 mod bandwidth;
 mod busiest;
@@ -75,6 +76,15 @@ use crate::sched::class::state::Class;
 use crate::sched::fair::state::entity::{EntityId, GROUP};
 use crate::simulation::id::{CpuId, TaskId};
 use load::Update;
+use machine::Feature;
+
+impl Machine {
+    /// Returns whether a scheduler feature is on.
+    #[inline(always)]
+    pub(crate) fn sched_feat(&self, feature: Feature) -> bool {
+        self.spec.kernel.features.has(feature)
+    }
+}
 
 fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].policy() == SCHED_IDLE

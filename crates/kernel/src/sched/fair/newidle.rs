@@ -14,6 +14,7 @@ use crate::sched::fair::state::domains::Level;
 use crate::sched::fair::state::entity::MIGRATION_COST;
 use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
+use machine::Feature;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -69,6 +70,7 @@ fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, mut start: u64,
     let mut total_cost = 0;
     let mut continue_balancing = true;
     let mut pulled = 0;
+    let rate = m.sched_feat(Feature::NiRate);
     for level in 0..m.domains.levels[cpu.index()].len() {
         let domain = &m.domains.levels[cpu.index()][level];
         let interval = domain.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
@@ -77,11 +79,11 @@ fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, mut start: u64,
             break;
         }
         let mut weight = 1;
-        if domain.newidle_ratio < 1024 {
+        if domain.newidle_ratio < 1024 && m.sched_feat(Feature::NiRandom) {
             weight = 1 + domain.newidle_ratio;
             if m.domains.rng[cpu].next() % 1024 > weight {
                 let now = m.now;
-                m.domains.levels[cpu.index()][level].count_newidle(now, 0);
+                m.domains.levels[cpu.index()][level].count_newidle(now, 0, rate);
                 continue;
             }
             weight = (1024 + weight / 2) / weight;
@@ -93,7 +95,10 @@ fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, mut start: u64,
         total_cost += cost;
         let now = m.now;
         let domain = &mut m.domains.levels[cpu.index()][level];
-        domain.update_newidle_cost(now, cost, if pulled > 0 { weight } else { 0 });
+        if cost > 0 {
+            domain.count_newidle(now, if pulled > 0 { weight } else { 0 }, rate);
+        }
+        domain.update_newidle_cost(now, cost);
         if pulled > 0 || !continue_balancing {
             break;
         }
@@ -122,8 +127,9 @@ pub(crate) fn exit_idle(m: &mut Machine, cpu: CpuId) {
 impl Level {
     /// Counts an attempt of new-idle balancing. Updates the success rate after every 512 attempts.
     /// `success` is 0 if the attempt failed or was skipped. A successful attempt counts as
-    /// several, if attempts are skipped at random: then `success` is 1 + `newidle_ratio`.
-    fn count_newidle(&mut self, now: u64, success: u32) {
+    /// several, if attempts are skipped at random: then `success` is 1 + `newidle_ratio`. `by_rate` says
+    /// whether the success rate of rare attempts is increased (NI_RATE).
+    pub(super) fn count_newidle(&mut self, now: u64, success: u32, by_rate: bool) {
         self.newidle_call += 1;
         self.newidle_success += success;
         if self.newidle_call < 1024 {
@@ -131,7 +137,10 @@ impl Level {
         }
         // The more time has passed during the last 512 attempts, the more is added to the success
         // rate. A CPU whose attempts are rare therefore skips fewer of them, even if many fail.
-        let rate = ((now - self.newidle_stamp_ns) >> 22).min(1024) as u32;
+        let rate = match by_rate {
+            true => ((now - self.newidle_stamp_ns) >> 22).min(1024) as u32,
+            false => 0,
+        };
         self.newidle_stamp_ns = now;
         self.newidle_ratio = (rate + self.newidle_success).min(1024);
         self.newidle_call /= 2;
@@ -140,10 +149,7 @@ impl Level {
 
     /// Records the cost of an attempt in this domain, if `cost` is not 0. The recorded maximum
     /// decays by 1 % each second. Returns whether it has decayed in this call.
-    pub(super) fn update_newidle_cost(&mut self, now: u64, cost: u64, success: u32) -> bool {
-        if cost > 0 {
-            self.count_newidle(now, success);
-        }
+    pub(super) fn update_newidle_cost(&mut self, now: u64, cost: u64) -> bool {
         if cost > self.max_newidle_lb_cost {
             self.max_newidle_lb_cost = cost;
             self.last_decay = now;

@@ -16,6 +16,7 @@ use crate::sched::deadline;
 use crate::sched::fair::state::entity::{CfsRqId, EntityId, GROUP};
 use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
+use machine::Feature;
 
 /// Why a task is dequeued.
 #[derive(Clone, Copy, Default)]
@@ -197,7 +198,7 @@ fn dequeue(m: &mut Machine, cpu: CpuId, task: TaskId, how: Dequeue) {
     m.update_entity_lag(cpu, task);
     let exits = m.tasks[task].state() == State::Dead;
     let may_delay = how.sleep && !how.delayed && !how.throttle && !exits;
-    if may_delay && !m.eligible(cpu, task) {
+    if may_delay && !m.eligible(cpu, task) && m.sched_feat(Feature::DelayDequeue) {
         let cfs_rq = m.task_cfs_rq(cpu, task);
         m.update_load_avg(cfs_rq, task.into(), Update::Queue);
         m.util_est_update(task);
@@ -219,8 +220,9 @@ fn dequeue(m: &mut Machine, cpu: CpuId, task: TaskId, how: Dequeue) {
     } else {
         dequeue_hierarchy(m, cpu, task, how, runnable, idle);
     }
+    let relative = m.sched_feat(Feature::PlaceRelDeadline);
     let e = &mut m.tasks[task].fair;
-    if !how.sleep {
+    if !how.sleep && relative {
         e.deadline -= e.vruntime;
         e.rel_deadline = true;
     }

@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::sched::class::state::flags;
 use crate::sched::fair::state::entity::WakeHistory;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use machine::Feature;
 
 /// Interval at which a waker's number of flips is halved, ns. A flip is a wake-up of a different
 /// task than in the waker's previous wake-up.
@@ -114,8 +115,13 @@ fn wake_affine(m: &mut Machine, task: TaskId, prev_cpu: CpuId, sync: bool, imbal
     let this_cpu = m.this_cpu;
     let line = m.spec.costs.cache_line.at(m.distance(this_cpu, prev_cpu));
     m.charge_here(line);
-    let target =
-        wake_affine_idle(m, prev_cpu, sync).or_else(|| wake_affine_weight(m, task, prev_cpu, sync, imbalance_pct));
+    let mut target = None;
+    if m.sched_feat(Feature::WaIdle) {
+        target = wake_affine_idle(m, prev_cpu, sync);
+    }
+    if target.is_none() && m.sched_feat(Feature::WaWeight) {
+        target = wake_affine_weight(m, task, prev_cpu, sync, imbalance_pct);
+    }
     if target == Some(this_cpu) { this_cpu } else { prev_cpu }
 }
 
@@ -152,7 +158,11 @@ fn wake_affine_weight(m: &mut Machine, task: TaskId, prev_cpu: CpuId, sync: bool
     let task_load = m.task_h_load(task) as i64;
     let mut prev_load = m.cpu_load(prev_cpu) as i64 - task_load;
     let (this_capacity, prev_capacity) = (m.capacity_of(this_cpu) as i64, m.capacity_of(prev_cpu) as i64);
+    let bias = match m.sched_feat(Feature::WaBias) {
+        true => (imbalance_pct as i64 - 100) / 2,
+        false => 0,
+    };
     this_load = (this_load + task_load) * 100 * prev_capacity;
-    prev_load = prev_load * (100 + (imbalance_pct as i64 - 100) / 2) * this_capacity + i64::from(sync);
+    prev_load = prev_load * (100 + bias) * this_capacity + i64::from(sync);
     (this_load < prev_load).then_some(this_cpu)
 }

@@ -324,18 +324,18 @@ fn dead_tasks_leave_no_load() {
 
 #[test]
 fn without_a_high_resolution_tick_a_slice_ends_at_a_tick() {
-    let turns = |no_hrtick| {
+    let turns = |hrtick| {
         let mut bed = Bed::default();
         bed.pinned(0, hog());
         bed.pinned(0, hog());
         let mut spec = free(spec(1, 1, 1, 1));
         spec.hz = 250;
-        spec.kernel.no_hrtick = no_hrtick;
+        spec.kernel.features.set(machine::Feature::Hrtick, hrtick);
         let (_, records) = bed.run(spec, 100 * MS);
         let turns = stretches(&records, 1);
         turns[1..].to_vec()
     };
-    let (with, without) = (turns(false), turns(true));
+    let (with, without) = (turns(true), turns(false));
     assert!(without.iter().all(|turn| turn % (4 * MS) == 0), "{without:?}");
     assert!(with.iter().all(|turn| *turn < 4 * MS), "{with:?}");
 }

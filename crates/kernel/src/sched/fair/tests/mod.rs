@@ -3,6 +3,7 @@
 
 mod balance;
 mod eevdf;
+mod features;
 mod groups;
 mod levels;
 mod limits;

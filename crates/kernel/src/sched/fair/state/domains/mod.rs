@@ -27,8 +27,8 @@ use crate::simulation::prandom::Prandom;
 use crate::simulation::table::Table;
 use std::ops::Range;
 
-/// Base slice before scaling (sysctl_sched_base_slice), ns.
-const BASE_SLICE_NS: u64 = 700_000;
+/// Base slice before scaling (normalized_sysctl_sched_base_slice), ns.
+pub(crate) const BASE_SLICE_NS: u64 = 700_000;
 
 /// Returns the length of a slice in ns: 0.7 ms * (1 + log2(n)), where n is the number of CPUs, at
 /// most 8.

@@ -28,6 +28,33 @@ FEATURES = {
     "sync": 2,
 }
 
+# Scheduler features, and how many of 100 scripts with features have each of them. Those that change
+# nearly every decision are rare.
+SWITCHES = {
+    "NEXT_BUDDY": 40,
+    "NO_PICK_BUDDY": 20,
+    "NO_CACHE_HOT_BUDDY": 20,
+    "NO_NI_RANDOM": 20,
+    "NO_NI_RATE": 20,
+    "NO_PLACE_LAG": 4,
+    "NO_PLACE_DEADLINE_INITIAL": 8,
+    "NO_PLACE_REL_DEADLINE": 8,
+    "NO_RUN_TO_PARITY": 4,
+    "NO_PREEMPT_SHORT": 8,
+    "NO_DELAY_DEQUEUE": 4,
+    "NO_DELAY_ZERO": 8,
+    "NO_WAKEUP_PREEMPTION": 4,
+    "NO_HRTICK": 4,
+    "NO_TTWU_QUEUE": 8,
+    "NO_SIS_UTIL": 8,
+    "LB_MIN": 8,
+    "NO_ATTACH_AGE_LOAD": 8,
+    "NO_WA_IDLE": 8,
+    "NO_WA_WEIGHT": 8,
+    "NO_WA_BIAS": 8,
+    "NO_UTIL_EST": 8,
+}
+
 DURATIONS = ["100us", "300us", "700us", "1ms", "1500us", "2ms", "3ms", "4ms", "7ms", "10ms", "25ms", "60ms"]
 
 
@@ -50,6 +77,13 @@ def machine(rng):
     elif kind == "asym":
         line += " capacities=" + ",".join(["1024"] * half + ["400"] * (cpus - half))
     return cpus, kind, line
+
+
+def switches(seed):
+    """Returns the scheduler features of a script: at least one. The rest of the script does not depend on them."""
+    rng = random.Random(f"features {seed}")
+    chosen = [name for name, percent in SWITCHES.items() if rng.random() < percent / 100]
+    return chosen or [rng.choice(list(SWITCHES))]
 
 
 class Generator:
@@ -222,15 +256,21 @@ class Generator:
 
 
 class Set:
-    """A kind of random scripts: with a policy, without some features, and with others in each script."""
+    """A kind of random scripts: with a policy, without some commands, and with others in each script."""
 
-    def __init__(self, name, without=(), policies=(None,), always=()):
+    def __init__(self, name, without=(), policies=(None,), always=(), switched=False):
         self.name, self.without, self.policies, self.always = name, without, policies, always
+        # Whether the scripts switch features of the scheduler.
+        self.switched = switched
 
     def script(self, seed):
         """Returns the script with a seed."""
         policy = self.policies[seed % len(self.policies)]
-        return Generator(seed, self.without, policy, self.always).script()
+        script = Generator(seed, self.without, policy, self.always).script()
+        if not self.switched:
+            return script
+        machine, rest = script.split("\n", 1)
+        return f"{machine} features={','.join(switches(seed))}\n{rest}"
 
 
 # Policies that the verifier accepts within seconds, also in a guest without KVM.
@@ -241,6 +281,7 @@ PLAIN = ("limits", "rt", "hotplug")
 PARAMETERS = {"shinjuku": "quantum_ns=250000"}
 SETS = {
     "fair": Set("fair", PLAIN),
+    "features": Set("features", PLAIN, switched=True),
     "groups": Set("groups", ("rt", "hotplug"), always=("groups", "limits")),
     "rt": Set("rt", ("limits", "hotplug"), always=("rt",)),
     "ext": Set("ext", PLAIN, POLICIES),

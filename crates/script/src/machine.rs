@@ -4,7 +4,7 @@
 use crate::words::Words;
 use input::{Error, index};
 use machine::topology::{Cpu, Topology};
-use machine::{KernelConfig, MachineSpec};
+use machine::{Features, KernelConfig, MachineSpec};
 
 /// Maximum number of CPUs besides CPU 0.
 const MAX_CPUS: u32 = 16;
@@ -20,6 +20,7 @@ pub(crate) struct MachineLine {
     nodes: Vec<u32>,
     distances: Vec<Vec<u32>>,
     capacities: Vec<u32>,
+    features: Features,
 }
 
 /// Parses sets of CPUs such as `1-2/3-4`. Returns the number of each CPU's set. CPUs that are in no
@@ -59,7 +60,16 @@ fn sets(words: &Words, word: crate::words::Word, nr_cpus: u32) -> Result<Vec<u32
 
 impl MachineLine {
     pub(crate) fn parse(words: &mut Words) -> Result<MachineLine, Error> {
-        let known = ["cpus", "smt", "cluster", "llc", "nodes", "distances", "capacities"];
+        let known = [
+            "cpus",
+            "smt",
+            "cluster",
+            "llc",
+            "nodes",
+            "distances",
+            "capacities",
+            "features",
+        ];
         let Some(cpus) = words.value("cpus") else {
             words.finish(&known)?;
             return Err(words
@@ -127,6 +137,17 @@ impl MachineLine {
             }
             capacities = listed;
         }
+        let mut features = Features::default();
+        if let Some(word) = words.value("features") {
+            let mut column = word.column;
+            for name in word.text.split(',') {
+                features.apply("features", name).map_err(|error| Error {
+                    hint: error.hint,
+                    ..words.error(column, error.message)
+                })?;
+                column += name.chars().count() + 1;
+            }
+        }
         words.finish(&known)?;
         Ok(MachineLine {
             nr_cpus,
@@ -135,6 +156,7 @@ impl MachineLine {
             nodes,
             distances,
             capacities,
+            features,
         })
     }
 
@@ -167,6 +189,7 @@ impl MachineLine {
             smt_throughput: vec![FULL_CAPACITY; threads],
             kernel: KernelConfig {
                 no_numa_balancing: true,
+                features: self.features,
                 ..KernelConfig::default()
             },
             ..MachineSpec::smp(self.nr_cpus + 1).free()

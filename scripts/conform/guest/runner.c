@@ -352,6 +352,40 @@ static void parse_machine(char **words, struct step_machine *machine)
 	}
 }
 
+#define FEATURES "/sys/kernel/debug/sched/features"
+
+/* The features of the scheduler before the first script, and whether the script has changed them. */
+static char default_features[1024];
+static bool features_changed;
+
+static void read_features(void)
+{
+	int file = open(FEATURES, O_RDONLY);
+
+	if (file < 0 || read(file, default_features, sizeof(default_features) - 1) < 0)
+		perror(FEATURES);
+	close(file);
+}
+
+/* Switches features of the scheduler: NAME switches one on, NO_NAME off. */
+static void switch_features(const char *names, const char *separators)
+{
+	char copy[sizeof(default_features)], *rest = copy;
+
+	snprintf(copy, sizeof(copy), "%s", names);
+	for (char *name; (name = strsep(&rest, separators));)
+		if (*name)
+			write_file(FEATURES, "%s", name);
+}
+
+/* The next script begins with the default features. */
+static void reset_features(void)
+{
+	if (features_changed)
+		switch_features(default_features, " \n");
+	features_changed = false;
+}
+
 static int tell(const char *task, enum step_command command, const char *other, uint64_t value, bool sync)
 {
 	struct step_tell request = { .command = command, .value = value, .sync = sync };
@@ -726,6 +760,10 @@ static bool run_line(const char *line, int number, bool begun)
 			return false;
 		}
 		parse_machine(words, &machine);
+		if (option(words, "features")) {
+			features_changed = true;
+			switch_features(option(words, "features"), ",");
+		}
 		ioctl(device, STEP_MACHINE, &machine);
 		return false;
 	}
@@ -752,6 +790,7 @@ static void run_script(const char *script)
 	}
 	clean_up();
 	unload_policy();
+	reset_features();
 }
 
 /* Maps the memory that guest and host share: the device ivshmem-plain. */
@@ -830,6 +869,7 @@ int main(int count, char **arguments)
 		task_loop(NULL);
 	/* Tasks are reaped when they exit. */
 	signal(SIGCHLD, SIG_IGN);
+	read_features();
 	nr_cpus = sysconf(_SC_NPROCESSORS_ONLN) - 1;
 	return serve();
 }

@@ -59,6 +59,10 @@ fn machine_line(machine: &MachineSpec) -> Result<String, Error> {
     if capacities.iter().any(|capacity| capacity != "1024") {
         line += &format!(" capacities={}", capacities.join(","));
     }
+    let features = machine.kernel.features.differences();
+    if !features.is_empty() {
+        line += &format!(" features={}", features.join(","));
+    }
     Ok(line + "\n")
 }
 

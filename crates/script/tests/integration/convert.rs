@@ -8,9 +8,14 @@ const NO_POLICY: &str = "no policy is loaded";
 
 /// Converts a workload in rt-app's format on `cpus` CPUs.
 fn converted(json: &str, cpus: u32, ms: u64) -> Result<Converted, input::Error> {
+    converted_on(&MachineSpec::smp(cpus), json, ms)
+}
+
+/// Converts a workload in rt-app's format on a machine.
+fn converted_on(machine: &MachineSpec, json: &str, ms: u64) -> Result<Converted, input::Error> {
     let workload = workload::rtapp::read(json, "test").expect("a workload");
     let source = Source {
-        machine: &MachineSpec::smp(cpus),
+        machine,
         policy: None,
         workload: &workload,
         for_ns: ms * 1_000_000,
@@ -93,5 +98,18 @@ fn a_machine_is_described_by_its_sets() {
     assert!(
         error.contains("a script cannot express a machine with 17 CPUs"),
         "{error}"
+    );
+}
+
+#[test]
+fn the_features_of_the_scheduler_are_part_of_the_machine() {
+    let mut machine = MachineSpec::smp(2);
+    machine.kernel.features.set(machine::Feature::NextBuddy, true);
+    machine.kernel.features.set(machine::Feature::NiRandom, false);
+    let json = r#"{ "tasks": { "a": { "loop": 1, "run": 10 } } }"#;
+    let text = converted_on(&machine, json, 1).expect("a script").text;
+    assert!(
+        text.starts_with("machine cpus=2 features=NEXT_BUDDY,NO_NI_RANDOM\n"),
+        "{text}"
     );
 }

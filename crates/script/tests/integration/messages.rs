@@ -51,6 +51,10 @@ fn messages_name_line_column_and_hint() {
         "machine cpus=2\npolicy tree\nattach / tree\n",
         "x.script:3:8: the root group has the policy of the script",
     );
+    check(
+        "machine cpus=2 features=NEXT_BUDDY,NI_RANDM\n",
+        "x.script:1:36: features: Linux 7.3 has no scheduler feature \"NI_RANDM\"\n  hint: did you mean NI_RANDOM? known are PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, PREEMPT_SHORT, NEXT_BUDDY, PICK_BUDDY, CACHE_HOT_BUDDY, DELAY_DEQUEUE, DELAY_ZERO, WAKEUP_PREEMPTION, HRTICK, TTWU_QUEUE, SIS_UTIL, LB_MIN, ATTACH_AGE_LOAD, WA_IDLE, WA_WEIGHT, WA_BIAS, UTIL_EST, NI_RANDOM, NI_RATE; NO_ before a name switches it off",
+    );
     check("machine cpus=4 nodes=1-2/2-4\n", "x.script:1:22: CPU 2 is in two sets");
     check(
         "machine cpus=2\nadvance 5000s\nadvance 90000s\n",

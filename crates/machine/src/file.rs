@@ -16,6 +16,7 @@
 //! irq_time_accounting = true                # tasks are not charged for interrupts; default: false
 //! numa_balancing = false                    # tasks and pages are not moved between nodes; default: true
 //! sched_cache = false                       # threads of a process are not brought together; default: true
+//! newidle = "raise-on-failure"              # rule of Linux 6.17; default: that of Linux 7.3
 //! sched_features = ["NEXT_BUDDY"]           # features that differ from Linux 7.3; default: none
 //! noise = "server"                          # background work; default: none
 //! turbo = { speed = [1.0, 0.94], source = "..." } # highest frequency by number of active cores; default: all 1.0
@@ -126,6 +127,7 @@ struct Written {
     hrtick: Option<bool>,
     numa_balancing: Option<bool>,
     sched_cache: Option<bool>,
+    newidle: Option<Newidle>,
     #[serde(default)]
     sched_features: Vec<Spanned<String>>,
     asym_capacity: Option<bool>,
@@ -158,6 +160,12 @@ enum Policies {
 enum Preempt {
     Full,
     Lazy,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Newidle {
+    RaiseOnFailure,
 }
 
 #[derive(Deserialize)]
@@ -232,6 +240,7 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
         let matrix = file.distances(distances, found.topology.nodes.len())?;
         found.topology = Topology::new(found.topology.cpus, matrix);
     }
+    let features = file.features(&written)?;
     let mut costs = written.costs.costs;
     if let Some(unknown) = &written.costs.unknown {
         return Err(unknown.error(source));
@@ -300,7 +309,8 @@ pub(crate) fn parse(name: &str, source: &Source, dir: Option<&Path>) -> Result<D
                 irq_time_accounting: written.irq_time_accounting,
                 no_numa_balancing: written.numa_balancing == Some(false),
                 no_sched_cache: written.sched_cache == Some(false),
-                features: file.features(written.hrtick, &written.sched_features)?,
+                newidle_raises: matches!(written.newidle, Some(Newidle::RaiseOnFailure)),
+                features,
                 trace_before_switch: false,
             },
             noise: file.noise(&written.noise)?,
@@ -373,11 +383,13 @@ impl File<'_> {
         }
     }
 
-    /// Reads the keys `hrtick` and `sched_features`.
-    fn features(&self, hrtick: Option<bool>, names: &[Spanned<String>]) -> Result<Features, Error> {
+    /// Reads the features that the keys `hrtick`, `newidle` and `sched_features` switch.
+    fn features(&self, written: &Written) -> Result<Features, Error> {
         let mut features = Features::default();
-        features.set(Feature::Hrtick, hrtick != Some(false));
-        for name in names {
+        features.set(Feature::Hrtick, written.hrtick != Some(false));
+        // The releases with this rule have no NI_RANDOM.
+        features.set(Feature::NiRandom, written.newidle.is_none());
+        for name in &written.sched_features {
             features
                 .apply("sched_features", name.get_ref())
                 .map_err(|error| Error {

@@ -80,6 +80,9 @@ pub struct KernelConfig {
     pub no_numa_balancing: bool,
     /// Whether cache-aware scheduling is switched off (llc_balancing/enabled in debugfs).
     pub no_sched_cache: bool,
+    /// Whether a failed attempt of new-idle balancing raises the recorded cost of the domain, as in
+    /// Linux 6.17.
+    pub newidle_raises: bool,
     /// Scheduler features that are on (sched/features in debugfs).
     pub features: Features,
     /// Whether the record of a switch has the time before the switch, as the tracepoint

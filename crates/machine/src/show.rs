@@ -103,6 +103,7 @@ fn kernel(config: KernelConfig) -> Option<String> {
         (config.irq_time_accounting, "interrupts are not charged to tasks"),
         (config.no_numa_balancing, "no NUMA balancing"),
         (config.no_sched_cache, "no cache-aware scheduling"),
+        (config.newidle_raises, "failed new-idle balancing raises its cost"),
     ];
     let set = options
         .into_iter()

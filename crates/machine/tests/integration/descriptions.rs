@@ -262,6 +262,12 @@ fn scheduler_features_are_read() {
         features("hrtick = false").unwrap(),
         features("sched_features = [\"NO_HRTICK\"]").unwrap()
     );
+    let (old, text) = features("newidle = \"raise-on-failure\"").unwrap();
+    assert_eq!(old.differences(), ["NO_NI_RANDOM"]);
+    assert!(
+        text.contains("\nkernel: failed new-idle balancing raises its cost, NO_NI_RANDOM\n"),
+        "{text}"
+    );
     let error = |name: &str| features(&format!("sched_features = [\"LB_MIN\", \"{name}\"]")).unwrap_err();
     let unknown = error("NO_NEXT_BUDY");
     let message = "m.toml:4:29: sched_features: Linux 7.3 has no scheduler feature \"NEXT_BUDY\"";

@@ -17,6 +17,8 @@ use crate::simulation::timeline::LockId;
 use machine::Feature;
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Largest recorded cost of a domain if failed attempts raise it, ns (Linux 6.17).
+const MAX_RAISED_NS: u64 = MIGRATION_COST + 200;
 
 /// Tries to pull tasks to `cpu`, which has no fair task. Returns whether `cpu` has a fair task
 /// afterwards.
@@ -70,7 +72,7 @@ fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, mut start: u64,
     let mut total_cost = 0;
     let mut continue_balancing = true;
     let mut pulled = 0;
-    let rate = m.sched_feat(Feature::NiRate);
+    let (rate, raises) = (m.sched_feat(Feature::NiRate), m.spec.kernel.newidle_raises);
     for level in 0..m.domains.levels[cpu.index()].len() {
         let domain = &m.domains.levels[cpu.index()][level];
         let interval = domain.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
@@ -98,7 +100,13 @@ fn pull_from_domains(m: &mut Machine, cpu: CpuId, avg_idle: u64, mut start: u64,
         if cost > 0 {
             domain.count_newidle(now, if pulled > 0 { weight } else { 0 }, rate);
         }
-        domain.update_newidle_cost(now, cost);
+        if !raises {
+            domain.update_newidle_cost(now, cost, u64::MAX);
+        } else if pulled > 0 {
+            domain.update_newidle_cost(now, cost, MAX_RAISED_NS);
+        } else {
+            domain.update_newidle_cost(now, 3 * domain.max_newidle_lb_cost / 2, MAX_RAISED_NS);
+        }
         if pulled > 0 || !continue_balancing {
             break;
         }
@@ -147,11 +155,11 @@ impl Level {
         self.newidle_success /= 2;
     }
 
-    /// Records the cost of an attempt in this domain, if `cost` is not 0. The recorded maximum
-    /// decays by 1 % each second. Returns whether it has decayed in this call.
-    pub(super) fn update_newidle_cost(&mut self, now: u64, cost: u64) -> bool {
+    /// Records the cost of an attempt in this domain, if `cost` is not 0. The recorded maximum is at
+    /// most `limit`, and decays by 1 % each second. Returns whether it has decayed in this call.
+    pub(super) fn update_newidle_cost(&mut self, now: u64, cost: u64, limit: u64) -> bool {
         if cost > self.max_newidle_lb_cost {
-            self.max_newidle_lb_cost = cost;
+            self.max_newidle_lb_cost = cost.min(limit);
             self.last_decay = now;
         } else if now > self.last_decay + SECOND_NS {
             self.max_newidle_lb_cost = self.max_newidle_lb_cost * 253 / 256;

@@ -91,7 +91,7 @@ fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
     for level in 0..m.domains.levels[cpu.index()].len() {
         let now = m.now;
         let domain = &mut m.domains.levels[cpu.index()][level];
-        decayed = domain.update_newidle_cost(now, 0);
+        decayed = domain.update_newidle_cost(now, 0, u64::MAX);
         max_cost += domain.max_newidle_lb_cost;
         if !continue_balancing {
             if decayed {

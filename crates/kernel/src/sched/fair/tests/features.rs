@@ -169,6 +169,28 @@ fn rare_attempts_raise_the_success_rate() {
 }
 
 #[test]
+fn failed_new_idle_balancing_raises_the_cost_of_the_domain() {
+    let cost = |raises| {
+        let mut bed = Bed::default();
+        bed.pinned(0, hog());
+        bed.pinned(0, hog());
+        bed.pinned(1, sleeper(100 * US, 2 * MS));
+        let mut spec = with(&["NO_NI_RANDOM"], (1, 2));
+        spec.kernel.newidle_raises = raises;
+        let mut m = bed.machine(spec);
+        m.domains.levels[1][0].max_newidle_lb_cost = 1000;
+        m.run(5 * MS, &mut Vec::new());
+        let early = m.domains.levels[1][0].max_newidle_lb_cost;
+        m.run(500 * MS, &mut Vec::new());
+        (early, m.domains.levels[1][0].max_newidle_lb_cost)
+    };
+    assert_eq!(cost(false), (1000, 1000));
+    let (early, last) = cost(true);
+    assert!([1500, 2250, 3375, 5062].contains(&early), "{early}");
+    assert_eq!(last, 500_200);
+}
+
+#[test]
 fn a_task_is_placed_by_its_lag_and_deadline() {
     let wake = |features: &[&str]| {
         let mut m = crowd(features);

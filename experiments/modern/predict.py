@@ -56,25 +56,35 @@ def run_command(row, case, *command):
     return done.stdout
 
 
+def write_machine(folder, case):
+    """Writes the machine of a case: its file in machines/, with the settings of the kernel. Returns the path."""
+    text = (HERE / "machines" / f"{case['machine']}.toml").read_text()
+    settings = "".join(f"{key} = {json.dumps(value)}\n" for key, value in case["kernel"].items())
+    path = Path(folder, f"{case['machine']}.toml")
+    path.write_text(re.sub("^hz = ", f"{settings}hz = ", text, count=1, flags=re.MULTILINE))
+    return path
+
+
 def simulate(windtunnel, row, case, seed):
     """Returns the names and values of a run's figures."""
-    machine = HERE / "machines" / f"{case['machine']}.toml"
     workload = case["workload"]
     if workload.endswith(".json"):
         workload = HERE / "workloads" / workload
-    command = [windtunnel, "run", case["scheduler"], "--machine", machine, "--workload", workload]
+    command = [windtunnel, "run", case["scheduler"], "--workload", workload]
     command += ["--for", row["for"], "--seed", str(seed), "--phase", "random", "--json", "-"]
     for name, value in case.get("set", {}).items():
         command += ["--set", f"{name}={value}"]
-    with tempfile.NamedTemporaryFile(suffix=".wtt") as trace:
+    with tempfile.TemporaryDirectory() as folder:
+        command += ["--machine", write_machine(folder, case)]
+        trace = Path(folder, "run.wtt")
         if row.get("groups"):
-            command += ["--trace", trace.name]
+            command += ["--trace", trace]
         run = json.loads(run_command(row, case, *command))[0]
         if run["status"] != "ran":
             sys.exit(f"{row['name']}: {case} with seed {seed} ends with {run['status']}: {run['exit']}")
         yield from figures(run)
         if row.get("groups"):
-            yield from groups(run_command(row, case, windtunnel, "report", trace.name, "--latency"))
+            yield from groups(run_command(row, case, windtunnel, "report", trace, "--latency"))
 
 
 def figures(run):
@@ -94,17 +104,24 @@ def groups(latency):
 
 
 def cases(row):
-    """Returns all combinations of the row's machines, workloads and schedulers."""
+    """Returns all combinations of the row's machines, settings of the kernel, workloads and schedulers."""
     for machine in row["machines"]:
-        for workload in row["workloads"]:
-            for scheduler in row["schedulers"]:
-                yield {"machine": machine, "workload": workload, **scheduler}
+        for kernel in row.get("kernels", [{}]):
+            for workload in row["workloads"]:
+                for scheduler in row["schedulers"]:
+                    yield {"machine": machine, "kernel": kernel, "workload": workload, **scheduler}
+
+
+def settings_of(case):
+    """Returns the settings of a case as text: those of the kernel, and those of the policy."""
+    for name, value in {**case["kernel"], **case.get("set", {})}.items():
+        yield f"{name}={','.join(value) if isinstance(value, list) else str(value).lower()}"
 
 
 def lines(windtunnel, row, simulator):
     """Simulates a row and returns its lines of the CSV file."""
     for case in cases(row):
-        settings = " ".join(f"{name}={value}" for name, value in case.get("set", {}).items())
+        settings = " ".join(settings_of(case))
         start = [row["name"], str(row["date"]), case["machine"], case["workload"]]
         name = Path(case["scheduler"]).name.removesuffix(".bpf.o")
         for seed in range(1, 6):

@@ -29,6 +29,7 @@ pub mod parameter;
 pub mod policy;
 pub mod profiles;
 pub mod quote;
+pub mod repeat;
 mod results;
 pub mod running;
 pub mod scenario;

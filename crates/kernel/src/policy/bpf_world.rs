@@ -289,11 +289,7 @@ fn run_timer(m: &mut Machine, timer: u32, generation: u32) -> bool {
     }
     slot.pending = None;
     let (addr, cpu) = (slot.addr, slot.cpu);
-    let cpu = if m.online_cpus.contains(cpu) {
-        cpu
-    } else {
-        m.online_cpus.first().unwrap_or(CpuId::BOOT)
-    };
+    let cpu = m.online_or_first(cpu);
     // The timer interrupt raises HRTIMER_SOFTIRQ, which runs the callback.
     m.enter_timer_irq(cpu);
     m.run_soft_timers(cpu);

@@ -331,20 +331,24 @@ impl Machine {
         if t.wake_generation != generation || t.state() == State::Dead {
             return false;
         }
-        let timer = match self.stepped.is_some() {
+        let cpu = match self.stepped.is_some() {
             // A delayed sleeper may have moved since it set its timer.
-            true => self.in_timer_irq().unwrap_or(self.wake_cpu(task)),
-            false => self.wake_cpu(task),
-        };
-        let cpu = if self.online_cpus.contains(timer) {
-            timer
-        } else {
-            self.online_cpus.first().unwrap_or(CpuId::BOOT)
+            true => self.online_or_first(self.in_timer_irq().unwrap_or(self.wake_cpu(task))),
+            false => self.online_or_first(self.wake_cpu(task)),
         };
         self.enter_timer_irq(cpu);
         self.wake(task, 0, 0);
         self.run_soft_timers(cpu);
         true
+    }
+
+    /// Returns the CPU that gets the timers of `cpu`: the first one that is online, if `cpu` has gone offline
+    /// (hrtimers_cpu_dying).
+    pub(crate) fn online_or_first(&self, cpu: CpuId) -> CpuId {
+        match self.online_cpus.contains(cpu) {
+            true => cpu,
+            false => self.online_cpus.first().unwrap_or(CpuId::BOOT),
+        }
     }
 
     /// Schedules the wake-up of a sleeping task at the time `at` or up to `slack` ns later

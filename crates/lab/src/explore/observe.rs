@@ -11,8 +11,8 @@ use kernel::ext::ExitKind;
 use kernel::ext::ops::NAMES;
 use kernel::{Plan, Race, RaceKind, Seen, Step};
 use runner::counters;
-use runner::errln;
 use runner::inputs::Inputs;
+use runner::repeat;
 use runner::running::Running;
 use runner::scenario::Scenario;
 use runner::scripts::{self, Converted};
@@ -80,22 +80,6 @@ pub struct Target {
     pub stalled: Option<String>,
 }
 
-/// Prints the command that repeats the present run alone if the simulator panics in it.
-struct RepeatOnPanic<'a> {
-    target: &'a Target,
-    case: &'a Case,
-}
-
-impl Drop for RepeatOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let token = self.case.token(&self.target.spec.policy);
-            errln!("To repeat only the run that failed:");
-            errln!("  windtunnel explore --replay {token}");
-        }
-    }
-}
-
 impl Target {
     pub fn new(spec: RunSpec) -> Target {
         Target {
@@ -132,8 +116,10 @@ impl Target {
     /// # Errors
     /// The policy, the machine or the workload does not exist or cannot be used.
     pub fn observe(&self, case: &Case, record: bool) -> Result<Observed, Error> {
-        let _repeat = RepeatOnPanic { target: self, case };
-        self.observe_workload(case, None, record)
+        let token = case.token(&self.spec.policy);
+        repeat::with(format!("windtunnel explore --replay {token}"), || {
+            self.observe_workload(case, None, record)
+        })
     }
 
     /// Returns whether a case without forced switches shows a finding even if each callback is

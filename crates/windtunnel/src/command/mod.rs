@@ -51,7 +51,7 @@ use runner::code_files;
 use runner::exit::ExitStatus;
 use runner::inputs;
 use runner::quote::quote;
-use runner::{console, errln, interrupt};
+use runner::{console, errln, interrupt, repeat};
 use std::ffi::OsString;
 use std::sync::LazyLock;
 
@@ -235,6 +235,9 @@ fn report_panics(arguments: &[OsString]) {
     std::panic::set_hook(Box::new(move |panic| {
         default_hook(panic);
         errln!("windtunnel: this is a bug of the simulator, not of the policy. To repeat it:");
-        errln!("  windtunnel {}", args.join(" "));
+        match repeat::command() {
+            Some(command) => errln!("  {command}"),
+            None => errln!("  windtunnel {}", args.join(" ")),
+        }
     }));
 }

@@ -26,6 +26,8 @@ mod callback;
 pub mod detector;
 mod point;
 pub mod state;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use callback::{Subject, begin_callback, end_callback, subject};
 pub(crate) use point::{accessed, point};
@@ -110,10 +112,11 @@ impl Machine {
             | Event::ExtDeferred { cpu }
             | Event::ExtRescue { cpu } => Needs::Cpu(cpu),
             Event::Wake { task, generation } if self.tasks[task].wake_generation == generation => {
-                Needs::Cpu(self.wake_cpu(task))
+                Needs::Cpu(self.online_or_first(self.wake_cpu(task)))
             }
             Event::BpfTimer { timer, generation } => {
-                self.bpf_timer_cpu(timer, generation).map_or(Needs::Nothing, Needs::Cpu)
+                let cpu = self.bpf_timer_cpu(timer, generation);
+                cpu.map_or(Needs::Nothing, |cpu| Needs::Cpu(self.online_or_first(cpu)))
             }
             Event::Noise { source } => Needs::Cpu(self.noise_cpu(source)),
             // The user who moves tasks into a cgroup executes on the first CPU (run_as_user()).

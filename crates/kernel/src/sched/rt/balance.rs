@@ -180,6 +180,8 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) {
         }
         let line = m.spec.costs.cache_line.at(m.distance(m.this_cpu, src));
         m.charge_here(line);
+        // The queue can change until it is locked (double_lock_balance).
+        m.await_rq(src);
         let can_run = |task: &TaskId| !m.tasks[*task].on_cpu() && m.tasks[*task].cpus.contains(cpu);
         let Some(task) = m.rqs[src].rt.pushable.iter().map(|&(_, task)| task).find(can_run) else {
             continue;

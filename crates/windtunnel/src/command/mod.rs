@@ -55,8 +55,8 @@ use runner::{console, errln, interrupt, repeat};
 use std::ffi::OsString;
 use std::sync::LazyLock;
 
-/// The version that `--version` prints. It contains the beginning of the simulator's version, which
-/// tells builds with different results apart.
+/// The version that `--version` prints. It contains the beginning of the simulator's version. Builds with
+/// different results have different ones.
 static LONG_VERSION: LazyLock<String> =
     LazyLock::new(|| format!("{} (simulation {})", env!("CARGO_PKG_VERSION"), &inputs::VERSION[..12]));
 

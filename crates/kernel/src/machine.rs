@@ -45,7 +45,7 @@ use crate::watch::state::violation::Invariants;
 use crate::watch::state::waiting::BlockedTask;
 use bpf::memory::{DEFAULT_LIMIT, Region};
 use machine::MachineSpec;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use trace::Record;
 use workload::{Op, Workload};
@@ -121,6 +121,8 @@ pub struct Machine {
     pub(crate) root_domain: RootDomain,
     pub(crate) ext: Core,
     pub(crate) cgroups: Cgroups,
+    /// Requests to take a CPU offline (false) or to bring it online that have not been served yet.
+    pub(crate) hotplug_requests: VecDeque<(CpuId, bool)>,
     pub checks: Checks,
     /// Invariants that are checked during the run, or `None`.
     pub invariants: Option<Box<Invariants>>,

@@ -246,7 +246,7 @@ impl Machine {
             Event::Spawn { index, parent, thread } => self.spawn(index, parent, thread),
             Event::BpfTimer { timer, generation } => return bpf_world::timer_fired(self, timer, generation),
             Event::Watchdog => ext::watchdog(self),
-            Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
+            Event::Hotplug { cpu, online } => self.request_hotplug(cpu, online),
             Event::Disturb { index } => {
                 self.disturb(index);
                 return false;
@@ -393,7 +393,7 @@ impl Machine {
                 self.interrupt(self.named_cpu(cpu), ns);
             }
             Action::Hotplug { cpu, online } => {
-                self.hotplug(self.named_cpu(cpu), online);
+                self.request_hotplug(self.named_cpu(cpu), online);
                 self.leave();
             }
             what => self.change_cgroup(&what),

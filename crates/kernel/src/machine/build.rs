@@ -34,7 +34,7 @@ use crate::watch::state::decision::Decisions;
 use crate::watch::state::stepped::Mover;
 use bpf::memory::Region;
 use machine::{Feature, MachineSpec};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use workload::{Op, Workload};
 
@@ -177,6 +177,7 @@ impl Machine {
             rng: Rng::new(seed),
             ext: Core::new(&spec.topology),
             cgroups: Cgroups::new(&workload),
+            hotplug_requests: VecDeque::new(),
             idle: Idle::new(&region, &spec.topology)?,
             checks: Checks::new(nr_cpus),
             invariants: None,

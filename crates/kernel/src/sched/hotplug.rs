@@ -3,13 +3,45 @@
 
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
+use crate::sched::state::task::State;
 use crate::sched::{deadline, ext, fair};
+use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, Server};
 use crate::watch::state::observed::Transition;
 use crate::watch::state::stepped::Mover;
 use trace::MigrateReason;
 
 impl Machine {
+    /// Handles a request to take `cpu` offline or to bring it online. Such requests are served one after the
+    /// other. A CPU goes offline only when none of its tasks must stay there (sched_cpu_wait_empty). Linux
+    /// moves its other tasks away before this wait, and here they move after it.
+    pub(crate) fn request_hotplug(&mut self, cpu: CpuId, online: bool) {
+        let repeats = self.hotplug_requests.front() == Some(&(cpu, online));
+        if !repeats {
+            self.hotplug_requests.push_back((cpu, online));
+            if self.hotplug_requests.len() > 1 {
+                return;
+            }
+        }
+        while let Some(&(cpu, online)) = self.hotplug_requests.front() {
+            if !online && self.online_cpus.contains(cpu) && self.has_pinned_tasks(cpu) {
+                self.events
+                    .push(self.now + self.tick_ns(), Event::Hotplug { cpu, online });
+                return;
+            }
+            self.hotplug_requests.pop_front();
+            self.hotplug(cpu, online);
+        }
+    }
+
+    /// Returns whether a task must not migrate from `cpu` (rq_has_pinned_tasks).
+    fn has_pinned_tasks(&self, cpu: CpuId) -> bool {
+        self.tasks.ids().any(|task| {
+            let t = &self.tasks[task];
+            t.cpu() == cpu && t.migration_disabled() > 0 && t.state() != State::Dead
+        })
+    }
+
     /// Takes `cpu` offline or brings it online.
     ///
     /// When a CPU goes offline, its tasks move to other CPUs in their affinity. If no CPU in a

@@ -103,3 +103,29 @@ fn a_fork_that_the_policy_rejects_does_not_affect_the_parent() {
     assert_eq!(run.machine.nr_alive, 0, "all tasks have exited");
     assert!(run.machine.ext().exit.is_none() && run.machine.ext().state == EnableState::Enabled);
 }
+
+#[test]
+fn a_cpu_waits_for_tasks_that_must_not_migrate() {
+    let ops = vec![run_ms(2), Op::MigrateDisable, run_ms(18), Op::MigrateEnable, run_ms(20)];
+    let tasks = Tasks::default()
+        .add("stayer", ops)
+        .with(|task| task.cpus = Some(vec![1]));
+    let mut machine = Machine::new(free(2), tasks.workload, 1).expect("a machine");
+    machine.plan_hotplug(5 * MS, 1, false);
+    machine.plan_hotplug(10 * MS, 1, true);
+    machine.plan_hotplug(35 * MS, 1, false);
+    let mut records = Vec::new();
+    machine.run(100 * MS, &mut records);
+    let changes: Vec<(u64, bool)> = records
+        .iter()
+        .filter_map(|record| match record.event {
+            Event::Hotplug { online } => Some((record.time / MS, online)),
+            _ => None,
+        })
+        .collect();
+    // The first request waits until 20 ms, and the second one waits for the first.
+    assert_eq!(changes.len(), 3, "{changes:?}");
+    assert!((20..25).contains(&changes[0].0) && !changes[0].1, "{changes:?}");
+    assert_eq!(changes[1], (changes[0].0, true));
+    assert_eq!(changes[2], (35, false));
+}

@@ -83,6 +83,7 @@ impl TestWorld {
     ) -> Result<(), bpf::error::Error> {
         self.vm = None;
         self.random = 1;
+        self.distributed = 0;
         self.region
             .fill(self.memory, 4096, 0)
             .expect("the region has this memory");

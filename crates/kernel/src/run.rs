@@ -247,6 +247,7 @@ impl Machine {
             Event::BpfTimer { timer, generation } => return bpf_world::timer_fired(self, timer, generation),
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.request_hotplug(cpu, online),
+            Event::HotplugWait => self.serve_hotplug_requests(),
             Event::Disturb { index } => {
                 self.disturb(index);
                 return false;

@@ -16,17 +16,17 @@ impl Machine {
     /// other. A CPU goes offline only when none of its tasks must stay there (sched_cpu_wait_empty). Linux
     /// moves its other tasks away before this wait, and here they move after it.
     pub(crate) fn request_hotplug(&mut self, cpu: CpuId, online: bool) {
-        let repeats = self.hotplug_requests.front() == Some(&(cpu, online));
-        if !repeats {
-            self.hotplug_requests.push_back((cpu, online));
-            if self.hotplug_requests.len() > 1 {
-                return;
-            }
+        self.hotplug_requests.push_back((cpu, online));
+        if self.hotplug_requests.len() == 1 {
+            self.serve_hotplug_requests();
         }
+    }
+
+    /// Serves the requests until one has to wait. It is tried again after a tick period.
+    pub(crate) fn serve_hotplug_requests(&mut self) {
         while let Some(&(cpu, online)) = self.hotplug_requests.front() {
             if !online && self.online_cpus.contains(cpu) && self.has_pinned_tasks(cpu) {
-                self.events
-                    .push(self.now + self.tick_ns(), Event::Hotplug { cpu, online });
+                self.events.push(self.now + self.tick_ns(), Event::HotplugWait);
                 return;
             }
             self.hotplug_requests.pop_front();

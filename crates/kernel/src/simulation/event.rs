@@ -54,6 +54,8 @@ pub enum Event {
     RemoteTick { cpu: CpuId },
     /// A CPU goes online or offline.
     Hotplug { cpu: CpuId, online: bool },
+    /// A request for hotplug that has waited may be served now.
+    HotplugWait,
     /// An IPI arrives that makes the CPU do nohz idle balancing or start its stopper thread.
     NohzBalance { cpu: CpuId },
     /// The stopper moves the running real-time task of a CPU away.

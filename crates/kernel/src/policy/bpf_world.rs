@@ -216,9 +216,6 @@ impl World for Machine {
     }
 
     fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault> {
-        // Each start adds an event to the queue. The event remains there even if the timer is moved
-        // or cancelled.
-        self.region.memory().charge_record(Use::Timers)?;
         // If the expiry is in the past, the timer expires at the local time of the CPU. This time
         // increases while a callback runs, so a callback that restarts its own timer cannot stop
         // the simulated time.
@@ -235,11 +232,26 @@ impl World for Machine {
         let Some(policy) = &mut self.ext.policy else {
             return Ok(());
         };
-        let timers = &mut policy.timers;
+        // A timer that is started for the same CPU and time again keeps its place before other timers
+        // with that time (hrtimer_can_update_in_place).
+        let slot = policy
+            .timers
+            .by_addr
+            .get(&timer)
+            .map(|&number| &policy.timers.slots[number as usize]);
+        if slot.is_some_and(|slot| slot.pending.is_some() && slot.cpu == target && slot.at == at) {
+            self.publish(timer);
+            return Ok(());
+        }
+        // Each other start adds an event to the queue. The event remains there even if the timer is moved
+        // or cancelled.
+        self.region.memory().charge_record(Use::Timers)?;
+        let timers = &mut self.ext.policy.as_mut().expect("the policy was tested above").timers;
         let number = *timers.by_addr.entry(timer).or_insert_with(|| {
             timers.slots.push(Timer {
                 addr: timer,
                 cpu: CpuId::BOOT,
+                at: 0,
                 pending: None,
             });
             timers.slots.len() as u32 - 1
@@ -247,7 +259,7 @@ impl World for Machine {
         let slot = &mut timers.slots[number as usize];
         self.ext.timer_starts = self.ext.timer_starts.wrapping_add(1);
         let generation = self.ext.timer_starts;
-        slot.cpu = target;
+        (slot.cpu, slot.at) = (target, at);
         slot.pending = Some(generation);
         let event = Event::BpfTimer {
             timer: number,

@@ -29,7 +29,12 @@ impl Machine {
             if keeps_tick || self.stepped.is_some() {
                 self.charge(cpu, u64::from(self.spec.costs.tick_ns));
                 self.run_soft_timers(cpu);
-                fair::idle_tick(self, cpu);
+                // A timer that expired in the same interrupt may have woken a task (idle_cpu).
+                if self.rqs[cpu].nr_running == 0 || self.ext.switching_all {
+                    fair::idle_tick(self, cpu);
+                } else {
+                    fair::trigger_load_balance(self, cpu);
+                }
                 self.arm_tick(cpu);
             }
             if !keeps_tick && let Some(stepped) = self.stepped.as_deref_mut() {

@@ -50,7 +50,7 @@ pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
 /// Moves tasks from the source CPU to the destination CPU until `env.imbalance` is removed. Returns
 /// the number of moved tasks.
 pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> u32 {
-    if m.rqs[env.src_cpu].nr_running <= 1 {
+    if nr_running(m, env.src_cpu) <= 1 {
         state.all_pinned = false;
         return 0;
     }
@@ -58,7 +58,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     // The tasks, and whether each of them is a delayed sleeper.
     let mut detached: Vec<(TaskId, bool)> = Vec::new();
     while env.imbalance > 0 && state.left > 0 {
-        if env.idle != IdleType::Busy && m.rqs[env.src_cpu].nr_running <= 1 {
+        if env.idle != IdleType::Busy && nr_running(m, env.src_cpu) <= 1 {
             break;
         }
         let task = m.rqs[env.src_cpu].fair.oldest;
@@ -187,7 +187,7 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     }
     let locality = match m.numa.active() {
         false => Ordering::Equal,
-        true => numa::degrades_locality(m, env, task, m.rqs[env.src_cpu].nr_running),
+        true => numa::degrades_locality(m, env, task, nr_running(m, env.src_cpu)),
     };
     if locality == Ordering::Equal && sched_cache::degrades_llc(m, env, task) {
         state.llc_pinned |= env.kind != Migrate::LlcTask;

@@ -36,6 +36,8 @@ pub struct Timers {
 pub(crate) struct Timer {
     pub(crate) addr: u64,
     pub(crate) cpu: CpuId,
+    /// Expiry of the last start.
+    pub(crate) at: u64,
     /// Generation number of the pending start, from [`Core::timer_starts`]. `None` if the timer is
     /// not pending. Timer events with another number are ignored. They are left over if the timer
     /// was restarted or cancelled, or if the policy was unloaded.

@@ -29,7 +29,7 @@ pub(crate) use scan::work;
 
 use crate::hardware::footprint::state::NOWHERE;
 use crate::hardware::memory::state::pages::PAGE_BYTES;
-use crate::layout::PF_KTHREAD;
+use crate::layout::{PF_EXITING, PF_KTHREAD};
 use crate::machine::Machine;
 use crate::sched::fair::state::sched_cache::CacheProcess;
 use crate::simulation::id::{CpuId, TaskId};
@@ -136,6 +136,12 @@ fn has_memory(m: &Machine, task: TaskId) -> bool {
     m.tasks[task].task_struct.flags & PF_KTHREAD == 0
 }
 
+/// Returns whether the runtime of a task counts for its process. A task that exits has given its address
+/// space up (sched_cache_exit_mm).
+fn has_group(m: &Machine, task: TaskId) -> bool {
+    m.tasks[task].task_struct.flags & (PF_KTHREAD | PF_EXITING) == 0
+}
+
 /// Counts `ns` of runtime of the current task of `cpu`, and updates the task's preferred LLC
 /// (account_mm_sched).
 #[inline]
@@ -146,7 +152,7 @@ pub(super) fn account(m: &mut Machine, cpu: CpuId, task: TaskId, ns: u64) {
 }
 
 fn account_runtime(m: &mut Machine, cpu: CpuId, task: TaskId, ns: u64) {
-    if !has_memory(m, task) {
+    if !has_group(m, task) {
         return;
     }
     let epoch = advance(m, cpu);
@@ -267,7 +273,7 @@ pub(super) fn count_delayed(m: &mut Machine, cpu: CpuId, task: TaskId, delayed: 
 /// Requests a search at a tick, if the last one was in an earlier epoch (task_tick_cache).
 #[inline]
 pub(super) fn tick(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    if m.sched_cache.active && has_memory(m, task) {
+    if m.sched_cache.active && has_group(m, task) {
         let epoch = m.sched_cache.cpus[cpu].recent.epoch;
         let process = process_of(m, task);
         if process.epoch < epoch && !m.tasks[task].cache_work {

@@ -32,6 +32,7 @@
 const volatile u32 interact_thresh PARAM("score, 0..50: a thread with a score below this value is interactive; 0: none is") = 30;
 const volatile u64 history_ns PARAM("ns, 100000000..100000000000: length of a thread's history") = 5 * SECOND_NS;
 const volatile u64 fork_history_ns PARAM("ns, 1000000..100000000000: length of the history that a new thread inherits") = SECOND_NS / 2;
+const volatile u64 initial_sleep_ns PARAM("ns, 0..100000000000: sleep in the history that a thread without a parent inherits, as if from a shell") = SECOND_NS / 2;
 const volatile u64 use_ns PARAM("ns, 100000000..100000000000: time over which the CPU use of batch threads is measured") = 10 * SECOND_NS;
 
 /* State of one thread. */
@@ -169,7 +170,8 @@ static __always_inline void end_sleep(struct task_struct *p, struct thread *t, u
 
 /*
  * Creates the state of a thread. A new thread inherits the history of the thread that creates it,
- * shortened to fork_history_ns, so that it soon shows its own behaviour.
+ * shortened to fork_history_ns, so that it soon shows its own behaviour. A thread without a parent
+ * inherits as if from a shell, which sleeps nearly always.
  */
 static __always_inline s32 thread_init(struct task_struct *p, bool fork)
 {
@@ -180,6 +182,7 @@ static __always_inline s32 thread_init(struct task_struct *p, bool fork)
 	if (!t)
 		return -ENOMEM;
 	t->first = t->last = t->since = t->ran_at = now;
+	t->slept = initial_sleep_ns;
 	if (creator) {
 		t->ran = creator->ran;
 		t->slept = creator->slept;

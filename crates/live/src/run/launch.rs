@@ -32,6 +32,10 @@ const DEFAULT_NS: u64 = 10_000_000_000;
 const END_POLL: Duration = Duration::from_millis(1);
 /// Interval between two samples of the CPUs on which the tasks run or wait.
 const LOOK: Duration = Duration::from_millis(10);
+/// Time for which this process sleeps before it creates the first tasks. Some policies let a child
+/// inherit how much its parent ran and slept. The first simulated tasks inherit as if from a shell, but
+/// this process has just computed ([`execute::calibrate`]).
+const REST: Duration = Duration::from_secs(1);
 
 /// Options of an execution.
 #[derive(Clone, Debug, Default)]
@@ -127,6 +131,7 @@ pub fn launch(workload: Workload, options: &Options, mut meanwhile: Option<Meanw
     });
     stop::install_handlers();
     let files = meanwhile.as_ref().map_or(&[][..], |meanwhile| &meanwhile.files);
+    thread::sleep(REST);
     let mut processes = Processes::start(&world, &spawned, files)?;
     // If this machine has CPUs that the workload does not use, this process runs only on these
     // CPUs.

@@ -180,7 +180,7 @@ fn tasks_enter_their_cgroups_or_a_warning_says_why_not() {
     let pid = child.id();
     let begun = Instant::now();
     let mut inside = [false; 2];
-    while inside != [true; 2] && begun.elapsed() < Duration::from_millis(600) {
+    while inside != [true; 2] && begun.elapsed() < Duration::from_millis(1600) {
         for folder in cgroups(pid) {
             for (at, group) in ["a", "a/b"].iter().enumerate() {
                 let members = ["tasks", "cgroup.threads"].map(|name| folder.join(group).join(name));

@@ -16,6 +16,10 @@ pub const FUNC_BASE: u64 = 0xffff_ffff_c000_0000;
 /// Opcode of a pseudo instruction that raises a fault with a message. The linker inserts it for a
 /// reference that it cannot resolve. `imm` is the index of the message in [`Code::traps`]. The eBPF
 /// instruction set does not use this opcode.
+///
+/// `src` is [`CALL_KFUNC`] if the trap replaces a call of a weak kfunc that the target kernel declares
+/// differently. The kernel's verifier refuses a program that can reach such a call. Otherwise `src`
+/// is 0.
 pub const TRAP: u8 = 0xf5;
 
 /// Opcode that loads a 64-bit constant. In linked code it is one instruction, in an object file it

@@ -3,7 +3,7 @@
 
 use super::{load, parse};
 use bpf::btf::build::Builder;
-use bpf::image::{CALL_HELPER, CALL_KFUNC};
+use bpf::image::{CALL_HELPER, CALL_KFUNC, TRAP};
 use bpf::link::Target;
 
 fn kernel() -> Target {
@@ -70,6 +70,14 @@ fn kfuncs_resolve_by_name_and_prototype() {
         "{:?}",
         image.code.traps
     );
+    // The verifier refuses a reachable call of a weak kfunc of a different type.
+    let insns = image.code.insns.iter();
+    let differing: Vec<_> = insns.filter(|insn| insn.op == TRAP && insn.src == CALL_KFUNC).collect();
+    let messages: Vec<&str> = differing
+        .iter()
+        .map(|insn| image.code.traps[insn.imm as usize].as_str())
+        .collect();
+    assert_eq!(messages, [differs]);
     // A missing symbol causes a warning only if it is not weak.
     assert_eq!(image.warnings, ["kfunc lost is not modelled"]);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checks that callbacks call only the kfuncs that the kernel allows them: those of their contexts
 //! ([`kf`](crate::layout::callbacks::kf)), and none that may sleep unless the program may sleep, too.
-//! The kernel's verifier refuses other programs, also if the call is never executed.
+//! Checks also that callbacks call no kfunc that the kernel declares differently. The kernel's
+//! verifier refuses other programs, also if the call is never executed.
 //!
 //! The check follows direct calls. Like the verifier, it does not follow a branch whose condition is
 //! constant, for example after a test whether the kernel has a kfunc. It does not follow functions
@@ -10,7 +11,7 @@
 use crate::layout::callbacks::{Callback, OPS};
 use crate::policy::kfuncs;
 use crate::sched::ext::state::ops_table::OpsTable;
-use bpf::image::{CALL, CALL_FUNCTION, CALL_KFUNC, Code, LD_IMM64};
+use bpf::image::{CALL, CALL_FUNCTION, CALL_KFUNC, Code, LD_IMM64, TRAP};
 use bpf::link::Image;
 use bpf::rows::ANY;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,8 +35,8 @@ enum Refusal {
     Sleeps,
 }
 
-/// Returns the verifier's error message for each call of a kfunc that the calling callback is not
-/// allowed to make.
+/// Returns a message for each call of a kfunc that the calling callback is not allowed to make, and
+/// for each call of a kfunc that the kernel declares differently.
 pub(crate) fn check(image: &Image, ops: &OpsTable) -> Vec<String> {
     let rules = rules();
     let mut messages = Vec::new();
@@ -46,10 +47,14 @@ pub(crate) fn check(image: &Image, ops: &OpsTable) -> Vec<String> {
             .iter()
             .any(|program| program.function == function && program.sleepable);
         for pc in calls(&image.code, function) {
-            let Some(name) = usize::try_from(image.code.insns[pc].imm)
-                .ok()
-                .and_then(|n| image.code.kfuncs.get(n))
-            else {
+            let insn = image.code.insns[pc];
+            let Ok(index) = usize::try_from(insn.imm) else { continue };
+            let place = image.code.describe(pc);
+            if insn.op == TRAP {
+                messages.push(format!("ops.{}(): {} in {place}", op.name(), image.code.traps[index]));
+                continue;
+            }
+            let Some(name) = image.code.kfuncs.get(index) else {
                 continue;
             };
             let Some(refusal) = refusal(&rules, name, op, may_sleep) else {
@@ -59,7 +64,7 @@ pub(crate) fn check(image: &Image, ops: &OpsTable) -> Vec<String> {
                 Refusal::Context => format!("calling kernel function {name} is not allowed"),
                 Refusal::Sleeps => format!("program must be sleepable to call sleepable kfunc {name}"),
             };
-            messages.push(format!("ops.{}(): {message} in {}", op.name(), image.code.describe(pc)));
+            messages.push(format!("ops.{}(): {message} in {place}", op.name()));
         }
     }
     messages
@@ -101,6 +106,12 @@ fn calls(code: &Code, function: usize) -> BTreeSet<usize> {
                 (pc as i64 + 1 + i64::from(insn.off)) as usize,
             );
             match insn.op {
+                TRAP => {
+                    if insn.src == CALL_KFUNC {
+                        calls.insert(pc);
+                    }
+                    break;
+                }
                 EXIT => break,
                 CALL => {
                     match (insn.src, usize::try_from(insn.imm)) {

@@ -94,6 +94,19 @@ fn check_refuses_calls_that_the_callback_may_not_make() {
 }
 
 #[test]
+fn check_refuses_a_call_of_a_weak_kfunc_that_the_kernel_declares_differently() {
+    const HOT: &str = "crates/windtunnel/tests/policies/hot.bpf.c";
+    let check = |name: &str, defines: &[&str]| windtunnel(&["check", &variant(HOT, name, defines).to_string_lossy()]);
+    let ran = check("differs", &["DIFFERS"]);
+    assert_eq!(ran.status, 1, "{}{}", ran.stdout, ran.stderr);
+    let message = "ops.running(): kfunc scx_bpf_kick_cpu differs: declared as";
+    assert!(ran.stdout.contains(message), "{}", ran.stdout);
+    // The address of a kfunc of a different type is 0, so the call is never reached.
+    let ran = check("differs-tested", &["DIFFERS", "TESTED"]);
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
 fn no_policy_of_the_repository_is_refused() {
     let names = crate::support::policies();
     let objects: Vec<String> = names

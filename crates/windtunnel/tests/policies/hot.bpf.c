@@ -6,6 +6,9 @@
  * With the macro SLEEPS, ops.enqueue() calls a function that may sleep. With the macro CONTEXT, ops.running()
  * calls a function that only other callbacks may call. With the macro GUARDED, it does so only if the kernel
  * lacks a function that it has.
+ *
+ * With the macro DIFFERS, ops.running() calls a weak kfunc without the kfunc's second parameter. With the macros
+ * DIFFERS and TESTED, it first tests whether the kernel has a kfunc of this type.
  */
 #include "../../../../policies/include/scx.h"
 
@@ -23,6 +26,10 @@ struct shared totals[2];
 
 #ifdef GUARDED
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym __weak;
+#endif
+
+#ifdef DIFFERS
+void scx_bpf_kick_cpu___one(s32 cpu) __ksym __weak;
 #endif
 
 static __noinline void work(void)
@@ -54,6 +61,12 @@ void SCX_OP(hot_running, struct task_struct *p)
 #endif
 #if defined(CONTEXT) || defined(GUARDED)
 		scx_bpf_dsq_move_to_local(QUEUE);
+#endif
+#ifdef TESTED
+	if ((void *)scx_bpf_kick_cpu___one)
+#endif
+#ifdef DIFFERS
+		scx_bpf_kick_cpu___one(0);
 #endif
 }
 

@@ -35,6 +35,8 @@ pub(super) enum Extern {
     Missing {
         /// Whether the object declares the symbol `__weak`. Its address is then 0.
         weak: bool,
+        /// Whether the symbol is a kfunc that the target kernel declares differently.
+        differs: bool,
         /// Message for a program that uses the symbol.
         message: String,
     },
@@ -80,7 +82,10 @@ impl<'a> Externs<'a> {
             return known.clone();
         }
         let found = self.look_up(symbol);
-        if let Extern::Missing { weak: false, message } = &found {
+        if let Extern::Missing {
+            weak: false, message, ..
+        } = &found
+        {
             self.warnings.push(message.clone());
             let function = self.declared.get(symbol.name.as_str());
             let function = function.is_some_and(|&(id, _)| matches!(self.btf.kind(id), TypeKind::Func { .. }));
@@ -97,6 +102,7 @@ impl<'a> Externs<'a> {
         let name = symbol.name.as_str();
         let missing = |message: String| Extern::Missing {
             weak: symbol.weak,
+            differs: false,
             message,
         };
         let Some(&(id, is_config)) = self.declared.get(name) else {
@@ -117,11 +123,15 @@ impl<'a> Externs<'a> {
                 };
                 match types_compatible(btf, ty, target.btf(), proto) {
                     true => Extern::Kfunc(kernel_name.to_string()),
-                    false => missing(format!(
-                        "kfunc {kernel_name} differs: declared as \"{}\", but it is \"{}\"",
-                        btf.c_declaration(ty, name),
-                        target.btf().c_name(func)
-                    )),
+                    false => Extern::Missing {
+                        weak: symbol.weak,
+                        differs: true,
+                        message: format!(
+                            "kfunc {kernel_name} differs: declared as \"{}\", but it is \"{}\"",
+                            btf.c_declaration(ty, name),
+                            target.btf().c_name(func)
+                        ),
+                    },
                 }
             }
             TypeKind::Var { ty, .. } => match target.variable(kernel_name) {

@@ -78,7 +78,9 @@ impl<'a> Linker<'a> {
                         }
                         Extern::Address(addr) => value(addr.wrapping_add(addend)),
                         Extern::Missing { weak: true, .. } => value(0),
-                        Extern::Missing { weak: false, message } => Ok(self.trap(message)),
+                        Extern::Missing {
+                            weak: false, message, ..
+                        } => Ok(self.trap(message)),
                     },
                     Some((index, SectionKind::Code)) => {
                         let function = self.function_at(index, offset);
@@ -118,7 +120,10 @@ impl<'a> Linker<'a> {
                 ..insn
             },
             Extern::Address(_) => self.trap(format!("{} is a variable, but it was called", symbol.name)),
-            Extern::Missing { message, .. } => self.trap(message),
+            Extern::Missing { weak, differs, message } => Insn {
+                src: if weak && differs { CALL_KFUNC } else { 0 },
+                ..self.trap(message)
+            },
         }
     }
 

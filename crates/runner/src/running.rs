@@ -119,6 +119,11 @@ impl Running<'_> {
         self.image.as_ref()
     }
 
+    /// Takes the linked object of the policy out of a run that has ended.
+    pub fn take_image(&mut self) -> Option<Image> {
+        self.image.take()
+    }
+
     /// Executes all events up to and including the time `to` (ns), unless the run ends before. The
     /// records are passed to `sink` and to the scenario's own sinks.
     ///

@@ -26,7 +26,7 @@ use crate::simulation::table::{Id, Table, id};
 use std::collections::BTreeMap;
 
 /// Identifies a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockId {
     /// Lock of a runqueue.
     Rq(CpuId),

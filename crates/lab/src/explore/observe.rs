@@ -189,11 +189,11 @@ impl Target {
         let machine = &running.machine;
         let hotplug = machine.ext().ops().defines(kernel::ext::Callback::CpuOnline);
         let simulated_ns = machine.now;
-        let code = running.image().map(|image| image.code.clone()).unwrap_or_default();
         let image = running.image().filter(|_| record);
         let names = image.map(|image| counters::found(&running.machine, image));
         let vm = running.machine.ext().last_vm();
         let branches = vm.map(|vm| directions(vm.branches())).unwrap_or_default();
+        let code = running.take_image().map(|image| image.code).unwrap_or_default();
         let Some(overlap) = running.machine.overlap() else {
             return Err(Error::new("callbacks do not overlap"));
         };
@@ -215,12 +215,7 @@ impl Target {
             nr_flags,
             covered: Covered {
                 branches,
-                pairs: overlap
-                    .detector
-                    .pairs
-                    .iter()
-                    .map(|(&(a, b), &point)| (a, b, point))
-                    .collect(),
+                pairs: overlap.detector.pairs(),
             },
             points: overlap.points,
             nr_held: overlap.nr_held,

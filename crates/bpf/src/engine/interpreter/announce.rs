@@ -53,12 +53,14 @@ pub(super) unsafe fn before(
     left: i64,
     base: u64,
     kind: AccessKind,
-    tags: &[u64],
+    tags: [u64; 2],
 ) -> Option<Access> {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
         let access = shared(cx, pc, base, kind);
-        used(cx, tags);
+        if tags[0] | tags[1] != 0 {
+            used(cx, &tags);
+        }
         announce(cx, left, access);
         access
     }

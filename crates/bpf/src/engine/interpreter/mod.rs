@@ -159,7 +159,7 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool, const COUNT: bool>
                         _ => return stop_at(cx, pc, left, raise::trap),
                     };
                     let seen = if OVERLAP {
-                        before(cx, pc, left, r[src], AccessKind::Load, &[t[src]])
+                        before(cx, pc, left, r[src], AccessKind::Load, [t[src], 0])
                     } else {
                         None
                     };
@@ -185,7 +185,7 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool, const COUNT: bool>
                         }
                     }
                     let seen = if OVERLAP {
-                        before(cx, pc, left, r[dst], AccessKind::Store, &[t[dst]])
+                        before(cx, pc, left, r[dst], AccessKind::Store, [t[dst], 0])
                     } else {
                         None
                     };
@@ -209,7 +209,7 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool, const COUNT: bool>
                         }
                     }
                     let seen = if OVERLAP {
-                        before(cx, pc, left, r[dst], AccessKind::Store, &[t[dst]])
+                        before(cx, pc, left, r[dst], AccessKind::Store, [t[dst], 0])
                     } else {
                         None
                     };
@@ -224,7 +224,7 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool, const COUNT: bool>
                     if OVERLAP {
                         let derived = seen.is_some_and(|seen| seen.addr == t[src]);
                         report(cx, seen, r[src], derived);
-                        if !derived {
+                        if !derived && t[src] != 0 {
                             used(cx, &[t[src]]);
                         }
                     }
@@ -256,7 +256,7 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool, const COUNT: bool>
                     let is_load = i.imm == atomic::LOAD_ACQUIRE;
                     let base = r[if is_load { src } else { dst }];
                     let seen = if OVERLAP {
-                        before(cx, pc, left, base, atomic_kind(&i), &[t[dst], t[src]])
+                        before(cx, pc, left, base, atomic_kind(&i), [t[dst], t[src]])
                     } else {
                         None
                     };
@@ -402,7 +402,10 @@ unsafe fn function<const SANITIZE: bool, const OVERLAP: bool, const COUNT: bool>
                     } else {
                         let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
                         if OVERLAP {
-                            used(cx, &[t[dst], if i.op & insn::X != 0 { t[src] } else { 0 }]);
+                            let tags = [t[dst], if i.op & insn::X != 0 { t[src] } else { 0 }];
+                            if tags[0] | tags[1] != 0 {
+                                used(cx, &tags);
+                            }
                         }
                         jump(i.op, r[dst], operand)
                     };

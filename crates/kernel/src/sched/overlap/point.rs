@@ -124,7 +124,7 @@ pub(crate) fn accessed(m: &mut Machine, access: Access, value: u64, derived: boo
     };
     let (detector, object) = (&mut overlap.detector, SyncId::Address(addr));
     match kind {
-        AccessKind::Load => detector.load(addr, size, seen),
+        AccessKind::Load => detector.load(addr, seen),
         AccessKind::Store => {
             let how = if derived { Stored::Derived } else { Stored::Plain };
             detector.store(addr, size, seen, how);

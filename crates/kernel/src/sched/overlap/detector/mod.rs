@@ -25,20 +25,23 @@ pub mod state;
 
 use crate::simulation::id::CpuId;
 use state::*;
-use std::collections::BTreeMap;
+use std::rc::Rc;
 
 impl Detector {
     /// Orders the earlier accesses of all releasing CPUs before the later accesses of `cpu`.
     pub(crate) fn acquire(&mut self, cpu: CpuId, object: SyncId) {
-        if let Some(clock) = self.objects.get(&object) {
-            join(&mut self.clocks[cpu.index()], clock);
+        let cpu = cpu.index();
+        if let Some(clock) = self.objects.get(&object)
+            && join(&mut self.clocks[cpu], clock)
+        {
+            self.snapshots[cpu] = None;
         }
     }
 
     /// Orders the earlier accesses of `cpu` before the later accesses of acquiring CPUs.
     pub(crate) fn release(&mut self, cpu: CpuId, object: SyncId) {
         let own = &mut self.clocks[cpu.index()];
-        join(self.objects.entry(object).or_default(), own);
+        join(self.objects.get_or_insert_with(object, Clock::default), own);
         own[cpu.index()] += 1;
     }
 
@@ -52,6 +55,15 @@ impl Detector {
             clock.clone_from(&all);
             clock[cpu] += 1;
         }
+        self.snapshots.fill(None);
+    }
+
+    /// Returns a copy of the clock of `cpu`. Its own component may be out of date, because loads are
+    /// never compared with stores of the same CPU.
+    fn snapshot(&mut self, cpu: CpuId) -> Rc<[u32]> {
+        let clock = &self.clocks[cpu.index()];
+        let snapshot = self.snapshots[cpu.index()].get_or_insert_with(|| Rc::from(clock.as_slice()));
+        Rc::clone(snapshot)
     }
 
     /// Begins a callback on `cpu`. Returns the number of the callback that it interrupts.
@@ -64,38 +76,35 @@ impl Detector {
         self.callbacks[cpu.index()] = interrupted;
     }
 
-    pub(crate) fn load(&mut self, addr: u64, size: u8, seen: Seen) {
-        if self.lock_words.contains(&addr) {
-            return self.acquire(seen.cpu, SyncId::Address(addr));
+    pub(crate) fn load(&mut self, addr: u64, seen: Seen) {
+        let cpu = seen.cpu;
+        let clock = self.snapshot(cpu);
+        let variable = self.variables.entry(addr);
+        if variable.is_lock_word {
+            return self.acquire(cpu, SyncId::Address(addr));
         }
-        let callback = self.callbacks[seen.cpu.index()];
-        let clock = self.clocks[seen.cpu.index()].clone();
-        let variable = self.variables.entry(addr).or_default();
-        variable.size = size;
         follow(&mut self.pairs, variable, seen);
-        let version = variable.version;
-        variable.loads.insert(
-            seen.cpu,
-            Load {
-                callback,
-                clock,
-                seen,
-                version,
-                decided: false,
-            },
-        );
+        let load = Load {
+            callback: self.callbacks[cpu.index()],
+            clock,
+            seen,
+            version: variable.version,
+            decided: false,
+        };
+        variable.of_cpu(cpu).load = Some(load);
     }
 
     /// Records a store. A store by an atomic instruction is indivisible, so it is never the end of a
     /// load and store.
     pub(crate) fn store(&mut self, addr: u64, size: u8, seen: Seen, how: Stored) {
         let cpu = seen.cpu;
+        let variable = self.variables.entry(addr);
         if how == Stored::Modified {
-            self.atomics.insert(addr, size);
-        } else if self.atomics.get(&addr).is_some_and(|&whole| size < whole) {
-            self.lock_words.insert(addr);
+            variable.atomic_size = size;
+        } else if size < variable.atomic_size {
+            variable.is_lock_word = true;
         }
-        if self.lock_words.contains(&addr) {
+        if variable.is_lock_word {
             if !how.is_atomic() {
                 self.release(cpu, SyncId::Address(addr));
             }
@@ -103,12 +112,11 @@ impl Detector {
         }
         let callback = self.callbacks[cpu.index()];
         let clock = &self.clocks[cpu.index()];
-        let variable = self.variables.entry(addr).or_default();
-        variable.size = size;
         follow(&mut self.pairs, variable, seen);
         let load = variable
-            .loads
-            .remove(&cpu)
+            .of_cpu(cpu)
+            .load
+            .take()
             .filter(|load| !how.is_atomic() && load.callback == callback);
         let own = load.as_ref().map(|load| Loaded {
             seen: load.seen,
@@ -119,11 +127,12 @@ impl Detector {
             },
         });
         let modifies = how == Stored::Modified;
-        for (&other, store) in &variable.stores {
-            if other == cpu {
+        for accesses in &variable.cpus {
+            let other = accesses.cpu;
+            let Some(store) = accesses.store.as_ref().filter(|_| other != cpu) else {
                 continue;
-            }
-            let known = |clock: &Clock| clock[other.index()] >= store.epoch;
+            };
+            let known = |clock: &[u32]| clock[other.index()] >= store.epoch;
             let race = match (&load, own) {
                 // The other CPU may store between this CPU's load and store.
                 (Some(load), Some(own)) if !known(&load.clock) => {
@@ -167,43 +176,59 @@ impl Detector {
             load: own,
             modifies,
         };
-        variable.stores.insert(cpu, store);
+        variable.of_cpu(cpu).store = Some(store);
     }
 
     /// Records that a value that `cpu` has loaded from `addr` influences something other than the
     /// variable itself.
     pub(crate) fn decides(&mut self, cpu: CpuId, addr: u64) {
-        let variable = self.variables.entry(addr).or_default();
+        let variable = self.variables.entry(addr);
         variable.decides = true;
-        if let Some(load) = variable.loads.get_mut(&cpu) {
+        if let Some(Accesses { load: Some(load), .. }) = variable.cpus.iter_mut().find(|accesses| accesses.cpu == cpu) {
             load.decided = true;
         }
     }
 
     /// Returns the first race of each pair of instructions, in the order of their times.
     pub fn races(&self) -> Vec<Race> {
-        let races = self.races.values().copied();
-        let mut races: Vec<Race> = races.filter(|race| !self.lock_words.contains(&race.addr)).collect();
-        for race in &mut races {
-            race.benign = self.variables.get(&race.addr).is_some_and(|variable| !variable.decides);
+        let mut races = Vec::new();
+        for race in self.races.values() {
+            let variable = self.variables.get(race.addr);
+            if !variable.is_some_and(|variable| variable.is_lock_word) {
+                let benign = variable.is_some_and(|variable| !variable.decides);
+                races.push(Race { benign, ..*race });
+            }
         }
         races.sort_by_key(|race| (race.store.time.max(race.other.time), race.store.pc, race.other.pc));
         races
     }
+
+    /// Returns the pairs of instructions on different CPUs that accessed the same variable one after
+    /// the other, with the point of the first access when this happened last. The pairs are ordered.
+    pub fn pairs(&self) -> Vec<(usize, usize, u64)> {
+        let pairs = self.pairs.sorted().into_iter();
+        pairs.map(|((first, second), point)| (first, second, point)).collect()
+    }
 }
 
 /// Records that an access follows one of a different CPU.
-fn follow(pairs: &mut BTreeMap<(usize, usize), u64>, variable: &mut Variable, seen: Seen) {
+fn follow(pairs: &mut Table<(usize, usize), u64>, variable: &mut Variable, seen: Seen) {
     if let Some(last) = variable.last.replace(seen).filter(|last| last.cpu != seen.cpu) {
         pairs.insert((last.pc, seen.pc), last.point);
     }
 }
 
-fn join(into: &mut Clock, from: &Clock) {
-    into.resize(into.len().max(from.len()), 0);
+/// Advances a clock to the times of another one. Returns whether this changes it.
+fn join(into: &mut Clock, from: &[u32]) -> bool {
+    if into.len() < from.len() {
+        into.resize(from.len(), 0);
+    }
+    let mut is_changed = false;
     for (own, other) in into.iter_mut().zip(from) {
+        is_changed |= *own < *other;
         *own = (*own).max(*other);
     }
+    is_changed
 }
 
 #[cfg(test)]

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! State of the race detector.
 
+mod table;
+
 use crate::layout::callbacks::Callback;
 use crate::simulation::id::CpuId;
 use crate::simulation::timeline::LockId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+pub(crate) use table::Table;
+use table::Variables;
 
 /// Logical time of each CPU, as far as a CPU knows it.
 pub(crate) type Clock = Vec<u32>;
 
 /// An object through which one CPU orders its accesses before those of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum SyncId {
     Lock(LockId),
     /// The life of a task: its callbacks follow one another. Identified by the task's address.
@@ -93,7 +98,8 @@ pub enum RaceKind {
 pub(crate) struct Load {
     /// Number of the callback that loaded the variable.
     pub callback: u64,
-    pub clock: Clock,
+    /// The clock of the CPU at the load. Its own component may be out of date.
+    pub clock: Rc<[u32]>,
     pub seen: Seen,
     /// Number of stores to the variable before the load.
     pub version: u64,
@@ -102,19 +108,60 @@ pub(crate) struct Load {
 }
 
 /// What is known about a variable.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Variable {
-    pub size: u8,
-    /// Last store of each CPU.
-    pub stores: BTreeMap<CpuId, Store>,
-    /// Last load of each CPU.
-    pub loads: BTreeMap<CpuId, Load>,
+    pub addr: u64,
+    /// Last accesses of each CPU that has accessed the variable, in the order of the CPUs.
+    pub cpus: Vec<Accesses>,
     /// Number of stores.
     pub version: u64,
     /// Whether a loaded value has influenced anything except the variable itself.
     pub decides: bool,
+    /// Size of the last atomic read-modify-write, or 0 if there was none.
+    pub atomic_size: u8,
+    /// Whether the variable was recognised as the lock word of an arena_spin_lock().
+    pub is_lock_word: bool,
     /// The last access.
     pub last: Option<Seen>,
+}
+
+/// The last load and store of a variable by one CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Accesses {
+    pub cpu: CpuId,
+    pub load: Option<Load>,
+    pub store: Option<Store>,
+}
+
+impl Variable {
+    pub(crate) fn new(addr: u64) -> Variable {
+        Variable {
+            addr,
+            cpus: Vec::new(),
+            version: 0,
+            decides: false,
+            atomic_size: 0,
+            is_lock_word: false,
+            last: None,
+        }
+    }
+
+    /// Returns the accesses of a CPU.
+    pub(crate) fn of_cpu(&mut self, cpu: CpuId) -> &mut Accesses {
+        let at = match self.cpus.binary_search_by_key(&cpu, |accesses| accesses.cpu) {
+            Ok(at) => at,
+            Err(at) => {
+                let accesses = Accesses {
+                    cpu,
+                    load: None,
+                    store: None,
+                };
+                self.cpus.insert(at, accesses);
+                at
+            }
+        };
+        &mut self.cpus[at]
+    }
 }
 
 /// Two CPUs change a variable, and nothing orders the changes: one of them loads the variable and
@@ -141,20 +188,19 @@ pub struct Race {
 /// The happens-before race detector.
 pub struct Detector {
     pub(crate) clocks: Vec<Clock>,
-    pub(crate) objects: BTreeMap<SyncId, Clock>,
-    pub(crate) variables: BTreeMap<u64, Variable>,
+    /// For each CPU a copy of its clock, which loads share until the CPU learns of a later time of a
+    /// different CPU.
+    pub(crate) snapshots: Vec<Option<Rc<[u32]>>>,
+    pub(crate) objects: Table<SyncId, Clock>,
+    pub(crate) variables: Variables,
     /// Number of the callback that each CPU executes.
     pub(crate) callbacks: Vec<u64>,
     pub(crate) nr_callbacks: u64,
-    /// Sizes of the variables that atomic instructions have changed, by address.
-    pub(crate) atomics: BTreeMap<u64, u8>,
-    /// Addresses of the lock words of arena_spin_lock() that were found.
-    pub(crate) lock_words: BTreeSet<u64>,
     /// The first race of each pair of instructions.
     pub(crate) races: BTreeMap<(usize, usize), Race>,
     /// Pairs of instructions on different CPUs that accessed the same variable one after the other,
     /// and the point of the first access when this happened last.
-    pub pairs: BTreeMap<(usize, usize), u64>,
+    pub(crate) pairs: Table<(usize, usize), u64>,
 }
 
 impl Detector {
@@ -166,14 +212,13 @@ impl Detector {
         }
         Detector {
             clocks,
-            objects: BTreeMap::new(),
-            variables: BTreeMap::new(),
+            snapshots: vec![None; nr],
+            objects: Table::default(),
+            variables: Variables::default(),
             callbacks: vec![0; nr],
             nr_callbacks: 0,
-            atomics: BTreeMap::new(),
-            lock_words: BTreeSet::new(),
             races: BTreeMap::new(),
-            pairs: BTreeMap::new(),
+            pairs: Table::default(),
         }
     }
 }

@@ -18,7 +18,7 @@ fn seen(cpu: u32, pc: usize) -> Seen {
 
 /// Makes a CPU load X at instruction `pc` and store it at the next one.
 fn update(detector: &mut Detector, cpu: u32, pc: usize) {
-    detector.load(X, 8, seen(cpu, pc));
+    detector.load(X, seen(cpu, pc));
     detector.store(X, 8, seen(cpu, pc + 1), Stored::Derived);
 }
 
@@ -36,7 +36,7 @@ fn updates_without_order_race() {
 #[test]
 fn a_store_between_load_and_store_is_lost() {
     let mut detector = Detector::new(2);
-    detector.load(X, 8, seen(0, 10));
+    detector.load(X, seen(0, 10));
     update(&mut detector, 1, 20);
     detector.store(X, 8, seen(0, 11), Stored::Derived);
     assert!(detector.races()[0].lost);
@@ -68,7 +68,7 @@ fn atomic_stores_race_with_plain_updates_only() {
 fn a_load_of_a_different_callback_is_no_part_of_an_update() {
     let mut detector = Detector::new(2);
     detector.store(X, 8, seen(1, 20), Stored::Plain);
-    detector.load(X, 8, seen(0, 10));
+    detector.load(X, seen(0, 10));
     detector.begin_callback(cpu_id(0));
     detector.store(X, 8, seen(0, 11), Stored::Derived);
     assert_eq!(detector.races(), []);
@@ -95,19 +95,18 @@ fn a_variable_that_decides_is_no_statistics_counter() {
 #[test]
 fn pairs_of_accesses_have_an_order_and_a_point() {
     let mut detector = Detector::new(2);
-    detector.load(X, 8, seen(0, 10));
-    detector.load(X, 8, seen(0, 11));
+    detector.load(X, seen(0, 10));
+    detector.load(X, seen(0, 11));
     detector.store(X, 8, seen(1, 20), Stored::Plain);
-    detector.load(X, 8, seen(0, 12));
-    let pairs: Vec<_> = detector.pairs.into_iter().collect();
-    assert_eq!(pairs, [((11, 20), 11), ((20, 12), 20)]);
+    detector.load(X, seen(0, 12));
+    assert_eq!(detector.pairs(), [(11, 20, 11), (20, 12, 20)]);
 }
 
 #[test]
 fn the_use_of_the_loaded_value_gives_the_kind() {
     let kind = |decides: bool, how: Stored, other: Stored| {
         let mut detector = Detector::new(2);
-        detector.load(X, 8, seen(0, 10));
+        detector.load(X, seen(0, 10));
         if decides {
             detector.decides(cpu_id(0), X);
         }
@@ -128,7 +127,7 @@ fn the_use_of_the_loaded_value_gives_the_kind() {
 fn two_checks_of_one_variable_are_no_flag() {
     let mut detector = Detector::new(2);
     for (cpu, pc) in [(0, 10), (1, 20)] {
-        detector.load(X, 8, seen(cpu, pc));
+        detector.load(X, seen(cpu, pc));
         detector.decides(cpu_id(cpu), X);
         detector.store(X, 8, seen(cpu, pc + 1), Stored::Plain);
     }
@@ -162,7 +161,7 @@ fn a_plain_store_to_a_part_of_a_lock_word_releases_the_lock() {
 fn a_waiter_acquires_with_a_plain_load_of_the_lock_word() {
     let mut detector = Detector::new(2);
     update_locked(&mut detector, 0, 10);
-    detector.load(0x80, 1, seen(1, 20));
+    detector.load(0x80, seen(1, 20));
     update(&mut detector, 1, 30);
     assert_eq!(detector.races(), []);
 }

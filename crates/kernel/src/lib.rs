@@ -47,7 +47,7 @@ pub use policy::{kfuncs, load, target, user_space};
 pub use programs::native;
 pub use sched::class::state as class;
 pub use sched::overlap::detector::state::{Race, RaceKind, Seen};
-pub use sched::overlap::state::{Hold, Overlap, Plan, Step};
+pub use sched::overlap::state::{Hold, Overlap, Plan, Priorities, Step};
 pub use sched::state::{rq, task};
 pub use sched::tracepoint;
 pub use simulation::id::CpuId;

@@ -30,7 +30,7 @@ fn holds(seed: u64, nr: u64, every: u64) -> Plan {
     };
     Plan {
         holds: (0..nr).map(hold).collect(),
-        record: false,
+        ..Plan::default()
     }
 }
 

@@ -2,6 +2,7 @@
 //! A case: everything that one run of an exploration depends on, apart from the policy.
 
 use super::observe::STALL_NS;
+use super::order::Order;
 use super::part::{KINDS, Part, PartKind};
 use input::duration;
 use input::error::Error;
@@ -71,6 +72,8 @@ pub struct Space {
     pub points: u64,
     /// Whether the policy handles CPUs that go offline.
     pub hotplug: bool,
+    /// What decides which CPU proceeds.
+    pub order: Order,
 }
 
 /// Parses a forced switch: `POINT@TIME`.
@@ -98,6 +101,7 @@ impl Default for Space {
             stall_ns: STALL_NS,
             points: 1,
             hotplug: false,
+            order: Order::Delays,
         }
     }
 }

@@ -11,9 +11,11 @@
 #![allow(clippy::cast_possible_truncation)]
 
 pub mod case;
+mod ddmin;
 pub mod difference;
 pub mod guide;
 pub mod observe;
+pub mod order;
 pub mod part;
 pub mod shrink;
 pub mod step;
@@ -128,8 +130,11 @@ pub fn explore(
         }
         let numbers: Vec<u64> = (explored.runs..explored.runs + left).collect();
         let results = parallel::run(&numbers, limits.threads, &|_, _| {}, |&number, _| {
-            let case = guide.case(&space, seed, number);
-            let observed = target.observe(&case, false)?;
+            let (mut case, priorities) = space.ordered(guide.case(&space, seed, number), seed, number);
+            let observed = match priorities {
+                Some(priorities) => target.observe_ranked(&mut case, priorities)?,
+                None => target.observe(&case, false)?,
+            };
             Ok((number, case, observed, began.elapsed()))
         })?;
         for (number, case, observed, after) in results {

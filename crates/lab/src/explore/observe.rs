@@ -9,7 +9,7 @@ use bpf::map::numbers::Number;
 use input::error::Error;
 use kernel::ext::ExitKind;
 use kernel::ext::ops::NAMES;
-use kernel::{Plan, Race, RaceKind, Seen, Step};
+use kernel::{Plan, Priorities, Race, RaceKind, Seen, Step};
 use runner::counters;
 use runner::inputs::Inputs;
 use runner::repeat;
@@ -56,6 +56,8 @@ pub struct Observed {
     pub points: u64,
     /// Number of forced switches that took place.
     pub nr_held: u64,
+    /// The forced switches that priorities have caused: point and length in ns.
+    pub ranked: Vec<(u64, u64)>,
     /// Simulated time of the run, ns.
     pub simulated_ns: u64,
     /// Whether the policy has ops.cpu_online() and ops.cpu_offline().
@@ -172,15 +174,36 @@ impl Target {
     /// # Errors
     /// Those of [`Target::observe`].
     pub fn observe_workload(&self, case: &Case, workload: Option<Workload>, record: bool) -> Result<Observed, Error> {
+        let plan = Plan {
+            holds: case.plan(),
+            record,
+            priorities: None,
+        };
+        self.execute(case, workload, plan)
+    }
+
+    /// Executes a case in the order of the CPUs' priorities. The forced switches that the priorities
+    /// cause become those of the case, so the case repeats the run without priorities.
+    ///
+    /// # Errors
+    /// Those of [`Target::observe`].
+    pub fn observe_ranked(&self, case: &mut Case, priorities: Priorities) -> Result<Observed, Error> {
+        let plan = Plan {
+            priorities: Some(priorities),
+            ..Plan::default()
+        };
+        let mut observed = self.execute(case, None, plan)?;
+        case.holds = std::mem::take(&mut observed.ranked);
+        Ok(observed)
+    }
+
+    fn execute(&self, case: &Case, workload: Option<Workload>, plan: Plan) -> Result<Observed, Error> {
+        let record = plan.record;
         let scenario = self.scenario(case, workload)?;
         let mut running = scenario.start()?;
         if let Some(exit) = running.refused() {
             return Err(Error::new(format!("the kernel refuses the policy: {}", exit.message)));
         }
-        let plan = Plan {
-            holds: case.plan(),
-            record,
-        };
         running.machine.overlap_callbacks(plan).map_err(Error::new)?;
         running.machine.watch(u64::MAX, case.stall_ns);
         running.advance(running.until(), &mut Tee::new())?;
@@ -219,6 +242,7 @@ impl Target {
             },
             points: overlap.points,
             nr_held: overlap.nr_held,
+            ranked: overlap.ranked.iter().map(|hold| (hold.point, hold.ns)).collect(),
             simulated_ns,
             hotplug,
             steps: overlap.steps.clone(),
@@ -314,9 +338,17 @@ impl Finding {
     }
 }
 
-/// Returns a message without its numbers, which differ from run to run.
+/// Returns a message without the names of tasks and without numbers, which differ from run to run. The
+/// kernel prints a task as `NAME[PID]`.
 pub(super) fn words(message: &str) -> String {
-    message.chars().filter(|c| !c.is_ascii_digit()).collect()
+    let is_task = |word: &&str| {
+        let pid = word.trim_end_matches([',', '.', ')', ':']).strip_suffix(']');
+        let pid = pid.and_then(|word| word.rsplit_once('['));
+        pid.is_some_and(|(_, pid)| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let others = message.split(' ').filter(|word| !is_task(word));
+    let text: Vec<&str> = others.collect();
+    text.join(" ").chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 /// Returns `file:line` of an instruction, or its function and index without line information.
@@ -343,4 +375,17 @@ pub fn callback(seen: &Seen) -> String {
 /// Returns the name of a callback, or of BPF code that is no callback.
 pub fn named(op: Option<kernel::ext::Callback>) -> String {
     op.map_or_else(|| "timer".to_owned(), |op| format!("ops.{}()", NAMES[op as usize]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn messages_about_different_tasks_have_the_same_words() {
+        let message = |task: &str| format!("SCX_DSQ_LOCAL[_ON] target CPU 1 not allowed for {task}");
+        assert_eq!(words(&message("moved0[1]")), words(&message("roamer5_2[19]")));
+        assert_ne!(words(&message("moved0[1]")), words("invalid target CPU 3"));
+        assert_eq!(words("queue[3] of CPU 7"), "of CPU ");
+    }
 }

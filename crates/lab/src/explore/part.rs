@@ -95,6 +95,16 @@ impl Part {
         }
     }
 
+    /// Returns whether `tasks` is the number of the part's tasks.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.is_scheduled() && self.kind != PartKind::Pairs
+    }
+
+    /// Returns whether the part has tasks that the policy schedules.
+    pub(super) fn is_scheduled(&self) -> bool {
+        !matches!(self.kind, PartKind::Irq | PartKind::Fifo | PartKind::Hotplug)
+    }
+
     /// Adds the tasks, disturbances and resources of part number `index` to those of a workload.
     pub(super) fn add(
         &self,

@@ -2,11 +2,14 @@
 //! The museum: small policies, each with one kind of race or stall, and a mended twin of each. An
 //! exploration finds all of them, and nothing in the twins.
 
-use lab::explore::case::{Case, Space};
+use lab::explore::case::{Case, Load, Space};
 use lab::explore::observe::{Finding, Target, place};
+use lab::explore::order::Order;
+use lab::explore::part::Part;
 use lab::explore::shrink::Shrink;
 use lab::explore::{Explored, Limits, explore, text};
 use runner::spec::RunSpec;
+use std::num::NonZero;
 use std::path::Path;
 use std::time::Duration;
 
@@ -140,7 +143,7 @@ fn a_finding_without_overlap_becomes_a_script() {
         .script(&case, &found.finding)
         .expect("a script can express the case");
     let script = script.expect("the script shows the finding");
-    assert!(script.text.contains("\naffinity moved"), "{}", script.text);
+    assert!(script.text.contains("\naffinity "), "{}", script.text);
     let ended = script.ended.unwrap_or_default();
     assert!(ended.contains("SCX_DSQ_LOCAL[_ON] target CPU"), "{ended}");
     let mended = target("affinity_mended")
@@ -172,6 +175,86 @@ fn a_ring_without_a_lock() {
 #[test]
 fn a_count_that_is_cleared_after_it_was_read() {
     check("batch", is_race);
+}
+
+/// Returns a case with many tasks, long rounds and a long time that shows a lost wake-up or a race.
+fn large_case(broken: &Target) -> (Case, Finding) {
+    let space = Space {
+        machine: Some("smp4".to_owned()),
+        ..Space::default()
+    };
+    for number in 0.. {
+        let mut case = space.case(3, number);
+        let Load::Parts(parts) = &mut case.load else { continue };
+        for part in parts.iter_mut() {
+            (part.tasks, part.rounds, part.run, part.sleep) = (3, 40, 80, 160);
+        }
+        let observed = broken.observe(&case, false).expect("the policy is loaded");
+        let nr_parts = case.json().unwrap_or_default().matches("loop").count();
+        if let Some(finding) = observed.findings.into_iter().next().filter(|_| nr_parts > 3) {
+            return (case, finding);
+        }
+    }
+    unreachable!("the numbers do not end")
+}
+
+#[test]
+fn shrinking_removes_tasks_and_lowers_all_numbers() {
+    let broken = target("affinity");
+    let (case, finding) = large_case(&broken);
+    let shrink = |threads| {
+        let shrink = Shrink::new(&broken, finding.clone(), case.clone(), Duration::from_secs(300));
+        let (case, _) = shrink
+            .threads(NonZero::new(threads))
+            .run()
+            .expect("the policy is loaded");
+        case
+    };
+    let small = shrink(1);
+    assert_eq!(shrink(3), small, "the result depends on the number of threads");
+    let Load::Parts(parts) = &small.load else {
+        panic!("{small:?}")
+    };
+    assert!(
+        small.nr_tasks() <= Some(2) && small.machine == "smp2" && small.holds.is_empty(),
+        "{small:?}"
+    );
+    assert!(small.for_ns <= 4_000_000, "{small:?}");
+    let are_low = |part: &Part| part.rounds <= 4 && part.run <= 20 && part.sleep <= 20;
+    assert!(parts.iter().all(are_low), "{small:?}");
+}
+
+#[test]
+fn priorities_become_forced_switches_that_repeat_the_run() {
+    let broken = target("order");
+    let space = Space {
+        order: Order::Priorities { depth: 3 },
+        points: 2000,
+        ..Space::default()
+    };
+    let (mut nr_held, mut nr_found) = (0, 0);
+    for number in 0..24 {
+        let (mut case, priorities) = space.ordered(space.case(1, number), 1, number);
+        let ranked = broken.observe_ranked(&mut case, priorities.expect("priorities"));
+        let ranked = ranked.expect("the policy is loaded");
+        let repeated = broken.observe(&case, false).expect("the policy is loaded");
+        assert_eq!(repeated.findings, ranked.findings);
+        assert_eq!((repeated.points, repeated.nr_held), (ranked.points, ranked.nr_held));
+        assert_eq!(case.holds.len() as u64, ranked.nr_held);
+        nr_held += ranked.nr_held;
+        nr_found += usize::from(!ranked.findings.is_empty());
+    }
+    assert!(nr_held > 24 && nr_found > 0, "{nr_held} {nr_found}");
+}
+
+#[test]
+fn priorities_find_a_lock_inversion() {
+    let space = Space {
+        order: Order::Priorities { depth: 2 },
+        ..Space::default()
+    };
+    let explored = run_in(&target("order"), &space, RUNS, 1);
+    assert!(explored.found.iter().any(|found| ends(&found.finding, "failed")));
 }
 
 #[test]

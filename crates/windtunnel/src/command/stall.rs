@@ -113,6 +113,7 @@ impl Args {
             shrinks: !self.no_shrink,
             pairs: true,
             out: self.out.as_deref(),
+            threads: self.threads,
         };
         report.print(&target, &explored)
     }

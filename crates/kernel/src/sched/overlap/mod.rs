@@ -25,6 +25,7 @@
 mod callback;
 pub mod detector;
 mod point;
+mod priority;
 pub mod state;
 #[cfg(test)]
 mod tests;
@@ -221,6 +222,8 @@ impl Machine {
                     used: false,
                     generation: 0,
                     point: 0,
+                    waits: false,
+                    outranked_ns: 0,
                 });
                 overlap.slots.len() - 1
             }
@@ -237,6 +240,7 @@ impl Machine {
         }
         slot.cpu = cpu;
         slot.locks.clear();
+        slot.outranked_ns = 0;
         slot.saved = Saved::new(cpu);
         slot.used = true;
         slot.coroutine = Some(Coroutine::with_stack(stack, move |yielder, ()| {
@@ -372,13 +376,21 @@ impl Machine {
             overlap.nr_waits += 1;
         }
         let began = self.now;
-        while !is_free(self) {
-            if self.now - began > LOCKUP_NS {
-                return false;
-            }
+        self.set_waits(true);
+        while !is_free(self) && self.now - began <= LOCKUP_NS {
             self.suspend_handler(self.now + POLL_NS);
         }
-        true
+        self.set_waits(false);
+        is_free(self)
+    }
+
+    /// Records whether the running handler waits for a suspended one.
+    fn set_waits(&mut self, waits: bool) {
+        if let Some(overlap) = &mut self.overlap
+            && let Some(slot) = overlap.running
+        {
+            overlap.slots[slot].waits = waits;
+        }
     }
 
     fn is_held_elsewhere(&self, lock: LockId) -> bool {

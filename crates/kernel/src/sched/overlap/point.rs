@@ -25,6 +25,9 @@ pub(crate) fn point(m: &mut Machine, access: Access) {
         }
         overlap.holds.pop_front();
     }
+    if overlap.priorities.is_some() {
+        held = held.max(overlap.rank(slot));
+    }
     ops::settle(m);
     let local = m.local_time(m.this_cpu);
     if held > 0 {

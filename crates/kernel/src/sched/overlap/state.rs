@@ -35,6 +35,16 @@ pub struct Hold {
     pub ns: u64,
 }
 
+/// Priorities of the CPUs of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Priorities {
+    /// Priority of each CPU. Missing ones are 0.
+    pub cpus: Vec<i64>,
+    /// Points at which the priority of the running CPU drops below all others, in order. The CPU is
+    /// also delayed there, because the others may be outside of handlers at this moment.
+    pub drops: VecDeque<Hold>,
+}
+
 /// What a run with overlapping callbacks does.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
@@ -42,6 +52,8 @@ pub struct Plan {
     pub holds: Vec<Hold>,
     /// Whether all shared accesses are kept in [`Overlap::steps`].
     pub record: bool,
+    /// Priorities of the CPUs, which add further forced switches.
+    pub priorities: Option<Priorities>,
 }
 
 /// One shared access or call of a helper, for a listing of an interleaving.
@@ -128,11 +140,18 @@ pub(crate) struct Slot {
     pub generation: u32,
     /// Number of the last point that the slot's handlers have reached.
     pub point: u64,
+    /// Whether the handler waits for a suspended one.
+    pub waits: bool,
+    /// Time for which CPUs of a higher priority have delayed the handler, ns.
+    pub outranked_ns: u64,
 }
 
 /// State of a machine whose callbacks overlap.
 pub struct Overlap {
     pub(crate) holds: VecDeque<Hold>,
+    pub(crate) priorities: Option<Priorities>,
+    /// The forced switches that the priorities have caused.
+    pub ranked: Vec<Hold>,
     pub(crate) record: bool,
     /// Number of points that CPUs have reached.
     pub points: u64,
@@ -161,6 +180,8 @@ impl Overlap {
     pub(crate) fn new(plan: Plan, nr_cpus: u32) -> Overlap {
         Overlap {
             holds: plan.holds.into(),
+            priorities: plan.priorities,
+            ranked: Vec::new(),
             record: plan.record,
             points: 0,
             nr_held: 0,

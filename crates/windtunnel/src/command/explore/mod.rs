@@ -13,6 +13,7 @@ use input::error::Error;
 use kernel::release::Release;
 use lab::explore::case::{Case, Load, Space, parse_hold};
 use lab::explore::observe::{Observed, STALL_NS, Target};
+use lab::explore::order::Order;
 use lab::explore::step::Stepper;
 use lab::explore::{Limits, explore, text};
 use runner::exit::ExitStatus;
@@ -76,6 +77,10 @@ pub struct Args {
     /// Let half of the runs be changes of runs that reached new code or a new order of accesses
     #[arg(long)]
     guided: bool,
+    /// Order of the CPUs. `delays` delays CPUs at random points. `pct[:DEPTH]` gives them random
+    /// priorities, which drop at DEPTH - 1 random points
+    #[arg(long, value_name = "ORDER", default_value = "delays", conflicts_with_all = ["guided", "hold", "replay"])]
+    order: Order,
     /// Do not shrink the findings
     #[arg(long)]
     no_shrink: bool,
@@ -146,6 +151,7 @@ impl Args {
             machine: self.machine.clone(),
             workload: self.workload.clone(),
             for_ns: self.for_ns,
+            order: self.order,
             ..Space::default()
         };
         let limits = Limits {
@@ -159,6 +165,7 @@ impl Args {
             shrinks: !self.no_shrink,
             pairs: self.pairs,
             out: self.out.as_deref(),
+            threads: self.threads,
         };
         if let Some(old) = &self.against {
             let limits = Limits { all: true, ..limits };

@@ -12,6 +12,7 @@ use runner::exit::ExitStatus;
 use runner::load::Fit;
 use runner::outln;
 use runner::quote::quote;
+use std::num::NonZero;
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct Report<'a> {
     pub pairs: bool,
     /// Directory for the files of the first finding.
     pub out: Option<&'a Path>,
+    /// Number of threads that shrink a finding.
+    pub threads: Option<NonZero<usize>>,
 }
 
 impl Report<'_> {
@@ -129,7 +132,8 @@ impl Report<'_> {
     fn print_found(&self, target: &Target, found: &Found, is_first: bool) -> Result<(), Error> {
         let (mut case, mut runs) = (found.case.clone(), 0);
         if self.shrinks {
-            (case, runs) = Shrink::new(target, found.finding.clone(), case, SHRINK).run()?;
+            let shrink = Shrink::new(target, found.finding.clone(), case, SHRINK);
+            (case, runs) = shrink.threads(self.threads).run()?;
         }
         let observed = target.observe(&case, false)?;
         let same = |finding: &&Finding| finding.same_as(&found.finding, &observed.code);

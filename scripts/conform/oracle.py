@@ -134,7 +134,7 @@ def pack(base, objects, out):
 def objects_of(folders, scripts):
     """Returns the objects of the policies that the scripts name, and profiles beside them. The first folder wins."""
     texts = "\n".join(text for _, text in scripts)
-    names = re.findall(r"^\s*(?:policy|attach\s+\S+)\s+(\w+)", texts, re.M)
+    names = re.findall(r"^\s*(?:policy|attach\s+\S+)\s+(\S+)", texts, re.M)
     found = {}
     for name in names:
         for folder, suffix in itertools.product(folders, (".bpf.o", ".toml")):

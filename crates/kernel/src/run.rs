@@ -285,7 +285,10 @@ impl Machine {
     /// Begins the execution of kernel code on `cpu`.
     pub(crate) fn enter(&mut self, cpu: CpuId) {
         self.this_cpu = cpu;
-        self.account(cpu);
+        // An interrupt alone does not update the clocks of its CPU. That matters only if they are rounded.
+        if self.stepped.is_none() {
+            self.account(cpu);
+        }
         let rq = &self.rqs[cpu];
         self.entry = Entry {
             irq_from: None,

@@ -45,8 +45,9 @@ mod scx;
 mod task;
 
 /// Maximum number of tasks at a time, the same as in Linux (PID_MAX_LIMIT in
-/// include/linux/threads.h). Only address space is reserved for the tasks, so it costs no memory.
-pub(crate) const MAX_TASKS: u64 = 1 << 22;
+/// include/linux/threads.h). Only address space is reserved for the tasks, so it costs no memory. In Miri,
+/// where the area of kernel objects is small, it is the size of the area that matters.
+pub(crate) const MAX_TASKS: u64 = if cfg!(miri) { 1 << 12 } else { 1 << 22 };
 
 /// Pid of the kernel thread that enables policies: the largest one, which no task of a workload gets.
 pub(crate) const ENABLE_HELPER_PID: u32 = MAX_TASKS as u32 - 1;
@@ -55,7 +56,7 @@ pub(crate) const ENABLE_HELPER_PID: u32 = MAX_TASKS as u32 - 1;
 pub(crate) const ENABLE_HELPER_COMM: &str = "scx_enable_helper";
 
 /// Maximum number of DSQs whose `scx_dispatch_q` a policy can see. Only address space is reserved.
-const MAX_DSQS: u64 = 1 << 20;
+const MAX_DSQS: u64 = if cfg!(miri) { 1 << 10 } else { 1 << 20 };
 
 /// Performance level of a CPU at full speed (SCHED_CAPACITY_SCALE).
 pub(crate) const SCHED_CAPACITY_SCALE: u64 = 1024;

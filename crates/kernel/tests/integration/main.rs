@@ -38,3 +38,4 @@ mod support;
 mod surface;
 mod user_space;
 mod verdicts;
+mod whole;

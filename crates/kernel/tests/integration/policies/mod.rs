@@ -22,6 +22,9 @@ pub fn compile(name: &str, defines: &[&str]) -> PathBuf {
     let object = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("kernel")
         .join(format!("{name}-{:016x}.bpf.o", clang::fingerprint(defines)));
+    if cfg!(miri) {
+        return object; // Miri cannot start clang. Another run of the tests has compiled the policy.
+    }
     let defines: Vec<_> = defines.iter().map(|define| format!("-D{define}")).collect();
     let warnings = ["-g", "-Wall", "-Werror"].into_iter();
     let options: Vec<_> = warnings.chain(defines.iter().map(String::as_str)).collect();

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 impl Scenario {
     /// Creates a machine and loads the policy. The run starts at time 0, or later if the policy's
-    /// profile sets an uptime.
+    /// profile sets an uptime. If the run ends earlier, it has a warning and no policy.
     ///
     /// # Errors
     /// The errors of [`Scenario::run`].
@@ -41,6 +41,8 @@ impl Scenario {
         let mut at = 0;
         let mut ended = None;
         let (mut image, mut refused, mut program) = (None, None, None);
+        // Why the policy was not loaded.
+        let mut too_early = None;
         match &self.policy {
             Policy::Eevdf => {
                 if let Some((name, _)) = self.settings.first() {
@@ -55,19 +57,29 @@ impl Scenario {
                     profile,
                     left_out,
                 } = self.open_object(name, path)?;
-                if profile.uptime_ns > 0 {
-                    at = profile.uptime_ns;
+                let uptime = profile.uptime_ns;
+                if uptime > 0 {
+                    at = uptime.min(self.limit_ns().unwrap_or(LONGEST_NS));
                     ended = machine.advance(at, &mut sinks);
                 }
-                match load::enable(&mut machine, &object, &profile, self.spec.engine.engine())? {
-                    Loaded::Enabled(mut loaded) => {
-                        let left_out = left_out
-                            .iter()
-                            .map(|misfit| format!("left out of the profile: {misfit}"));
-                        loaded.warnings.splice(0..0, left_out);
-                        image = Some(*loaded);
+                if ended.is_some() || at < uptime {
+                    let end = if ended.is_some() { machine.now } else { at };
+                    too_early = Some(format!(
+                        "the policy was not loaded, because the run ended at {}, before the uptime of its profile, {}",
+                        report::time(end),
+                        report::time(uptime),
+                    ));
+                } else {
+                    match load::enable(&mut machine, &object, &profile, self.spec.engine.engine())? {
+                        Loaded::Enabled(mut loaded) => {
+                            let left_out = left_out
+                                .iter()
+                                .map(|misfit| format!("left out of the profile: {misfit}"));
+                            loaded.warnings.splice(0..0, left_out);
+                            image = Some(*loaded);
+                        }
+                        Loaded::Refused(exit) => refused = Some(exit),
                     }
-                    Loaded::Refused(exit) => refused = Some(exit),
                 }
             }
             Policy::Exec { command, .. } => {
@@ -85,9 +97,9 @@ impl Scenario {
             }
         }
         let mut subs = Subs::new(&self.subs);
-        let (sub_warnings, refused_subs) = match refused {
-            None => self.attach_subs(&mut machine, &mut subs)?,
-            Some(_) => Default::default(),
+        let (sub_warnings, refused_subs) = match (&refused, &too_early) {
+            (None, None) => self.attach_subs(&mut machine, &mut subs)?,
+            _ => Default::default(),
         };
         machine.details = self.trace.is_some() || self.spec.hotspots;
         Ok(Running {
@@ -97,6 +109,7 @@ impl Scenario {
             warnings: image
                 .iter()
                 .flat_map(|image| image.warnings.clone())
+                .chain(too_early)
                 .chain(sub_warnings)
                 .collect(),
             subs,

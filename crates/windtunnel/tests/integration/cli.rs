@@ -452,6 +452,37 @@ fn loads(records: &[trace::Record]) -> Vec<(u64, bool)> {
 }
 
 #[test]
+fn a_run_that_ends_before_the_uptime_of_the_profile_loads_no_policy() {
+    let fifo = path("policies/fifo.bpf.c");
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("late.toml");
+    std::fs::write(&file, "uptime = '10ms'").expect("the file can be written");
+    let file = file.display().to_string();
+    let run = |more: &[&str]| {
+        let load = [&["run", &fifo, "--machine", "smp2", "--profile", &file][..], more].concat();
+        windtunnel(&load)
+    };
+    let exited = &["--workload", "hackbench:groups=1,fds=1,loops=2"];
+    let ended = &["--workload", "closed:n=2,compute=1ms", "--for", "5ms"];
+    for (more, at) in [(&exited[..], "us"), (ended, "5.00 ms")] {
+        let ran = run(more);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        let warning = ran
+            .stderr
+            .lines()
+            .find(|line| line.contains("the policy was not loaded"));
+        let warning = warning.unwrap_or_else(|| panic!("no warning: {}", ran.stderr));
+        let (_, times) = warning.split_once("because the run ended at ").expect("a time");
+        assert!(
+            times.contains(at) && times.ends_with("before the uptime of its profile, 10.0 ms"),
+            "{warning}"
+        );
+    }
+    let explore = ["explore", &fifo, "--machine", "smp2", "--profile", &file, "--runs", "4"];
+    let ran = windtunnel(&[&explore[..], exited].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+}
+
+#[test]
 fn a_profile_sets_parameters_and_warns_of_missing_parts() {
     let fifo = path("policies/fifo.bpf.c");
     let run = |name: &str, text: &str| {

@@ -45,8 +45,8 @@ mod scx;
 mod task;
 
 /// Maximum number of tasks at a time, the same as in Linux (PID_MAX_LIMIT in
-/// include/linux/threads.h). Only address space is reserved for the tasks, so it costs no memory. In Miri,
-/// where the area of kernel objects is small, it is the size of the area that matters.
+/// include/linux/threads.h). Only address space is reserved for the tasks, so it costs no memory. Miri has
+/// a small area of kernel objects, so there are fewer tasks.
 pub(crate) const MAX_TASKS: u64 = if cfg!(miri) { 1 << 12 } else { 1 << 22 };
 
 /// Pid of the kernel thread that enables policies: the largest one, which no task of a workload gets.

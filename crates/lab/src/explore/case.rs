@@ -72,7 +72,7 @@ pub struct Space {
     pub points: u64,
     /// Whether the policy handles CPUs that go offline.
     pub hotplug: bool,
-    /// What decides which CPU proceeds.
+    /// Rule that decides which CPU proceeds.
     pub order: Order,
 }
 

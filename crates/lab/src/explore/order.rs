@@ -14,7 +14,7 @@ const DEPTH: u64 = 3;
 /// Number of CPUs that get a priority. The machines of explorations are far smaller.
 const CPUS: usize = 64;
 
-/// What decides which CPU proceeds.
+/// Rule that decides which CPU proceeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// Local time, except for delays at random points.

@@ -107,7 +107,7 @@ pub(crate) struct Load {
     pub decided: bool,
 }
 
-/// What is known about a variable.
+/// A variable of the policy, with the last accesses of each CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Variable {
     pub addr: u64,

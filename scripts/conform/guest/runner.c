@@ -819,6 +819,9 @@ static char *map_shared(size_t *size)
 		*size = status.st_size;
 		shared = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 		close(file);
+		/* A fork would copy the page tables of the whole mapping. */
+		if (shared != MAP_FAILED)
+			madvise(shared, *size, MADV_DONTFORK);
 	}
 	return shared == MAP_FAILED ? NULL : shared;
 }

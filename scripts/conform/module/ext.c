@@ -94,8 +94,11 @@ static const char *sched_text(const struct scx_sched *sched, char *text, unsigne
 	return text;
 }
 
-static void add_argument(struct row *row, char kind, u64 value)
+static void add_argument(struct row *row, char kind, u64 value, bool has_cids)
 {
+	/* ops.set_cmask() has the slot of ops.set_cpumask(). */
+	if (kind == 'm' && has_cids)
+		kind = 'k';
 	switch (kind) {
 	case 't':
 		add(row, "%s", value ? task_name((struct task_struct *)value) : "none");
@@ -163,7 +166,7 @@ static u64 call(int policy, int slot, u64 a, u64 b, u64 c, u64 d)
 		if (op->arguments[i] == '_')
 			continue;
 		add(&row, " %s=", op->labels[i]);
-		add_argument(&row, op->arguments[i], values[i]);
+		add_argument(&row, op->arguments[i], values[i], sched->is_cid_type);
 	}
 	log_event("call %s cpu=%d%s%s", name, current_cpu(), of, row.text);
 	result = original(a, b, c, d);

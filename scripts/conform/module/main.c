@@ -77,6 +77,7 @@ static int script_prepare(const struct step_machine *machine)
 {
 	/* The kernel may have created threads, for example when the CPUs came online. */
 	house_take_in();
+	house_shelter(true);
 	begin = KTIME_MAX;
 	clock_set(roundup(clock_now() + 5 * NSEC_PER_SEC, PHASE) - 5 * NSEC_PER_SEC);
 	/* Timers of the last script expire, and the CPUs stop their ticks. */
@@ -107,7 +108,6 @@ static int script_start(void)
 	log_forget_rows();
 	ext_watch(true);
 	events_log(true);
-	house_shelter(true);
 	return clock_exact() ? 0 : -ETIME;
 }
 

@@ -111,8 +111,11 @@ static void work(void)
 
 static int pump_body(void *unused)
 {
-	while (!kthread_should_stop())
+	while (!kthread_should_stop()) {
 		work();
+		/* The pump never sleeps, so it reports its quiescent states to RCU tasks on its own. */
+		cond_resched_tasks_rcu_qs();
+	}
 	return 0;
 }
 

@@ -124,6 +124,7 @@ struct script_task {
 	struct task_struct *p;
 	bool in_run;               /* waits for a command or an interrupt */
 	bool doomed;               /* exits as soon as it runs */
+	bool forked;               /* its parent wakes it at the end of fork() */
 	int pinned;                /* calls of migrate_disable() without migrate_enable() */
 	enum step_command command; /* and its arguments: */
 	u64 value;

@@ -321,12 +321,17 @@ void task_adopt(struct task_struct *p)
 	} else if (parent && parent->child[0]) {
 		task = add(parent->child);
 		parent->child[0] = 0;
-		if (!IS_ERR(task))
+		if (!IS_ERR(task)) {
+			task->forked = true;
 			attach(task, p);
+		}
 	}
 }
 
-/* Wakes a task on this CPU. The first time, it is woken as fork() wakes a child. */
+/*
+ * Wakes a task on this CPU. The first time, it is woken as fork() wakes a child. There is no effect if the
+ * task's parent is preempted in fork(), because the parent is going to wake it.
+ */
 void task_wake_here(struct script_task *task, bool sync)
 {
 	struct task_struct *p = task->p;
@@ -335,6 +340,8 @@ void task_wake_here(struct script_task *task, bool sync)
 	if (READ_ONCE(p->__state) == TASK_NEW) {
 		unsigned long flags;
 
+		if (task->forked)
+			return;
 		raw_spin_lock_irqsave(&p->pi_lock, flags);
 		rq_place_new_task(p, smp_processor_id());
 		raw_spin_unlock_irqrestore(&p->pi_lock, flags);
@@ -400,6 +407,9 @@ int task_forget_all(void)
 		alive++;
 		tasks[i].doomed = true;
 		if (READ_ONCE(p->__state) == TASK_NEW) {
+			/* The parent of a forked task wakes it. */
+			if (tasks[i].forked)
+				continue;
 			rq_place_new_task(p, cpumask_any_and(p->cpus_ptr, cpu_online_mask));
 			kernel.wake_up_new_task(p);
 		} else {

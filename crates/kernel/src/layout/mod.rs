@@ -74,7 +74,7 @@ pub struct Layout {
     /// The `struct rq` of each CPU.
     rqs: Slab,
     /// The mm_struct of each process, by the TaskId of the process's first task. Only the addresses
-    /// are used, to distinguish processes.
+    /// are used, to distinguish address spaces. After exec(), it is the other half of the object.
     mms: Slab,
     cgroups: CgroupObjects,
     cred: u64,
@@ -328,6 +328,11 @@ impl Layout {
         s.scx.selected_cpu = -1;
         s.scx.slice = enums::SCX_SLICE_DFL;
         s
+    }
+
+    /// Returns the address space that replaces `mm` when a task calls exec() (bprm_mm_init).
+    pub(crate) fn next_mm(mm: *mut mm_struct) -> *mut mm_struct {
+        (mm as u64 ^ 32) as *mut mm_struct
     }
 
     /// Returns the task_struct of a CPU's idle task.

@@ -101,6 +101,23 @@ fn threads_share_their_mm_and_leader() {
 }
 
 #[test]
+fn exec_replaces_the_mm_and_exit_gives_it_up() {
+    let exec = Op::Exec { comm: "new".into() };
+    let mut m = machine(&["/"], vec![vec![sleep(1), exec, sleep(1)]]);
+    let mm = |m: &Machine| m.tasks[m.find_task(1).unwrap()].task_struct.mm;
+    m.advance(testbed::MS / 2, &mut Vec::new());
+    let first = mm(&m);
+    assert!(!first.is_null());
+    m.advance(3 * testbed::MS / 2, &mut Vec::new());
+    assert_ne!(mm(&m), first);
+    assert!(m.region.contains(mm(&m) as u64));
+    let task = m.find_task(1).unwrap();
+    m.enter(cpu_id(0));
+    m.exit_task(task);
+    assert!(mm(&m).is_null());
+}
+
+#[test]
 fn orphans_become_children_of_init_task() {
     let mut m = machine(
         &["/"],

@@ -306,13 +306,18 @@ fn run_timer(m: &mut Machine, timer: u32, generation: u32) -> bool {
     m.enter_timer_irq(cpu);
     m.run_soft_timers(cpu);
     m.charge(cpu, u64::from(m.spec.costs.softirq_ns + m.spec.costs.callback_ns));
-    let outer = std::mem::replace(&mut m.ext.frame, Frame::NONE);
+    let frame = Frame {
+        // The callback of a BPF timer runs in a softirq (HRTIMER_MODE_REL_SOFT).
+        interruptible: true,
+        ..Frame::NONE
+    };
+    let outer = std::mem::replace(&mut m.ext.frame, frame);
     let before = m.ext.nr_moved;
     // The callback may call the same kfuncs as the program that set this callback. That program is
     // nearly always ops.init(), which may call the kfuncs in UNLOCKED.
     let begun = m.overlap.is_some().then(|| {
         m.observe_published(addr);
-        overlap::begin_callback(m, Frame::NONE, Subject::None)
+        overlap::begin_callback(m, frame, Subject::None)
     });
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
     if let Some(begun) = begun {
@@ -326,7 +331,7 @@ fn run_timer(m: &mut Machine, timer: u32, generation: u32) -> bool {
     if let Err(fault) = result {
         exit::fault(m, "a bpf_timer callback", &fault);
     }
-    // Interrupts are enabled after each callback, so its kicks precede those of the next timer.
+    // The callback's deferred work precedes the next timer.
     ext::irq_work(m);
     true
 }

@@ -18,6 +18,8 @@ impl Machine {
         self.tasks[task].task_struct.flags |= layout::PF_EXITING;
         let pid = self.tasks[task].pid();
         tracepoint::sched_process_exit(self, task);
+        // The task gives up its address space (exit_mm).
+        self.tasks[task].task_struct.mm = std::ptr::null_mut();
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
         self.change_queued(task, flags::MOVE, |m| {
             if m.class_of(task) == Class::Fair {

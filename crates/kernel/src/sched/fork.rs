@@ -146,6 +146,8 @@ impl Machine {
         if task_struct.flags & layout::PF_KTHREAD != 0 {
             // Kernel threads have no address space.
             task_struct.mm = std::ptr::null_mut();
+        } else if thread && parent != IDLE {
+            task_struct.mm = self.tasks[parent].task_struct.mm;
         }
         if let Some(cred) = attributes.uid.map(|uid| self.layout.cred_addr(uid)) {
             task_struct.cred = cred as *mut layout::cred;
@@ -336,6 +338,9 @@ impl Machine {
         let t = &mut self.tasks[task];
         t.task_struct.flags &= !layout::PF_FORKNOEXEC;
         layout::set_comm(&mut t.task_struct.comm, &comm);
+        if !t.task_struct.mm.is_null() {
+            t.task_struct.mm = layout::Layout::next_mm(t.task_struct.mm);
+        }
         let pid = t.pid();
         self.trace_text(cpu, trace::Event::TaskRename { pid, comm });
         tracepoint::sched_process_exec(self, task);

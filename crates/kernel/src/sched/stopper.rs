@@ -88,6 +88,8 @@ impl Machine {
         self.domains.overloaded |= self.rqs[cpu].nr_running == 1;
         self.rqs[cpu].stopping = true;
         work(self);
+        // The stopper releases its locks, so the kicks of its work precede those of schedule().
+        ext::irq_work(self);
         self.schedule(cpu);
         if here != cpu {
             self.return_to_user(cpu);

@@ -115,6 +115,9 @@ impl Machine {
     }
 
     fn wake_here(&mut self, task: TaskId, cpu: CpuId, sync: bool) {
+        if self.is_in_fork(task) {
+            return;
+        }
         let t = &mut self.tasks[task];
         if t.is_new() {
             t.set_cpu(cpu);
@@ -214,6 +217,16 @@ impl Machine {
         let stepped = self.stepped.as_deref_mut().expect("a script is executed");
         stepped.calls.push((task, SystemCall::Rest { hook, child }));
         true
+    }
+
+    /// Returns whether the parent of a new task has lost its CPU in fork(). The parent is going to wake the
+    /// task, so earlier wake-ups have no effect.
+    fn is_in_fork(&self, task: TaskId) -> bool {
+        let creates =
+            |&(_, call): &(TaskId, SystemCall)| matches!(call, SystemCall::Rest { child, .. } if child == Some(task));
+        self.stepped
+            .as_deref()
+            .is_some_and(|stepped| stepped.calls.iter().any(creates))
     }
 
     /// Returns whether a task has lost the present CPU inside a program at this tracepoint. Linux then

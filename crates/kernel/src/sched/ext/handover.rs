@@ -4,7 +4,7 @@
 //! policy.
 
 use super::cgroup::{call_cgroup_init, in_post_order, in_tree_order};
-use super::{exit, lifecycle, ops, sub};
+use super::{enable, exit, lifecycle, ops, sub};
 use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
@@ -115,6 +115,17 @@ pub(super) fn return_cgroups(m: &mut Machine, id: SchedId, parent: SchedId) {
             m.ext.initialized_cgroups.retain(|&known| known != cgroup);
         }
     }
+}
+
+/// Returns the tasks for which `belongs` holds, in the order in which Linux visits the tasks of a
+/// sub-scheduler: by cgroup, parents first, and the oldest task of a cgroup first (scx_task_iter_start with
+/// a cgroup).
+pub(super) fn tasks_of(m: &Machine, belongs: impl Fn(&Machine, TaskId) -> bool) -> Vec<TaskId> {
+    let cgroups = in_tree_order(m);
+    let mut tasks = enable::all_tasks(m);
+    tasks.retain(|&task| belongs(m, task));
+    tasks.sort_by_cached_key(|&task| cgroups.iter().position(|&cgroup| cgroup == m.tasks[task].cgroup()));
+    tasks
 }
 
 /// Returns the policy to which a task changes if it moves to a cgroup, or `None` if it stays with its

@@ -2,10 +2,12 @@
 //! Kicks, which make other CPUs reschedule (scx_bpf_kick_cpu), and waiting for kicked CPUs
 //! (SCX_KICK_WAIT).
 //!
-//! A kick is sent at the end of the kernel code that requested it (irq_work). With SCX_KICK_WAIT,
-//! the sender spins in the kernel until all CPUs that it kicked with this flag have rescheduled. A
-//! CPU that starts to spin also counts as having rescheduled. Therefore CPUs that wait for each
-//! other do not deadlock.
+//! A kick is sent at the end of the kernel code that requested it (irq_work). Interrupts are enabled in
+//! the callback of a BPF timer, so its kicks are sent at once.
+//!
+//! With SCX_KICK_WAIT, the sender spins in the kernel until all CPUs that it kicked with this flag have
+//! rescheduled. A CPU that starts to spin also counts as having rescheduled. Therefore CPUs that wait
+//! for each other do not deadlock.
 
 use super::{caps, deferred, exit, rescue, sub};
 use crate::layout::enums::{SCX_CAP_BASE, SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
@@ -71,7 +73,11 @@ fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64, by: u8) {
             sched,
         }),
     }
-    queue_irq_work(m, this);
+    if m.ext.frame.interruptible {
+        send_at_once(m);
+    } else {
+        queue_irq_work(m, this);
+    }
 }
 
 /// Pending kicks of a CPU are merged when their number reaches this multiple of the number of CPUs.
@@ -131,6 +137,17 @@ pub(super) fn run_irq_work(m: &mut Machine) {
         }
     }
     m.this_cpu = here;
+}
+
+/// Sends the current CPU's pending kicks while a program is executed with interrupts enabled.
+fn send_at_once(m: &mut Machine) {
+    let cpu = m.this_cpu;
+    let from = m.rqs[cpu].debt();
+    let began = m.local_time(cpu);
+    charge_irq_work(m, cpu);
+    send(m, cpu);
+    m.ext.kicks.ns += m.local_time(cpu) - began;
+    m.end_irq(cpu, from);
 }
 
 /// Charges `cpu` for the interrupt that it sends to itself for its kicks and deferred work

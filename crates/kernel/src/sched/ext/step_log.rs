@@ -114,6 +114,11 @@ pub(super) fn call<const N: usize>(m: &Machine, op: Callback, args: &[u64; N]) -
     let shown = arguments(op);
     let mut text = format!("call {} cpu={}{}", name(m, op), m.this_cpu, policy(m));
     for (&(label, kind), &value) in shown.iter().zip(args) {
+        let kind = match kind {
+            // ops.set_cmask()
+            ArgumentKind::Cpus if m.ext.uses_cids => ArgumentKind::Cids,
+            kind => kind,
+        };
         let result = match kind {
             ArgumentKind::Task => match m.task_from_addr(value).or_else(|| dead_task(m, value)) {
                 Some(task) => write!(text, " {label}={}", m.tasks[task].comm()),

@@ -135,6 +135,9 @@ pub struct Frame {
     pub locked_cpu: Option<CpuId>,
     /// Task on which the callback operates (current->scx.kf_tasks), or IDLE.
     pub task: TaskId,
+    /// Whether this is the callback of a BPF timer. Interrupts are enabled there, so a kick takes
+    /// effect at once.
+    pub interruptible: bool,
     /// Number of instructions executed by nested callbacks, which were called while this callback
     /// was running.
     pub(crate) nested: u64,
@@ -146,6 +149,7 @@ impl Frame {
         op: None,
         locked_cpu: None,
         task: IDLE,
+        interruptible: false,
         nested: 0,
     };
 

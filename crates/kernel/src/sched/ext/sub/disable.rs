@@ -49,10 +49,33 @@ pub(in crate::sched::ext) fn advance_endings(m: &mut Machine) {
                 let cpu = m.this_cpu;
                 m.events.push(at, Event::ExtDeferred { cpu });
             }
-            Ending::Disable { at } if m.now >= at => disable(m, id),
+            Ending::Disable { at } if m.now >= at => disable(m, id, |_| ()),
             _ => {}
         }
     }
+}
+
+/// Detaches a sub-scheduler, and those below it, in a script. Linux ends each of them in a thread, and all
+/// threads run on CPU 0, one until it waits. The first thread whose sub-scheduler has no children waits
+/// when the tasks are back at the parent (synchronize_rcu_expedited). Only then do the others begin.
+fn end_stepped_tree(m: &mut Machine, id: SchedId) {
+    let below = m.ext.descendants(id);
+    for &child in &below {
+        in_sched(m, child, |m| exit::exit_on(m, ExitKind::Parent, 0, -1, ""));
+    }
+    let begin = |m: &mut Machine, id| {
+        begin_bypass(m, id);
+        in_sched(m, id, |m| m.ext.ending = Ending::Disable { at: m.now });
+    };
+    let mut threads = below.into_iter().chain([id]);
+    for id in threads.by_ref() {
+        begin(m, id);
+        if m.ext.descendants(id).is_empty() {
+            disable(m, id, |m| threads.for_each(|id| begin(m, id)));
+            break;
+        }
+    }
+    disable(m, id, |_| ());
 }
 
 /// Ends the sub-schedulers below a policy immediately.
@@ -75,10 +98,15 @@ pub(in crate::sched::ext) fn finish_failed(m: &mut Machine) {
 
 /// Ends a sub-scheduler that has an exit record, without waiting for a grace period.
 pub(super) fn finish(m: &mut Machine, id: SchedId) {
-    if matches!(m.ext.ending_of(id), Ending::Bypass { .. }) {
+    let begins = matches!(m.ext.ending_of(id), Ending::Bypass { .. });
+    if begins && m.stepped.is_some() && !m.ext.descendants(id).is_empty() {
+        end_stepped_tree(m, id);
+        return;
+    }
+    if begins {
         begin_bypass(m, id);
     }
-    disable(m, id);
+    disable(m, id, |_| ());
 }
 
 /// Writes the dump of a failed sub-scheduler and puts it into bypass mode.
@@ -97,8 +125,8 @@ fn begin_bypass(m: &mut Machine, id: SchedId) {
 }
 
 /// Returns the tasks of a sub-scheduler to its parent, and removes it (scx_sub_disable). It is in
-/// bypass mode.
-fn disable(m: &mut Machine, id: SchedId) {
+/// bypass mode. While its thread waits until no CPU uses the sub-scheduler any more, `others` is called.
+fn disable(m: &mut Machine, id: SchedId, others: impl FnOnce(&mut Machine)) {
     in_sched(m, id, |m| m.ext.ending = Ending::No);
     finish_children(m, id);
     wait_for_readers(m);
@@ -107,8 +135,7 @@ fn disable(m: &mut Machine, id: SchedId) {
     if m.ext.is_linux_7_3 {
         handover::return_cgroups(m, id, parent);
     }
-    let mut tasks = enable::all_tasks(m);
-    tasks.retain(|&task| m.tasks[task].ext.sched == id);
+    let tasks = handover::tasks_of(m, |m, task| m.tasks[task].ext.sched == id);
     let mut failed = false;
     for task in tasks {
         let errno = match failed {
@@ -121,6 +148,7 @@ fn disable(m: &mut Machine, id: SchedId) {
         }
         return_task(m, task, parent, errno == 0);
     }
+    others(m);
     wait_for_readers(m);
     bypass::release_host(m, id);
     if m.ext.sched(id).attached && m.ext.ops_of(parent).defines(Callback::SubDetach) {

@@ -211,8 +211,9 @@ fn check_tids(m: &mut Machine, shares_tids: bool) -> Result<(), i32> {
 /// Moves the tasks of the sub-scheduler's cgroups from the parent to it. Every task is first
 /// initialized for the sub-scheduler, so that all tasks stay with the parent if one is rejected.
 fn claim_tasks(m: &mut Machine, id: SchedId, parent: SchedId) -> Result<(), i32> {
-    let mut tasks = enable::all_tasks(m);
-    tasks.retain(|&task| m.tasks[task].ext.sched == parent && sched_of_cgroup(m, m.tasks[task].cgroup()) == id);
+    let tasks = handover::tasks_of(m, |m, task| {
+        m.tasks[task].ext.sched == parent && sched_of_cgroup(m, m.tasks[task].cgroup()) == id
+    });
     for (index, &task) in tasks.iter().enumerate() {
         let errno = in_sched(m, id, |m| lifecycle::init_task(m, task, false));
         if errno != 0 {

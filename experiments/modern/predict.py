@@ -5,16 +5,19 @@
 Also updates two tables in README.md: the medians, between <!-- medians --> and <!-- end -->, and the
 CPU time of groups of tasks, between <!-- groups --> and <!-- end of groups -->.
 
-usage: experiments/modern/predict.py WINDTUNNEL [ROW...]   (from the root of the repository)
+Run it from the root of the repository.
 
 Objects of third parties are those that `make compat` builds, and those in objects/versions are those
-that scripts/compat/versions.sh builds. A row whose object is missing is an error. With ROW, only
-these rows are computed, and the other lines of the file stay.
+that scripts/compat/versions.sh builds. A scheduler with a `program` is run with its user-space part,
+and `cargo install` builds that program. A row whose object or program is missing is an error. With
+ROW, only these rows are computed, and the other lines of the file stay.
 """
 
+import argparse
 import csv
 import json
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -54,6 +57,20 @@ def run_command(row, case, *command):
     if done.returncode not in (0, 1) or not done.stdout:
         sys.exit(f"{row['name']}: {case} ends with status {done.returncode}:\n{done.stderr}")
     return done.stdout
+
+
+def find_programs(rows, folder):
+    """Gives each scheduler that is a program the policy text that runs it. If a program is missing, the script ends."""
+    for row in rows:
+        for scheduler in row["schedulers"]:
+            if program := scheduler.get("program"):
+                path = folder.absolute() / program
+                if not path.is_file():
+                    sys.exit(
+                        f"{row['name']}: there is no program {path}. Build it with `BPF_CLANG=clang-19 cargo install {program} "
+                        f"--version {scheduler['version']} --root target/programs --locked`, or name its directory with --programs"
+                    )
+                scheduler["scheduler"] = "exec: " + shlex.join([str(path), *scheduler["arguments"]])
 
 
 def write_machine(folder, case):
@@ -113,7 +130,8 @@ def cases(row):
 
 
 def settings_of(case):
-    """Returns the settings of a case as text: those of the kernel, and those of the policy."""
+    """Returns the settings of a case as text: the arguments of its program, and the settings of the kernel and the policy."""
+    yield from case.get("arguments", [])
     for name, value in {**case["kernel"], **case.get("set", {})}.items():
         yield f"{name}={','.join(value) if isinstance(value, list) else str(value).lower()}"
 
@@ -123,7 +141,7 @@ def lines(windtunnel, row, simulator):
     for case in cases(row):
         settings = " ".join(settings_of(case))
         start = [row["name"], str(row["date"]), case["machine"], case["workload"]]
-        name = Path(case["scheduler"]).name.removesuffix(".bpf.o")
+        name = case.get("program") or Path(case["scheduler"]).name.removesuffix(".bpf.o")
         for seed in range(1, 6):
             for figure, value in simulate(windtunnel, row, case, seed):
                 yield [*start, name, settings, seed, figure, f"{value:.6g}", simulator]
@@ -169,10 +187,17 @@ def replace(page, name, end, table):
 
 
 def main():
-    windtunnel, *wanted = sys.argv[1:] or sys.exit(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("windtunnel", help="the command")
+    parser.add_argument("wanted", nargs="*", metavar="row", help="a row of predictions.toml [default: all]")
+    directory = "directory with the schedulers' programs [default: %(default)s]"
+    parser.add_argument("--programs", type=Path, metavar="DIR", default="target/programs/bin", help=directory)
+    options = parser.parse_args()
+    windtunnel, wanted = options.windtunnel, options.wanted
     rows = tomllib.loads((HERE / "predictions.toml").read_text())["row"]
     if unknown := set(wanted) - {row["name"] for row in rows}:
         sys.exit(f"predictions.toml has no row {', '.join(sorted(unknown))}")
+    find_programs([row for row in rows if not wanted or row["name"] in wanted], options.programs)
     path = HERE / "predictions.csv"
     simulator = version(windtunnel)
     kept = []

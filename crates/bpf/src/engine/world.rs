@@ -52,6 +52,8 @@ pub trait World: Sized + 'static {
     /// Releases the reference to a kernel object that a `__kptr` field of a map value held. Called
     /// when the value is removed.
     fn release_object(&mut self, object: u64);
+    /// Called when the memory of a value of local storage is freed. A later value may get it.
+    fn storage_freed(&mut self, _addr: u64, _size: u64) {}
     /// Returns whether a map of this kind (TASK_STORAGE or CGRP_STORAGE) may create a value for the
     /// task or cgroup at address `owner`. Returns false if the task is exiting or the cgroup was
     /// removed, because nothing would free the value.

@@ -30,6 +30,10 @@ impl<W: World> Vm<W> {
             let fields = world.vm().maps()[index].def().fields.clone();
             drop_fields(world, &fields, value);
         }
+        if value != 0 {
+            let size = world.vm().maps()[index].def().value_size;
+            world.storage_freed(value, size.into());
+        }
         world.vm().maps()[index].storage_delete(world.region(), owner)
     }
 }

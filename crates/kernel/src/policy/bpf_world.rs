@@ -192,6 +192,12 @@ impl World for Machine {
         overlap::accessed(self, access, value, derived);
     }
 
+    fn storage_freed(&mut self, addr: u64, size: u64) {
+        if let Some(overlap) = &mut self.overlap {
+            overlap.detector.forget(addr, size);
+        }
+    }
+
     fn decides(&mut self, addr: u64) {
         let cpu = self.this_cpu;
         if let Some(overlap) = &mut self.overlap {

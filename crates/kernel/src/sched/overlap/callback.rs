@@ -41,6 +41,9 @@ pub(crate) struct Begun {
     /// before.
     locked: Option<CpuId>,
     subject: Subject,
+    /// The CPU's current task. Callbacks that its calls and interrupts cause follow one another, also on
+    /// different CPUs: it moves with a context switch.
+    current: Option<u64>,
 }
 
 /// Begins a callback with the locks in `frame`.
@@ -56,8 +59,13 @@ pub(crate) fn begin_callback(m: &mut Machine, frame: Frame, subject: Subject) ->
         m.overlap_lock(LockId::Rq(cpu));
     }
     let cpu = m.this_cpu;
+    let current = m.rqs[cpu].curr;
+    let current = (current != IDLE).then(|| m.tasks[current].addr());
     let interrupted = m.overlap.as_mut().map_or(0, |overlap| {
         let detector = &mut overlap.detector;
+        if let Some(current) = current {
+            detector.acquire(cpu, SyncId::Task(current));
+        }
         match subject {
             Subject::None => {}
             Subject::Task(task) | Subject::OldTask(task) => detector.acquire(cpu, SyncId::Task(task)),
@@ -72,6 +80,7 @@ pub(crate) fn begin_callback(m: &mut Machine, frame: Frame, subject: Subject) ->
         interrupted,
         locked,
         subject,
+        current,
     }
 }
 
@@ -81,6 +90,9 @@ pub(crate) fn end_callback(m: &mut Machine, begun: Begun) {
     if let Some(overlap) = m.overlap.as_mut() {
         let detector = &mut overlap.detector;
         detector.end_callback(cpu, begun.interrupted);
+        if let Some(current) = begun.current {
+            detector.release(cpu, SyncId::Task(current));
+        }
         match begun.subject {
             Subject::None => {}
             Subject::Task(task) | Subject::NewTask(task) => detector.release(cpu, SyncId::Task(task)),

@@ -189,6 +189,17 @@ impl Detector {
         }
     }
 
+    /// Forgets the accesses to memory that is freed. The allocator orders them before the accesses of the
+    /// next owner.
+    pub(crate) fn forget(&mut self, addr: u64, size: u64) {
+        for addr in addr..addr + size {
+            if let Some(variable) = self.variables.get_mut(addr) {
+                variable.cpus.clear();
+                variable.last = None;
+            }
+        }
+    }
+
     /// Returns the first race of each pair of instructions, in the order of their times.
     pub fn races(&self) -> Vec<Race> {
         let mut races = Vec::new();

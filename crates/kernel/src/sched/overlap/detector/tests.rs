@@ -34,6 +34,17 @@ fn updates_without_order_race() {
 }
 
 #[test]
+fn the_next_owner_of_freed_memory_does_not_race() {
+    let mut detector = Detector::new(2);
+    update(&mut detector, 0, 10);
+    detector.forget(X - 8, 16);
+    update(&mut detector, 1, 20);
+    assert_eq!(detector.races().len(), 0);
+    update(&mut detector, 0, 30);
+    assert_eq!(detector.races().len(), 1);
+}
+
+#[test]
 fn a_store_between_load_and_store_is_lost() {
     let mut detector = Detector::new(2);
     detector.load(X, seen(0, 10));

@@ -132,6 +132,11 @@ impl Variables {
     }
 
     /// Returns the variable at an address, or `None` if it was not accessed.
+    pub(crate) fn get_mut(&mut self, addr: u64) -> Option<&mut Variable> {
+        self.index.get(&addr).map(|&at| &mut self.all[at as usize])
+    }
+
+    /// Returns the variable at an address, or `None` if it was not accessed.
     pub(crate) fn get(&self, addr: u64) -> Option<&Variable> {
         self.index.get(&addr).map(|&at| &self.all[at as usize])
     }

@@ -12,7 +12,7 @@ chmod 755 "$root"
 mkdir -p "$root"/{bin,dev,proc,sys,tmp,run}
 cp scripts/conform/guest/init "$root/init"
 cp "$dir/step.ko" "$root/"
-gcc -O1 -Wall -static -Iscripts/conform/module scripts/conform/guest/runner.c -o "$root/bin/runner"
+gcc -O1 -Wall -static -Iscripts/conform/module scripts/conform/guest/*.c -o "$root/bin/runner"
 . scripts/build/build.sh
 binary=$build/windtunnel-live
 strip -o "$root/bin/windtunnel-live" "$binary"

@@ -24,16 +24,14 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "abi.h"
+#include "policy.h"
+#include "runner.h"
 
-#define CGROUPS "/sys/fs/cgroup"
-#define WORDS 16
-
-static int device;
+int device;
 
 /* A system call that does not touch errno, which the threads of a process share here. */
 static long call(long number, long a, long b, long c, long d)
@@ -103,7 +101,7 @@ static void note(const char *format, ...)
 	ioctl(device, STEP_LOG, text);
 }
 
-static int fail(const char *format, ...)
+int fail(const char *format, ...)
 {
 	char text[STEP_LINE - 32], line[STEP_LINE];
 	va_list arguments;
@@ -432,121 +430,6 @@ static int create_group(const char *name)
 	return ioctl(device, STEP_NEW_GROUP);
 }
 
-/* Sub-schedulers: the processes that keep them attached, and the lines of their output. */
-static struct {
-	pid_t loader;
-	char group[64];
-} subs[8];
-#define SUBS (sizeof(subs) / sizeof(*subs))
-
-static bool file_has(const char *path, const char *text)
-{
-	char line[STEP_LINE];
-	FILE *file = fopen(path, "r");
-	bool found = false;
-
-	while (file && !found && fgets(line, sizeof(line), file))
-		found = strstr(line, text);
-	if (file)
-		fclose(file);
-	return found;
-}
-
-/* Returns whether a process is in nanosleep() or clock_nanosleep(). */
-static bool sleeps(pid_t pid)
-{
-	char path[64];
-	int number = -1;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
-	file = fopen(path, "r");
-	if (file && fscanf(file, "%d", &number) != 1)
-		number = -1;
-	if (file)
-		fclose(file);
-	return number == SYS_nanosleep || number == SYS_clock_nanosleep;
-}
-
-/* Starts `windtunnel-live load -q`, which keeps a policy loaded. Its output goes to the file `output`. */
-static pid_t start_loader(char **words, const char *cgroup, const char *output)
-{
-	char *arguments[2 * WORDS + 8] = { "windtunnel-live", "load", "-q", words[0] };
-	int count = 4;
-	pid_t loader;
-
-	if (cgroup) {
-		arguments[count++] = "--cgroup";
-		arguments[count++] = (char *)cgroup;
-	}
-	for (char **word = words + 1; *word; word++) {
-		arguments[count++] = "--set";
-		arguments[count++] = *word;
-	}
-	loader = fork();
-	if (loader == 0) {
-		int file = open(output, O_CREAT | O_TRUNC | O_WRONLY, 0644);
-
-		signal(SIGCHLD, SIG_DFL);
-		dup2(file, 1);
-		dup2(file, 2);
-		execvp(arguments[0], arguments);
-		dprintf(2, "%s: %s\n", arguments[0], strerror(errno));
-		_exit(1);
-	}
-	return loader;
-}
-
-/* Ends a loader at once, and waits until the kernel has detached its policy. */
-static void kill_loader(pid_t loader)
-{
-	kill(loader, SIGKILL);
-	/* It fails when the process has ended, because children are reaped on their own. */
-	waitpid(loader, NULL, 0);
-}
-
-/*
- * attach GROUP POLICY [KEY=VALUE...]: no time passes. The loader prints a line when the policy is attached.
- * If it has failed, it ends, or it sleeps to wait for messages of the kernel.
- */
-static int attach_policy(char **words)
-{
-	char cgroup[160], output[64];
-	size_t at = 0;
-
-	while (at < SUBS && subs[at].loader)
-		at++;
-	if (at == SUBS || !words[1] || !words[2])
-		return fail("attach: expected a group and a policy, and at most %zu sub-schedulers", SUBS);
-	snprintf(cgroup, sizeof(cgroup), CGROUPS "%s", words[1]);
-	snprintf(output, sizeof(output), "/tmp/loader-%zu", at);
-	unlink(output);
-	subs[at].loader = start_loader(words + 2, cgroup, output);
-	snprintf(subs[at].group, sizeof(subs[at].group), "%s", words[1]);
-	/* While the loader waits inside the kernel, the machine is at rest now and then. */
-	while (!file_has(output, ": loaded in ") && kill(subs[at].loader, 0) == 0 && !sleeps(subs[at].loader))
-		ioctl(device, STEP_REST);
-	if (file_has(output, ": loaded in "))
-		return 0;
-	kill_loader(subs[at].loader);
-	subs[at].loader = 0;
-	return fail("refused");
-}
-
-/* Ends the sub-scheduler of a group, or all of them. */
-static int detach_policy(const char *group)
-{
-	bool found = false;
-
-	for (size_t i = 0; i < SUBS; i++)
-		if (subs[i].loader && (!group || !strcmp(subs[i].group, group))) {
-			kill_loader(subs[i].loader);
-			subs[i].loader = 0;
-			found = true;
-		}
-	return found || !group ? 0 : fail("refused");
-}
-
 static int execute(char **words)
 {
 	const char *name = words[1] ?: "", *value = words[1] && words[2] ? words[2] : "";
@@ -666,63 +549,11 @@ static void clean_up(void)
 	bring_cpus_online();
 }
 
-/* The process that keeps the policy loaded, or 0. */
-static pid_t loader;
-
-static bool policy_enabled(void)
-{
-	char state[16] = "";
-	int file = open("/sys/kernel/sched_ext/state", O_RDONLY);
-
-	if (file < 0 || read(file, state, sizeof(state) - 1) < 0)
-		state[0] = 0;
-	close(file);
-	return !strncmp(state, "enabled", 7);
-}
-
-/* Adds the output of the loader to the log, from the first line that contains `first` on. */
-static void note_loader_output(const char *first)
-{
-	char line[STEP_LINE];
-	FILE *file = fopen("/tmp/loader", "r");
-	bool begun = false;
-
-	while (file && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = 0;
-		begun |= strstr(line, first) != NULL;
-		if (begun)
-			fail("policy: %s", line + strspn(line, " "));
-	}
-	if (file)
-		fclose(file);
-}
-
-/* policy NAME [KEY=VALUE...] */
-static void load_policy(char **words)
-{
-	loader = start_loader(words + 1, NULL, "/tmp/loader");
-	/* The verifier may take minutes in a guest on a busy host. */
-	for (int i = 0; !policy_enabled() && kill(loader, 0) == 0 && i < 120000; i++)
-		usleep(10000);
-	if (!policy_enabled())
-		note_loader_output("");
-}
-
-static void unload_policy(void)
-{
-	bool ended;
-
-	if (!loader)
-		return;
-	/* If the kernel has ended the policy, the loader prints the kernel's messages. */
-	ended = !policy_enabled();
-	kill(loader, SIGTERM);
-	while (kill(loader, 0) == 0 || policy_enabled())
-		usleep(10000);
-	if (ended)
-		note_loader_output(" disabled (");
-	loader = 0;
-}
+static struct step_machine machine;
+/* The words of the machine's line, but for the features of the scheduler. */
+static char machine_name[STEP_LINE];
+/* Whether the policy may come from memory and stay there. */
+static bool may_stay;
 
 /* The lines before the first command, which describe the machine and the policy. */
 static char header[16][STEP_LINE];
@@ -752,14 +583,17 @@ static bool run_line(const char *line, int number, bool begun)
 		strncat(text, *word, sizeof(text) - strlen(text) - 1);
 	}
 	if (!strcmp(words[0], "machine") || !strcmp(words[0], "policy")) {
-		struct step_machine machine;
-
 		memcpy(header[nr_header++], text, STEP_LINE);
 		if (!strcmp(words[0], "policy")) {
-			load_policy(words);
+			load_policy(words, may_stay ? machine_name : NULL, &machine);
 			return false;
 		}
 		parse_machine(words, &machine);
+		machine_name[0] = 0;
+		for (char **word = words + 1; *word; word++)
+			if (strncmp(*word, "features=", 9))
+				snprintf(machine_name + strlen(machine_name), sizeof(machine_name) - strlen(machine_name),
+					 " %s", *word);
 		if (option(words, "features")) {
 			features_changed = true;
 			switch_features(option(words, "features"), ",");
@@ -775,9 +609,10 @@ static bool run_line(const char *line, int number, bool begun)
 	return true;
 }
 
-static void run_script(const char *script)
+/* Returns false if the script must be executed again without policies from memory. */
+static bool run_script(const char *script)
 {
-	bool begun = false;
+	bool begun = false, complete;
 
 	nr_header = 0;
 	for (int number = 1; *script; number++) {
@@ -789,8 +624,9 @@ static void run_script(const char *script)
 		script += length + (script[length] == '\n');
 	}
 	clean_up();
-	unload_policy();
+	complete = unload_policy();
 	reset_features();
+	return complete;
 }
 
 /* Maps the memory that guest and host share: the device ivshmem-plain. */
@@ -852,7 +688,13 @@ static int serve(void)
 		if (sscanf(line, "run %zu", &length) == 1 && length < size / 2) {
 			char *script = strndup(shared, length);
 
-			run_script(script);
+			/* A policy that stays in memory was loaded with all CPUs online and without sub-schedulers. */
+			may_stay = !strstr(script, "\nhotplug ") && !strstr(script, "\nattach ");
+			if (!run_script(script)) {
+				read(device, shared + size / 2, size / 2);
+				may_stay = false;
+				run_script(script);
+			}
 			free(script);
 			dprintf(port, "done %zd\n", read(device, shared + size / 2, size / 2));
 		} else if (!strncmp(line, "quit", 4)) {

@@ -271,21 +271,23 @@ impl Machine {
     /// An idle CPU that polls notices a write to its flags (TIF_NEED_RESCHED) and needs no IPI. The
     /// write costs the transfer of a cache line, and the target needs another transfer to read the
     /// flags. Every other CPU gets an IPI, whose latency depends on the distance. The time to leave
-    /// the idle state is added when `arrival` is handled.
-    pub(crate) fn interrupt_cpu(&mut self, target: CpuId, arrival: Arrival) {
+    /// the idle state is added when `arrival` is handled. Returns the time of `arrival`, ns.
+    pub(crate) fn interrupt_cpu(&mut self, target: CpuId, arrival: Arrival) -> u64 {
         let from = self.this_cpu;
         let (costs, distance) = (&self.spec.costs, self.distance(from, target));
         if self.polls(target) {
             let line = costs.cache_line.at(distance);
             self.charge(from, line);
-            self.events.push(self.local_time(from) + line, arrival);
-            return;
+            let at = self.local_time(from) + line;
+            self.events.push(at, arrival);
+            return at;
         }
         let (send, latency) = (costs.ipi_send_ns, costs.ipi_latency.at(distance));
         self.charge(from, u64::from(send));
         let at = self.local_time(from) + latency;
         self.trace(from, Event::Ipi { target: target.nr() });
         self.events.push(at, arrival);
+        at
     }
 }
 

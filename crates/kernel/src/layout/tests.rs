@@ -98,6 +98,8 @@ fn threads_share_their_mm_and_leader() {
     assert_ne!(first.mm, process.mm);
     assert!(m.region.contains(process.mm as u64));
     assert_eq!(process.real_parent as u64, m.layout.task_addr(m.find_task(1).unwrap()));
+    // The parent of a thread is that of the other threads.
+    assert_eq!(thread.real_parent, first.real_parent);
 }
 
 #[test]
@@ -115,6 +117,28 @@ fn exec_replaces_the_mm_and_exit_gives_it_up() {
     m.enter(cpu_id(0));
     m.exit_task(task);
     assert!(mm(&m).is_null());
+}
+
+#[test]
+fn another_thread_becomes_the_parent_of_a_threads_children() {
+    let fork = |task, thread| Op::Fork { task, thread };
+    let mut m = machine(
+        &["/"],
+        vec![
+            vec![fork(1, true), sleep(3)],
+            vec![fork(2, false), sleep(1)],
+            vec![sleep(100)],
+        ],
+    );
+    let parent_of_child = |m: &Machine| m.tasks[m.find_task(3).unwrap()].task_struct.real_parent as u64;
+    m.advance(testbed::MS / 2, &mut Vec::new());
+    assert_eq!(parent_of_child(&m), m.layout.task_addr(m.find_task(2).unwrap()));
+    m.advance(2 * testbed::MS, &mut Vec::new());
+    assert_eq!(m.find_task(2), None);
+    assert_eq!(parent_of_child(&m), m.layout.task_addr(m.find_task(1).unwrap()));
+    m.advance(5 * testbed::MS, &mut Vec::new());
+    assert_eq!(m.find_task(1), None);
+    assert_eq!(parent_of_child(&m), m.layout.idle_addr(cpu_id(0)));
 }
 
 #[test]

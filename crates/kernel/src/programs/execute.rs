@@ -12,7 +12,7 @@ use crate::programs::state::cursor::*;
 use crate::programs::state::native::Turn;
 use crate::sched::state::task::{Next, State};
 use crate::simulation::cpuset::CpuSet;
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use std::rc::Rc;
 use workload::Op;
 
@@ -439,11 +439,11 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
             return Next::Work;
         }
     }
-    let parent = m.task_from_addr(m.tasks[task].task_struct.real_parent as u64);
-    if let Some(parent) = parent {
-        m.tasks[parent].children -= 1;
-        let is_process = m.tasks[parent].process != m.tasks[task].process;
-        child_exited(m, parent, is_process);
+    let creator = m.tasks[task].creator;
+    if creator != IDLE {
+        m.tasks[creator].children -= 1;
+        let is_process = m.tasks[creator].process != m.tasks[task].process;
+        child_exited(m, creator, is_process);
     }
     Next::Block(State::Dead)
 }

@@ -20,6 +20,7 @@ impl Machine {
         tracepoint::sched_process_exit(self, task);
         // The task gives up its address space (exit_mm).
         self.tasks[task].task_struct.mm = std::ptr::null_mut();
+        self.reparent_children(task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
         self.change_queued(task, flags::MOVE, |m| {
             if m.class_of(task) == Class::Fair {

@@ -149,6 +149,11 @@ impl Machine {
         } else if thread && parent != IDLE {
             task_struct.mm = self.tasks[parent].task_struct.mm;
         }
+        if thread && parent != IDLE && !attributes.kthread {
+            // All threads of a process have the same parent (CLONE_THREAD).
+            task_struct.real_parent = self.tasks[parent].task_struct.real_parent;
+            task_struct.parent = task_struct.real_parent;
+        }
         if let Some(cred) = attributes.uid.map(|uid| self.layout.cred_addr(uid)) {
             task_struct.cred = cred as *mut layout::cred;
             task_struct.real_cred = task_struct.cred;
@@ -196,6 +201,8 @@ impl Machine {
             wake_generation,
             noise: self.noise.contains(index),
             children: 0,
+            creator: above.unwrap_or(IDLE),
+            is_parent: false,
             footprint: Footprint::new(spec.footprint_bytes, spec.touch_mbps),
             numa: None,
             cache_process: 0,
@@ -238,6 +245,9 @@ impl Machine {
         self.nr_alive += 1;
         if let Some(above) = above {
             self.tasks[above].children += 1;
+        }
+        if let Some(parent) = self.task_from_addr(self.tasks[id].task_struct.real_parent as u64) {
+            self.tasks[parent].is_parent = true;
         }
         if parent == IDLE {
             self.sync.note_created(index, pid);

@@ -82,16 +82,33 @@ impl Machine {
         self.mirror_cpusets();
     }
 
-    /// Makes init_task the parent of the children of a dead task.
-    pub(crate) fn reparent_children(&mut self, dead: TaskId) {
-        if self.tasks[dead].children == 0 {
+    /// Gives the children of an exiting task to another thread of its process, or else to init_task
+    /// (forget_original_parent).
+    pub(crate) fn reparent_children(&mut self, exiting: TaskId) {
+        let t = &self.tasks[exiting];
+        if t.children == 0 && !t.is_parent {
             return;
         }
-        let (dead, swapper) = (self.layout.task_addr(dead), self.layout.idle_addr(CpuId::BOOT));
+        let (tgid, addr) = (t.tgid(), t.addr());
+        let mut threads = self.threads.range(u64::from(tgid) << 32..u64::from(tgid + 1) << 32);
+        let reaper = threads.find_map(|&key| {
+            let thread = self.find_task(key as u32)?;
+            (self.tasks[thread].task_struct.flags & PF_EXITING == 0).then_some(thread)
+        });
+        let swapper = self.layout.idle_addr(CpuId::BOOT);
+        let reaper_addr = reaper.map_or(swapper, |thread| {
+            self.tasks[thread].is_parent = true;
+            self.tasks[thread].addr()
+        });
         for t in &mut self.tasks {
-            if t.task_struct.real_parent as u64 == dead {
-                t.task_struct.real_parent = swapper as *mut task_struct;
-                t.task_struct.parent = swapper as *mut task_struct;
+            if t.creator == exiting {
+                t.creator = IDLE;
+            }
+            if t.task_struct.real_parent as u64 == addr {
+                // A workload can name a thread of the same process as the parent, which is not so in Linux.
+                let reaper = if t.tgid() == tgid { swapper } else { reaper_addr };
+                t.task_struct.real_parent = reaper as *mut task_struct;
+                t.task_struct.parent = t.task_struct.real_parent;
             }
         }
     }

@@ -55,6 +55,7 @@ impl Machine {
             self.ext.kicks.ns += u64::from(cost);
         }
         self.enter_irq(cpu, cost.into());
+        ext::resched_ipi(self, cpu);
         self.check_resched(cpu, self.entry.irq_from > Some(0));
     }
 

@@ -81,7 +81,7 @@ fn forked_tasks_inherit_from_the_forking_task() {
     );
     assert_eq!(
         vars(&run, ["real_parent_pid", "uid", "timer_slack_ns", "tgid"]),
-        [1, 1000, 30_000, 1]
+        [0, 1000, 30_000, 1]
     );
     // ops.init_task() is called before the new task has its own parent.
     assert_eq!(run.var("parent_pid_at_fork"), 0);

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::sched::class::state::Class;
 use crate::sched::ext::state::dsq::DsqRef;
 use crate::sched::ext::state::scheds::SchedId;
-use crate::simulation::event::Event;
+use crate::simulation::event::{Event, NEVER};
 use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
 
@@ -33,12 +33,14 @@ fn schedule_deferred(m: &mut Machine, cpu: CpuId) {
     if std::mem::replace(&mut m.rqs[cpu].ext.deferred, true) {
         return;
     }
+    m.rqs[cpu].ext.deferred_at = NEVER;
     if cpu == m.this_cpu {
         kick::queue_irq_work(m, cpu);
         return;
     }
     ops::settle(m);
-    m.interrupt_cpu(cpu, Event::ExtDeferred { cpu });
+    let at = m.interrupt_cpu(cpu, Event::ExtDeferred { cpu });
+    m.rqs[cpu].ext.deferred_at = at;
 }
 
 /// Handles the IPI for deferred work.
@@ -47,6 +49,14 @@ pub(super) fn arrived(m: &mut Machine, cpu: CpuId) {
         m.lock(LockId::Rq(cpu));
         run_deferred(m, cpu);
         m.unlock(LockId::Rq(cpu));
+    }
+}
+
+/// Performs the deferred work of a CPU that is about to reschedule, if the IPI for this work has arrived
+/// as well: a CPU handles all its interrupts before it calls schedule().
+pub(super) fn before_resched(m: &mut Machine, cpu: CpuId) {
+    if m.rqs[cpu].ext.deferred_at <= m.now {
+        arrived(m, cpu);
     }
 }
 

@@ -160,6 +160,14 @@ pub(crate) fn irq_work(m: &mut Machine) {
     }
 }
 
+/// Handles the interrupts that arrive together with a reschedule IPI.
+#[inline]
+pub(crate) fn resched_ipi(m: &mut Machine, cpu: CpuId) {
+    if m.rqs[cpu].ext.deferred {
+        deferred::before_resched(m, cpu);
+    }
+}
+
 /// Performs deferred work of `cpu` after a task was woken and queued there (task_woken_scx). The
 /// runqueue of `cpu` is locked.
 #[inline]
@@ -233,7 +241,6 @@ pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
 /// Calls ops.disable() and ops.exit_task() for a dead task (sched_ext_dead).
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     sub::in_sched_of(m, task, |m| lifecycle::dead(m, task));
-    m.reparent_children(task);
 }
 
 /// Frees the BPF local storage of a task that has no references any more (__put_task_struct).

@@ -83,7 +83,7 @@ impl Machine {
             if let Some(llc) = t.preferred_llc.filter(|_| t.fair.on_rq) {
                 let (nr_preferred, counts) = &mut all[t.cpu().index()];
                 *nr_preferred += u32::from(t.on_preferred_llc && !t.fair.delayed);
-                counts[llc as usize] += 1;
+                counts[usize::from(llc)] += 1;
             }
         }
         for (cpu, counted) in self.cpus().zip(all) {

@@ -101,11 +101,16 @@ pub struct Task {
     pub(crate) numa: Option<Box<NumaTask>>,
     /// Index of the task's process in the state of cache-aware scheduling.
     pub(crate) cache_process: u32,
-    /// LLC that the task prefers because of cache-aware scheduling.
-    pub(crate) preferred_llc: Option<u32>,
+    /// LLC that the task prefers because of cache-aware scheduling. A machine has at most 8192.
+    pub(crate) preferred_llc: Option<u16>,
     /// Whether the task searches for the preferred LLC of its process before it returns to user space.
     pub(crate) cache_work: bool,
+    /// Whether this task is or was the `real_parent` of another one.
+    pub(crate) is_parent: bool,
+    /// Number of tasks whose `creator` is this task.
     pub children: u32,
+    /// Task that has created this one and may wait for its exit, or [`IDLE`].
+    pub creator: TaskId,
     /// Number of the task's process in the simulator. Tasks of a process share an address space.
     pub process: u32,
     pub rare: OnDemand<RareState>,

@@ -14,6 +14,7 @@ use crate::sched::ext::state::scheds::{SchedId, Scheds};
 use crate::sched::ext::state::sub_costs::SubCosts;
 use crate::sched::ext::state::{entity, events, loaded};
 use crate::simulation::cpuset::CpuSet;
+use crate::simulation::event::NEVER;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use entity::TaskState;
@@ -46,6 +47,8 @@ pub struct ScxRq {
     pub(crate) nr_immed: u32,
     /// Whether run_deferred() has been scheduled.
     pub(crate) deferred: bool,
+    /// Time at which the IPI for it arrives, ns, or [`NEVER`] if the CPU itself has scheduled it.
+    pub(crate) deferred_at: u64,
     /// Number of times that the CPU has rescheduled. A CPU that sent a kick with SCX_KICK_WAIT
     /// waits until this number changes.
     pub(crate) kick_sync: u64,
@@ -83,6 +86,7 @@ impl Default for ScxRq {
             kicks: Kicks::default(),
             nr_immed: 0,
             deferred: false,
+            deferred_at: NEVER,
             ddsp_deferred: Vec::new(),
             reenq_local: 0,
             reenq_users: Vec::new(),

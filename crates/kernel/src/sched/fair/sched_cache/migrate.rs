@@ -149,7 +149,7 @@ pub(in crate::sched::fair) fn degrades_llc(m: &mut Machine, env: &Env, task: Tas
 
 /// Returns whether a task prefers the LLC of `cpu` (migrate_llc_task_wrong_dst).
 pub(in crate::sched::fair) fn prefers_llc_of(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
-    m.tasks[task].preferred_llc == Some(m.domains.llc_index[cpu])
+    m.tasks[task].preferred_llc.map(u32::from) == Some(m.domains.llc_index[cpu])
 }
 
 /// Returns whether all tasks of the source CPU prefer its LLC, so that the running one should stay

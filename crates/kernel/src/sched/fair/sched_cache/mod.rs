@@ -212,7 +212,7 @@ fn unsuitable(m: &Machine, number: u32, cpu: CpuId) -> bool {
 
 /// Returns the LLC that a task prefers (get_pref_llc). It prefers none if the LLC is not on the
 /// node that NUMA balancing prefers.
-fn preferred_llc(m: &Machine, task: TaskId) -> Option<u32> {
+fn preferred_llc(m: &Machine, task: TaskId) -> Option<u16> {
     let cpu = m.sched_cache.processes[m.tasks[task].cache_process as usize]
         .usage
         .cpu?;
@@ -220,7 +220,7 @@ fn preferred_llc(m: &Machine, task: TaskId) -> Option<u32> {
     if node.is_some_and(|node| node != node_of(m, cpu)) {
         return None;
     }
-    Some(m.domains.llc_index[cpu])
+    Some(m.domains.llc_index[cpu] as u16)
 }
 
 fn preferred_node(m: &Machine, task: TaskId) -> Option<u32> {
@@ -243,17 +243,17 @@ pub(super) fn count(m: &mut Machine, cpu: CpuId, task: TaskId, enters: bool) {
     }
 }
 
-fn count_preference(m: &mut Machine, cpu: CpuId, task: TaskId, llc: u32, enters: bool) {
+fn count_preference(m: &mut Machine, cpu: CpuId, task: TaskId, llc: u16, enters: bool) {
     let rq = &mut m.sched_cache.cpus[cpu];
     let t = &mut m.tasks[task];
     if enters {
-        t.on_preferred_llc = llc == m.domains.llc_index[cpu];
+        t.on_preferred_llc = u32::from(llc) == m.domains.llc_index[cpu];
         rq.nr_preferred += u32::from(t.on_preferred_llc && !t.fair.delayed);
-        rq.counts[llc as usize] += 1;
+        rq.counts[usize::from(llc)] += 1;
     } else {
         rq.nr_preferred -= u32::from(t.on_preferred_llc && !t.fair.delayed);
         t.on_preferred_llc = false;
-        rq.counts[llc as usize] -= 1;
+        rq.counts[usize::from(llc)] -= 1;
     }
 }
 

@@ -173,13 +173,13 @@ static pid_t start_paused(char **words)
 
 void load_policy(char **words, const char *name, struct step_machine *machine)
 {
-	if (name && resident_load(name, words + 1, start_paused)) {
+	/* An attempt fails, for example, if an arena is full of what ops.init() has allocated each time. */
+	for (int attempt = 0; attempt < 2 && name && resident_load(name, words + 1, start_paused); attempt++) {
 		/* The load has taken time. */
 		ioctl(device, STEP_MACHINE, machine);
 		resident = resident_attach();
 		if (resident && policy_enabled())
 			return;
-		/* For example, an arena is full of what ops.init() has allocated each time. */
 		if (resident)
 			resident_detach();
 		resident = false;

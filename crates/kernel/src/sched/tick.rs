@@ -24,6 +24,7 @@ impl Machine {
             return;
         }
         if rq.idle() {
+            rq.clock_updated = self.now;
             let keeps_tick = self.idle_tick(cpu);
             // A CPU of a stepped machine stops its tick at the first tick after it has become idle.
             if keeps_tick || self.stepped.is_some() {

@@ -62,6 +62,33 @@ fn a_token_repeats_a_finding() {
 }
 
 #[test]
+fn a_command_repeats_the_finding_below_which_it_stands() {
+    let args = ["explore", "mqs", "--runs", "64", "--all", "--pairs", "--no-shrink"];
+    let ran = windtunnel(&args);
+    let mut finding = "";
+    let mut nr_later = 0;
+    for line in ran.stdout.lines() {
+        if line.contains(": race: ") {
+            finding = line;
+        }
+        let Some(command) = line.strip_prefix("replay: windtunnel ") else {
+            continue;
+        };
+        // The run of this token has a likelier finding, too.
+        if command.contains(" --finding ") && nr_later < 3 {
+            nr_later += 1;
+            let words: Vec<&str> = command.split(' ').collect();
+            let replayed = windtunnel(&words);
+            assert!(replayed.stdout.starts_with(finding), "{finding}\n{}", replayed.stdout);
+            let words = [&words[..], &["--step"][..]].concat();
+            let stepped = windtunnel(&words);
+            assert!(stepped.stdout.starts_with(finding), "{finding}\n{}", stepped.stdout);
+        }
+    }
+    assert_eq!(nr_later, 3, "{}", ran.stdout);
+}
+
+#[test]
 fn the_result_does_not_depend_on_the_number_of_threads() {
     let run = |threads| {
         let ran = windtunnel(&["explore", "mqs", "--runs", "32", "--no-shrink", "--threads", threads]);
@@ -73,12 +100,13 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn wrong_input_is_named() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["explore"], "required"),
         (&["explore", "fifo", "--hold", "x@1us"], "no number of a point"),
         (&["explore", "fifo", "--hold", "7"], "POINT@TIME"),
         (&["explore", "--replay", "AAAA"], "no token"),
         (&["explore", "fifo", "--step"], "--replay"),
+        (&["explore", "fifo", "--finding", "2"], "--replay"),
         (&["explore", "nosuchpolicy", "--runs", "1"], "nosuchpolicy"),
         (&["explore", "eevdf", "--runs", "1"], "only the callbacks of a policy"),
     ];

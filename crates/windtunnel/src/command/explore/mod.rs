@@ -12,7 +12,7 @@ use input::duration;
 use input::error::Error;
 use kernel::release::Release;
 use lab::explore::case::{Case, Load, Space, parse_hold};
-use lab::explore::observe::{Observed, STALL_NS, Target};
+use lab::explore::observe::{Finding, Observed, STALL_NS, Target};
 use lab::explore::order::Order;
 use lab::explore::step::Stepper;
 use lab::explore::{Limits, explore, text};
@@ -97,6 +97,10 @@ pub struct Args {
     /// otherwise all accesses are printed, one a line
     #[arg(long)]
     step: bool,
+    /// With --replay: which finding of the run to show, counted from the likeliest defect on
+    /// [default: 1]
+    #[arg(long, value_name = "N")]
+    finding: Option<NonZero<usize>>,
     /// Set a parameter of the policy (`policy show`)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
@@ -115,8 +119,7 @@ pub struct Args {
 }
 
 /// Walks through the accesses of a run: with the keyboard, or as a list without a terminal.
-fn step_through(observed: &Observed) -> Result<ExitStatus, Error> {
-    let finding = observed.findings.first();
+fn step_through(observed: &Observed, finding: Option<&Finding>) -> Result<ExitStatus, Error> {
     let text = finding.map(|finding| text::finding(finding, &observed.code));
     let text = text.unwrap_or_else(|| "nothing found in this run\n".to_owned());
     let Some(mut stepper) = Stepper::new(observed, finding) else {
@@ -140,6 +143,11 @@ impl Args {
         if self.step {
             return Err(Error::new(
                 "--step walks through the run of a token: add --replay TOKEN",
+            ));
+        }
+        if self.finding.is_some() {
+            return Err(Error::new(
+                "--finding chooses a finding of a token's run: add --replay TOKEN",
             ));
         }
         let policy = self.policy.clone().unwrap_or_default();
@@ -208,13 +216,20 @@ impl Args {
         }
     }
 
-    /// Repeats a case and lists the accesses around its first finding.
+    /// Repeats a case and lists the accesses around one of its findings.
     fn replay(&self, policy: &str, case: &Case) -> Result<ExitStatus, Error> {
         let observed = self.target(policy).observe(case, true)?;
-        if self.step {
-            return step_through(&observed);
+        let (number, nr) = (self.finding.map_or(1, NonZero::get), observed.findings.len());
+        if number > nr.max(1) {
+            return Err(Error::new(format!(
+                "--finding {number}: the last finding of this run is {nr}"
+            )));
         }
-        let Some(finding) = observed.findings.first() else {
+        let finding = observed.findings.get(number - 1);
+        if self.step {
+            return step_through(&observed, finding);
+        }
+        let Some(finding) = finding else {
             outln!("nothing found in this run, which reached {} points", observed.points);
             return Ok(ExitStatus::SUCCESS);
         };

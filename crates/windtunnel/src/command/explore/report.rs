@@ -137,7 +137,8 @@ impl Report<'_> {
         }
         let observed = target.observe(&case, false)?;
         let same = |finding: &&Finding| finding.same_as(&found.finding, &observed.code);
-        let finding = observed.findings.iter().find(same).unwrap_or(&found.finding);
+        let number = observed.findings.iter().position(|finding| same(&finding));
+        let finding = number.map_or(&found.finding, |number| &observed.findings[number]);
         runner::out!("{}", text::finding(finding, &observed.code));
         outln!("found in run {}", found.run);
         let tasks = case.nr_tasks().map_or_else(String::new, |nr| format!(", tasks: {nr}"));
@@ -155,7 +156,11 @@ impl Report<'_> {
             write(folder, target, &case, finding, &observed)?;
         }
         let token = case.token(&target.spec.policy);
-        outln!("replay: windtunnel explore --replay {token}{}", settings(target));
+        let which = match number {
+            Some(number) if number > 0 => format!(" --finding {}", number + 1),
+            _ => String::new(),
+        };
+        outln!("replay: windtunnel explore --replay {token}{which}{}", settings(target));
         Ok(())
     }
 }

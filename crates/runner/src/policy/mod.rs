@@ -81,7 +81,7 @@ impl Policy {
 fn exec_policy(spec: &str, command: &str) -> Result<Policy, Error> {
     let words = quote::split(command).map_err(|message| Error::new(format!("{spec}: {message}")))?;
     let Some((program, arguments)) = words.split_first() else {
-        return Err(Error::new(format!("{spec}: the command line is missing"))
+        return Err(Error::new(format!("{spec} is not followed by a command line"))
             .hint("for example 'exec: ./scx_rusty --slice-us-underutil 10000'"));
     };
     let mut name = name_from_path(Path::new(program));
@@ -180,7 +180,10 @@ mod tests {
         let words = ["./scx_x", "-a", "b c"].map(str::to_owned).to_vec();
         assert!(matches!(found, Policy::Exec { command, .. } if command == words));
         let error = Policy::find("exec:").expect_err("there is no program");
-        assert!(error.to_string().contains("the command line is missing"), "{error}");
+        assert!(
+            error.to_string().contains("exec: is not followed by a command line"),
+            "{error}"
+        );
     }
 
     #[test]

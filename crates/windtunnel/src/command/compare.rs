@@ -57,7 +57,8 @@ failed, 2 if the usage or an input is wrong."
 #[derive(ClapArgs)]
 #[command(after_help = after_help())]
 pub struct Args {
-    /// Baseline: an object file, the name of a built policy (`policy list`), or `eevdf`
+    /// Baseline: an object file, the name of a built policy (`policy list`), `exec: COMMAND`,
+    /// or `eevdf`
     #[arg(add = complete::policies())]
     a: String,
     /// Policy to compare with the baseline

@@ -32,7 +32,7 @@ or an input is wrong.";
 #[derive(ClapArgs)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// Object file, name of a built policy (`policy list`), or `eevdf`
+    /// Object file, name of a built policy (`policy list`), `exec: COMMAND`, or `eevdf`
     #[arg(add = complete::policies())]
     a: String,
     /// Object, policy or `eevdf` to compare with A

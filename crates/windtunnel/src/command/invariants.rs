@@ -29,7 +29,7 @@ the workload ended in a deadlock, 2 if the usage or an input is wrong.
 #[derive(ClapArgs)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// Object files, names of built policies (`policy list`), or `eevdf`
+    /// Object files, names of built policies (`policy list`), `exec: COMMAND`, or `eevdf`
     #[arg(required = true, add = complete::policies())]
     policies: Vec<String>,
     #[command(flatten)]

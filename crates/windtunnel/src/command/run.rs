@@ -25,8 +25,8 @@ use trace::{DrawOptions, Tee, escape};
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// sched_ext object files (FILE.bpf.o), names of built policies (`policy list`), or `eevdf` for
-    /// the built-in fair class
+    /// sched_ext object files (FILE.bpf.o), names of built policies (`policy list`), `exec: COMMAND`
+    /// for schedulers with their own program, or `eevdf` for the built-in fair class
     #[arg(required = true, add = complete::policies())]
     policies: Vec<String>,
     #[command(flatten)]

@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// Policy: an object file, the name of a built policy (`policy list`), or `eevdf`
+    /// Policy: an object file, the name of a built policy (`policy list`), `exec: COMMAND`, or
+    /// `eevdf`
     #[arg(add = complete::policies())]
     policy: String,
     /// Score suite: a TOML file with machines, workloads and figures, or the name of a shipped one

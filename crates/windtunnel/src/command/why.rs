@@ -26,7 +26,8 @@ uses only --machine.";
 #[derive(ClapArgs)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// Object file, name of a built policy (`policy list`), `eevdf`, a trace file, or a recording
+    /// Object file, name of a built policy (`policy list`), `exec: COMMAND`, `eevdf`, a
+    /// trace file, or a recording
     #[arg(add = complete::policies())]
     source: String,
     /// Task (its name or pid) and a time at which it waits, for example `web@12.5ms`

@@ -278,7 +278,7 @@ static void forget(struct resident *resident)
 static struct resident *resident_of(const char *machine, char **words, int (*start)(char **words))
 {
 	struct resident *resident;
-	char name[512];
+	char name[2048];
 	struct link_request request;
 	pid_t loader;
 	int process;

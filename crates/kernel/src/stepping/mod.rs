@@ -129,6 +129,8 @@ impl Machine {
 
     /// Handles the timers of a CPU in one interrupt.
     fn handle_timers(&mut self, mut timers: Vec<Event>, cpu: CpuId) {
+        // The timers of policies expire in a softirq, after all others (HRTIMER_MODE_REL_SOFT).
+        timers.sort_by_key(|timer| matches!(timer, Event::BpfTimer { .. }));
         self.begin_timer_irq(cpu, &mut timers);
         let mut entered = false;
         for timer in timers {

@@ -28,5 +28,5 @@ fn policies_see_what_the_kernel_shows_them() {
         assert_eq!(kernel.lines().count(), ran.stdout.lines().count(), "{}", path.display());
         compared += 1;
     }
-    assert_eq!(compared, 46);
+    assert_eq!(compared, 47);
 }

@@ -52,6 +52,11 @@ pub trait World: Sized + 'static {
     /// Releases the reference to a kernel object that a `__kptr` field of a map value held. Called
     /// when the value is removed.
     fn release_object(&mut self, object: u64);
+    /// Returns whether a preallocated element of a hash map keeps its kptrs when it is deleted, and the
+    /// next element in its place has them (check_and_cancel_fields, kernel/bpf/hashtab.c of Linux 7.3).
+    fn keeps_kptrs(&self) -> bool {
+        false
+    }
     /// Called when the memory of a value of local storage is freed. A later value may get it.
     fn storage_freed(&mut self, _addr: u64, _size: u64) {}
     /// Returns whether a map of this kind (TASK_STORAGE or CGRP_STORAGE) may create a value for the

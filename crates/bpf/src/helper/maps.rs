@@ -8,7 +8,7 @@ use crate::engine::world::World;
 use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::image::{Field, FieldKind};
-use crate::map::{BPF_F_LOCK, Map, kind};
+use crate::map::{BPF_F_LOCK, Kptrs, Map, kind};
 use crate::rows::*;
 
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
@@ -166,17 +166,35 @@ fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
     reject_map_of_maps(&w.vm().maps()[index], "bpf_map_delete_elem#3")?;
     let key_size = w.vm().maps()[index].def().key_size;
     let key = w.region().bytes(key, key_size.into())?.to_vec();
-    if !w.vm().maps()[index].def().fields.is_empty() {
+    let mut fields = w.vm().maps()[index].def().fields.clone();
+    let mut kptrs = None;
+    if !fields.is_empty() {
         let value = w.vm().maps()[index].lookup(w.region(), &key, 0)?;
         if value != 0 {
-            let fields = w.vm().maps()[index].def().fields.clone();
+            if w.keeps_kptrs() && w.vm().maps()[index].is_preallocated() {
+                kptrs = Some(kptrs_of(w, &fields, value)?);
+                fields.retain(|field| !matches!(field.kind, FieldKind::Kptr { .. }));
+            }
             drop_fields(w, &fields, value);
         }
     }
     let map = &w.vm().maps()[index];
-    let done = map.delete(w.region(), &key)?;
+    let done = match kptrs {
+        Some(kptrs) => map.delete_with_kptrs(w.region(), &key, w.cpu(), kptrs)?,
+        None => map.delete(w.region(), &key)?,
+    };
     charge(w, map)?;
     Ok(done)
+}
+
+/// Returns the kptrs in a value.
+fn kptrs_of<W: World>(w: &W, fields: &[Field], value: u64) -> Result<Kptrs, Fault> {
+    let kptrs = fields
+        .iter()
+        .filter(|field| matches!(field.kind, FieldKind::Kptr { .. }));
+    kptrs
+        .map(|field| Ok((field.offset, w.region().load(value + u64::from(field.offset))?)))
+        .collect()
 }
 
 /// Rejects maps of maps, because programs may only look up their elements

@@ -11,6 +11,7 @@ use crate::errno::long::*;
 use crate::error::Error;
 use crate::image::MapDef;
 use crate::memory::{OutOfMemory, RECORD, Region, Use};
+use std::collections::BTreeMap;
 
 /// End of a chain of slots.
 const NONE: u32 = u32::MAX;
@@ -35,10 +36,15 @@ pub(super) struct Hash {
     buckets: Vec<u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Kptrs in the elements that were freed on each CPU, in this order, if they keep their kptrs.
+    freed: BTreeMap<u32, Vec<Kptrs>>,
     /// Number of accesses so far. The LRU maps use it to order the accesses.
     clock: u64,
     pub(super) work: Work,
 }
+
+/// Offsets and values of the kptrs in an element's value.
+pub(crate) type Kptrs = Vec<(u32, u64)>;
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -74,6 +80,7 @@ impl Hash {
             buckets: vec![NONE; 16],
             slots: Vec::new(),
             free: Vec::new(),
+            freed: BTreeMap::new(),
             clock: 0,
             work: Work::default(),
         })
@@ -178,6 +185,11 @@ impl Hash {
         let values = self.value_size * u64::from(self.cpus);
         let lines = region.lines();
         lines.register_values(self.value_address(addr, 0), values, self.value_size, self.handle);
+        // The element that the CPU has freed last (pcpu_freelist_pop).
+        for (offset, kptr) in self.freed.get_mut(&cpu).and_then(Vec::pop).unwrap_or_default() {
+            let at = self.value_address(addr, 0) + u64::from(offset);
+            region.store(at, kptr).expect("the entry has just been allocated");
+        }
         if self.len() >= self.buckets.len() {
             self.grow();
         }
@@ -240,6 +252,17 @@ impl Hash {
             }
             None => -ENOENT,
         }
+    }
+
+    /// Removes a key on `cpu`. The element keeps its kptrs until it is used again.
+    pub fn delete_with_kptrs(&mut self, region: &Region, key: &[u8], cpu: u32, kptrs: Kptrs) -> i64 {
+        let done = self.delete(region, key);
+        let freed = self.freed.entry(cpu).or_default();
+        // The map has no more elements than this.
+        if done == 0 && freed.len() < self.max as usize {
+            freed.push(kptrs);
+        }
+        done
     }
 
     pub fn next(&self, region: &Region, cursor: usize, cpu: u32) -> Option<(usize, Vec<u8>, u64)> {

@@ -27,6 +27,7 @@ use arena::Arena;
 use array::Array;
 pub use handles::Handles;
 use hash::Hash;
+pub(crate) use hash::Kptrs;
 use queue::Queue;
 pub use ringbuf::Ringbuf;
 use storage::Storage;
@@ -62,6 +63,9 @@ pub const BPF_EXIST: u64 = 2;
 /// Update flag: hold the value's spin lock while the value is copied. The simulator needs no lock
 /// for the copy, because no other code runs during it.
 pub const BPF_F_LOCK: u64 = 4;
+
+/// Map flag: elements are allocated when they are inserted.
+const BPF_F_NO_PREALLOC: u32 = 1;
 
 pub struct Map {
     def: MapDef,
@@ -251,6 +255,21 @@ impl Map {
         match &self.data {
             Data::Array(_) => Ok(-EINVAL),
             Data::Hash(hash) => Ok(hash.borrow_mut().delete(region, key)),
+            _ => Err(self.unsupported("delete")),
+        }
+    }
+
+    /// Returns whether the elements of a map are allocated when it is created, and are used again
+    /// (htab_is_prealloc).
+    pub(crate) fn is_preallocated(&self) -> bool {
+        self.def.kind == kind::HASH && self.def.flags & BPF_F_NO_PREALLOC == 0
+    }
+
+    /// Removes a key of a preallocated hash map on `cpu`. The element keeps its kptrs until it is used
+    /// again. Returns 0 or a negative error number.
+    pub(crate) fn delete_with_kptrs(&self, region: &Region, key: &[u8], cpu: u32, kptrs: Kptrs) -> Result<i64, Fault> {
+        match &self.data {
+            Data::Hash(hash) => Ok(hash.borrow_mut().delete_with_kptrs(region, key, cpu, kptrs)),
             _ => Err(self.unsupported("delete")),
         }
     }

@@ -192,6 +192,10 @@ impl World for Machine {
         overlap::accessed(self, access, value, derived);
     }
 
+    fn keeps_kptrs(&self) -> bool {
+        self.ext.is_linux_7_3
+    }
+
     fn storage_freed(&mut self, addr: u64, size: u64) {
         if let Some(overlap) = &mut self.overlap {
             overlap.detector.forget(addr, size);

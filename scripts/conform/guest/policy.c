@@ -92,8 +92,8 @@ static void kill_loader(pid_t loader)
 }
 
 /*
- * No time passes. The loader prints a line when the policy is attached.
- * If it has failed, it ends, or it sleeps to wait for messages of the kernel.
+ * No time passes. The loader prints a line when the policy is attached. If it has failed, it ends, or it sleeps to
+ * wait for messages of the kernel.
  */
 int attach_policy(char **words)
 {

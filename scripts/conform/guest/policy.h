@@ -12,7 +12,7 @@
  * machine with this name.
  */
 void load_policy(char **words, const char *name, struct step_machine *machine);
-/* Returns false if the kernel has ended a policy that was in memory, so that nobody has read its messages. */
+/* Returns false if the kernel has ended a policy that was in memory, whose messages the loader would have printed. */
 bool unload_policy(void);
 /* attach GROUP POLICY [KEY=VALUE...] */
 int attach_policy(char **words);

@@ -37,7 +37,7 @@ struct map {
 	struct bpf_map_info info;
 	/* The values of an array, or the global variables of an arena, after the load. */
 	char *values;
-	/* Where programs and processes see the arena. */
+	/* Address at which programs and processes see the arena. */
 	char *address;
 };
 
@@ -187,10 +187,12 @@ static bool take_map(struct resident *resident, pid_t pid, int file)
 	struct map *map = &resident->maps[resident->nr_maps];
 	union bpf_attr attr = {};
 
+	if (resident->nr_maps == MAPS)
+		return false;
 	attr.info.bpf_fd = file;
 	attr.info.info_len = sizeof(map->info);
 	attr.info.info = (uintptr_t)&map->info;
-	if (bpf(BPF_OBJ_GET_INFO_BY_FD, &attr) < 0 || resident->nr_maps == MAPS)
+	if (bpf(BPF_OBJ_GET_INFO_BY_FD, &attr) < 0)
 		return false;
 	map->file = file;
 	resident->nr_maps++;

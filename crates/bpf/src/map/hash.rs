@@ -3,8 +3,9 @@
 //! memory that contains the key and each CPU's value.
 //!
 //! A slot refers to one entry. Iteration follows the order of slots. A new entry reuses the slot
-//! that was freed last. An LRU map evicts exactly the least recently used entry. The kernel only
-//! approximates this, and does so on each CPU separately.
+//! that was freed last. In Linux 7.3, it can get the kptrs of an entry that was deleted. An LRU map
+//! evicts exactly the least recently used entry. The kernel only approximates this, and does so on
+//! each CPU separately.
 
 use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
 use crate::errno::long::*;

@@ -204,14 +204,15 @@ def main():
     if wanted and path.exists():
         with path.open(newline="") as file:
             kept = [line for line in csv.reader(file) if line[0] not in [*wanted, "row"]]
+    order = {row["name"]: place for place, row in enumerate(rows)}
     for row in rows:
         if not wanted or row["name"] in wanted:
             print(row["name"], file=sys.stderr, flush=True)
             kept += lines(windtunnel, row, simulator)
-    order = {row["name"]: place for place, row in enumerate(rows)}
-    kept.sort(key=lambda line: order[line[0]])
-    with path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *kept])
+            kept.sort(key=lambda line: order[line[0]])
+            # After each row, because some take an hour.
+            with path.open("w", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows([COLUMNS, *kept])
     cells = medians(kept)
     page = HERE / "README.md"
     text = replace(page.read_text(), "medians", "end", median_table(cells))

@@ -34,7 +34,9 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn run(self) -> Result<ExitStatus, Error> {
+    pub fn run(mut self) -> Result<ExitStatus, Error> {
+        // The lines of several programs would be mixed.
+        self.options.spec.program_output = self.policies.len() == 1;
         self.options.run(&self.policies)
     }
 }

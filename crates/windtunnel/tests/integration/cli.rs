@@ -536,3 +536,27 @@ fn a_profile_sets_parameters_and_warns_of_missing_parts() {
         assert!(ran.stderr.contains(expect), "{name}: {}", ran.stderr);
     }
 }
+
+/// The program is `seq`, with an object of a scheduler behind it. It ends before it attaches one, and the error
+/// shows its last eight lines. `run` with one policy prints the others, too.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn run_prints_the_output_of_a_program() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("program");
+    let object = crate::support::variant("policies/fifo.bpf.c", "", &[]);
+    let bytes = [std::fs::read("/usr/bin/seq"), std::fs::read(object)].map(|bytes| bytes.expect("a file"));
+    std::fs::write(&path, bytes.concat()).expect("a program");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("an executable file");
+    let program = format!("exec: {} 20", path.display());
+    let printed = |policies: &[&str]| {
+        let arguments = [&["run"][..], policies, &["-m", "smp2", "-w", "mixed", "--for", "1ms"]].concat();
+        let ran = windtunnel(&arguments);
+        assert_ne!(ran.status, 0, "{}", ran.stdout);
+        assert!(ran.stderr.contains("\n13\n"), "{}", ran.stderr);
+        ran.stderr.contains("\n12\n")
+    };
+    assert!(printed(&[&program]));
+    assert!(!printed(&[&program, "eevdf"]));
+}

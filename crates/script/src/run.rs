@@ -27,7 +27,7 @@ pub const RELEASE: Release = Release::LINUX_7_3;
 /// the sub-scheduler of the cgroup with this index.
 ///
 /// # Errors
-/// The machine cannot be created, or a policy cannot be loaded.
+/// The machine cannot be created, a policy cannot be loaded, or no time passes any more.
 pub fn run(
     script: &Script,
     mut load: impl FnMut(&mut Machine, &crate::Policy, Option<u32>) -> Result<Loaded, Error>,
@@ -71,6 +71,11 @@ pub fn run(
             log.line(&format!("! {}", describe(&refused, &line.command)));
         }
         settle(&mut machine, &mut log, &mut tasks);
+        if machine.is_stuck() {
+            let message = "the CPUs interrupt each other without end, so no time passes any more";
+            let error = Error::new(format!("line {}: {message}", line.number));
+            return Err(error.hint("look for callbacks of the policy that preempt each other's tasks"));
+        }
     }
     Ok(log.text)
 }

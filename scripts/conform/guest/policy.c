@@ -175,15 +175,18 @@ void load_policy(char **words, const char *name, struct step_machine *machine)
 {
 	/* An attempt fails, for example, if an arena is full of what ops.init() has allocated each time. */
 	for (int attempt = 0; attempt < 2 && name && resident_load(name, words + 1, start_paused); attempt++) {
-		/* The load has taken time. */
+		/* The load has taken time. The policy and its timers begin with the script. */
 		ioctl(device, STEP_MACHINE, machine);
+		ioctl(device, STEP_APPROACH);
 		resident = resident_attach();
 		if (resident && policy_enabled())
 			return;
 		if (resident)
 			resident_detach();
 		resident = false;
+		ioctl(device, STEP_END);
 		resident_forget();
+		ioctl(device, STEP_MACHINE, machine);
 	}
 	loader = start_loader(words + 1, NULL, "/tmp/loader", false);
 	/* The verifier may take minutes in a guest on a busy host. */

@@ -10,7 +10,9 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +23,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "abi.h"
+#include "runner.h"
 
 /* Values that are newer than the header of Debian 12: BPF_STRUCT_OPS and BPF_MAP_TYPE_ARENA. */
 enum { STRUCT_OPS_LINK = 44, ARENA = 33 };
@@ -147,6 +152,19 @@ static long transfer(int command, struct map *map, char *values)
 	return result < 0 && errno == ENOENT && command == BPF_MAP_LOOKUP_BATCH ? 0 : result;
 }
 
+/* Removes all elements of a queue. */
+static void drain(const struct map *map)
+{
+	char *value = malloc(map->info.value_size);
+	union bpf_attr attr = {};
+
+	attr.map_fd = map->file;
+	attr.value = (uintptr_t)value;
+	while (bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &attr) == 0)
+		;
+	free(value);
+}
+
 static bool is_array(const struct map *map)
 {
 	return map->info.type == BPF_MAP_TYPE_ARRAY || map->info.type == BPF_MAP_TYPE_PERCPU_ARRAY;
@@ -207,6 +225,8 @@ static bool take_map(struct resident *resident, pid_t pid, int file)
 		return map->address && transfer_arena(map, false);
 	case BPF_MAP_TYPE_STRUCT_OPS:
 	case BPF_MAP_TYPE_TASK_STORAGE:
+	/* No loader fills a queue. */
+	case BPF_MAP_TYPE_QUEUE:
 		return true;
 	default:
 		return false;
@@ -340,6 +360,8 @@ static bool restore(struct resident *resident)
 			return false;
 		if (map->info.type == BPF_MAP_TYPE_TASK_STORAGE)
 			delete_task_storage(map->file);
+		if (map->info.type == BPF_MAP_TYPE_QUEUE)
+			drain(map);
 	}
 	return true;
 }
@@ -350,13 +372,30 @@ bool resident_load(const char *machine, char **words, int (*start)(char **words)
 	return current->ops >= 0;
 }
 
-bool resident_attach(void)
+static atomic_bool attached;
+
+static void *attach(void *unused)
 {
 	union bpf_attr attr = {};
 
 	attr.link_create.prog_fd = current->ops;
 	attr.link_create.attach_type = STRUCT_OPS_LINK;
-	link_file = restore(current) ? bpf(BPF_LINK_CREATE, &attr) : -1;
+	link_file = bpf(BPF_LINK_CREATE, &attr);
+	attached = true;
+	return NULL;
+}
+
+bool resident_attach(void)
+{
+	pthread_t thread;
+
+	attached = false;
+	if (!restore(current) || pthread_create(&thread, NULL, attach, NULL))
+		return false;
+	/* No time passes. While the thread waits inside the kernel, the machine is at rest now and then. */
+	while (!attached)
+		ioctl(device, STEP_REST);
+	pthread_join(thread, NULL);
 	return link_file >= 0;
 }
 

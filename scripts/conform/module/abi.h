@@ -66,7 +66,8 @@ struct step_tell {
 #define STEP_SETTLE _IO(STEP_IOC, 7) /* logs the state when the machine is at rest */
 #define STEP_LOG _IO(STEP_IOC, 8)    /* adds a line to the log */
 #define STEP_MACHINE _IOW(STEP_IOC, 15, struct step_machine)
-#define STEP_BEGIN _IO(STEP_IOC, 9)  /* time 0 of the script */
+#define STEP_APPROACH _IO(STEP_IOC, 19) /* moves time to time 0 of the script */
+#define STEP_BEGIN _IO(STEP_IOC, 9)  /* begins the script at time 0 */
 #define STEP_END _IO(STEP_IOC, 10)   /* time flows again */
 #define STEP_NEW_GROUP _IO(STEP_IOC, 12) /* a cgroup has been created */
 #define STEP_COMMAND _IO(STEP_IOC, 13)   /* begins the block of a line in the log */

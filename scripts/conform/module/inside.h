@@ -18,7 +18,7 @@ struct task_struct;
 #define INSIDE_SYMBOLS(S)                                                                                          \
 	S(dl_sched_class) S(rt_sched_class) S(fair_sched_class) S(ext_sched_class) S(stop_sched_class)             \
 	S(task_groups) S(root_task_group) S(jiffies) S(nohz) S(sched_rnd_state) S(bpf_user_rnd_state)              \
-	S(scx_root) S(distribute_cpu_mask_prev)
+	S(scx_root) S(distribute_cpu_mask_prev) S(tick_cpu_sched)
 struct inside {
 #define S(name) void *name;
 	INSIDE_SYMBOLS(S)
@@ -52,6 +52,7 @@ void domains_reset(int cpu);
 void nohz_reset(void);
 void random_reset(int cpu);
 int rq_idle(int cpu);
+void tick_stop(int cpu);
 void groups_align(void);
 int groups_count(void);
 

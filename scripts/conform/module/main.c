@@ -65,13 +65,15 @@ static int replace_policy_clocks(void)
 /* Makes a CPU known as idle without a tick. A rebuilt domain counts all its CPUs as busy. */
 static void enter_idle(void *unused)
 {
+	tick_stop(smp_processor_id());
 	kernel.nohz_balance_exit_idle(rq_of(smp_processor_id()));
 	kernel.nohz_balance_enter_idle(smp_processor_id());
 }
 
 /*
  * Begins the preparation of a script: the machine. The runner then loads a policy, and begins the script.
- * Loading takes time; the preparation starts a few seconds before a time at which a script may begin.
+ * Loading takes time; the preparation starts a few seconds before a time at which a script may begin. A
+ * policy that is in memory is attached at time 0.
  */
 static int script_prepare(const struct step_machine *machine)
 {
@@ -89,12 +91,22 @@ static int script_prepare(const struct step_machine *machine)
 	return 0;
 }
 
-/* Lets time 0 of the script be now. */
+/* Moves time to time 0 of the script. From now on, time stands still. */
+static int script_approach(void)
+{
+	u64 first = roundup(clock_now() + 1, PHASE);
+
+	pump_flow(false);
+	pump_advance(first);
+	begin = first;
+	return 0;
+}
+
+/* Begins the script, at time 0. */
 static int script_start(void)
 {
-	begin = roundup(clock_now() + 1, PHASE);
-	pump_flow(false);
-	pump_advance(begin);
+	if (begin == KTIME_MAX)
+		script_approach();
 	for (int cpu = 1; cpu < nr_cpu_ids; cpu++) {
 		if (!cpu_online(cpu) || !rq_idle(cpu))
 			pr_err("step: CPU %d is not idle\n", cpu);
@@ -178,6 +190,8 @@ static long step_ioctl(struct file *file, unsigned int command, unsigned long ar
 		return 0;
 	case STEP_MACHINE:
 		return script_prepare(&request.machine);
+	case STEP_APPROACH:
+		return script_approach();
 	case STEP_BEGIN:
 		return script_start();
 	case STEP_END:

@@ -157,6 +157,15 @@ int rq_idle(int cpu)
 	return rq_of(cpu)->nr_running == 0;
 }
 
+/*
+ * Lets an idle CPU stop its tick when the present interrupt ends. It does so only after a tick, which has not come
+ * if a policy has just been attached.
+ */
+void tick_stop(int cpu)
+{
+	((struct tick_sched *)percpu_of(inside.tick_cpu_sched, cpu))->got_idle_tick = 1;
+}
+
 /* Returns the number of groups, without the root. */
 int groups_count(void)
 {

@@ -191,6 +191,9 @@ impl Machine {
         if next == IDLE {
             self.events.disarm_step(cpu);
             fair::nohz_run_idle_balance(self, cpu);
+            if std::mem::take(&mut self.rqs[cpu].ext.runs_last) {
+                return self.schedule(cpu);
+            }
             if self.stepped.is_none() || !self.rqs[cpu].tick_armed {
                 fair::nohz_enter_idle(self, cpu);
             }

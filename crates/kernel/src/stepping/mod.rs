@@ -19,6 +19,9 @@ use crate::simulation::id::CpuId;
 use crate::simulation::prandom::Prandom;
 use crate::watch::state::stepped::Stepped;
 
+/// Largest number of interrupts at one instant. Scripts have some hundred.
+const MOST_AT_ONCE: u32 = 100_000;
+
 impl Machine {
     /// Prepares the machine for commands. Call this before time passes.
     pub fn begin_stepping(&mut self) {
@@ -27,6 +30,7 @@ impl Machine {
             calls: Vec::new(),
             softirq: None,
             stops_tick: false,
+            is_stuck: false,
             unthrottled: Vec::new(),
             stale_clock: false,
             hrtimers: hrtimer::Hrtimers::new(self.nr_cpus()),
@@ -44,6 +48,12 @@ impl Machine {
         self.records.clear();
     }
 
+    /// Returns whether `cpu` is CPU 0 of a script. It always runs the housekeeping, which is in a higher class
+    /// than the tasks of a policy, so it has nothing to dispatch.
+    pub(crate) fn is_housekeeping(&self, cpu: CpuId) -> bool {
+        self.stepped.is_some() && cpu == CpuId::BOOT
+    }
+
     /// Puts the machine into the state in which a script begins: CPU 0 is busy, because the housekeeping
     /// runs there, and the idle CPUs have stopped their ticks. Call this when the script's policy has been
     /// loaded.
@@ -53,6 +63,12 @@ impl Machine {
             rq.tick_armed = false;
             rq.tick_generation = rq.tick_generation.wrapping_add(1);
         }
+    }
+
+    /// Returns whether the CPUs interrupt each other without end at one instant. A policy can cause that, for
+    /// example if it preempts a task for which it has just preempted another one. Then no time passes any more.
+    pub fn is_stuck(&self) -> bool {
+        self.stepped.as_ref().is_some_and(|stepped| stepped.is_stuck)
     }
 
     /// Returns the time of the next tick.
@@ -65,7 +81,8 @@ impl Machine {
     /// timers, in the order of the CPUs.
     pub fn step_until(&mut self, until: u64) {
         let mut due: Vec<Event> = Vec::new();
-        loop {
+        let mut left = MOST_AT_ONCE;
+        while !self.is_stuck() {
             self.execute_calls();
             self.cancel_sleeps();
             // The thread that ends a policy runs before the next interrupt is delivered.
@@ -74,6 +91,8 @@ impl Machine {
             }
             let limit = if due.is_empty() { until } else { self.now };
             if let Some((time, event)) = self.events.pop(limit) {
+                left = if time > self.now { MOST_AT_ONCE } else { left - 1 };
+                self.stepped.as_mut().expect("begin_stepping() was called").is_stuck = left == 0;
                 self.now = self.now.max(time);
                 match event {
                     Event::Step { cpu } => self.step_again(cpu),
@@ -104,7 +123,10 @@ impl Machine {
     /// the kernel. No timer expires.
     pub(crate) fn step_interrupts(&mut self) {
         let mut timers = Vec::new();
-        while let Some((time, event)) = self.events.pop(self.now) {
+        for _ in 0..MOST_AT_ONCE {
+            let Some((time, event)) = self.events.pop(self.now) else {
+                break;
+            };
             match event {
                 Event::Step { cpu } => self.step_again(cpu),
                 event if self.timer_cpu(&event).is_some() => timers.push((time, event)),

@@ -114,7 +114,7 @@ fn requeue(m: &mut Machine, top: SchedId) {
             }
             m.change_queued(task, flags::MOVE, |_| {});
         }
-        if m.online_cpus.contains(cpu) {
+        if m.online_cpus.contains(cpu) && !m.is_housekeeping(cpu) {
             m.resched_curr(cpu);
         }
     }

@@ -124,8 +124,7 @@ pub(crate) fn update(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.idle.enabled {
         return;
     }
-    // The housekeeping CPU of a script is always busy.
-    let idle = idle && !(m.stepped.is_some() && cpu == CpuId::BOOT);
+    let idle = idle && !m.is_housekeeping(cpu);
     let Masks { cpu: cpus, smt: smts } = m.idle.node_masks(node_of(m, cpu));
     write(m, cpus, cpu);
     if idle {

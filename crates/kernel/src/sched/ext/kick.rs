@@ -102,7 +102,8 @@ fn merge(pending: &mut Vec<Kick>) {
 /// SCX_KICK_IDLE is then unnecessary.
 fn can_skip_idle_kick(m: &Machine, cpu: CpuId) -> bool {
     let rq = &m.rqs[cpu];
-    rq.curr != IDLE && !rq.ext.in_balance
+    let is_idle = rq.curr == IDLE && !rq.stopping && !m.is_housekeeping(cpu);
+    !is_idle && !rq.ext.in_balance
 }
 
 /// Requests that run_irq_work() runs for `cpu`, which is the current CPU, at the end of the current
@@ -198,7 +199,8 @@ fn kick_one(m: &mut Machine, cpu: CpuId, kick: &Kick) -> bool {
     m.lock(LockId::Rq(target));
     let class = m.curr_class(target);
     let mut wait = false;
-    let kickable = m.online_cpus.contains(target) && class >= Class::Ext;
+    let higher = class < Class::Ext || m.rqs[target].stopping || m.is_housekeeping(target);
+    let kickable = m.online_cpus.contains(target) && !higher;
     if kickable && is_denied(m, sched, target) {
         count_denied(m, sched, |stats| stats.sub_kick_denied += 1);
     } else if kickable {

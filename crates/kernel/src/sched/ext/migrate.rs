@@ -197,11 +197,13 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
     m.tasks[task].ext.migrating = true;
     switch_rq_lock(m, src_cpu, dst_cpu);
     m.tasks[task].ext.migrating = false;
+    let here = m.this_cpu;
     if let Some(stepped) = m.stepped.as_deref_mut()
+        && (src_cpu == here || dst_cpu == here)
         && std::mem::take(&mut stepped.stale_clock)
     {
-        // Queueing the task updates the clock, so the previous task is charged when it is put back.
-        m.update_curr(dst_cpu);
+        // The move updates the clock of its queues, so the previous task is charged when it is put back.
+        m.update_curr(here);
     }
     let rq = &mut m.rqs[dst_cpu];
     rq.clock_updated = now;

@@ -61,6 +61,8 @@ pub(crate) struct Stepped {
     /// Whether this interrupt is the first tick since the CPU became idle. The CPU then stops its tick,
     /// unless the interrupt has given it a task.
     pub(crate) stops_tick: bool,
+    /// Whether the CPUs interrupt each other without end, so that no time passes.
+    pub(crate) is_stuck: bool,
     pub(crate) hrtimers: Hrtimers,
     /// Throttled queues that have runtime again, and the CPUs that have been asked to unthrottle them.
     pub(crate) unthrottled: Vec<(CpuId, CfsRqId)>,

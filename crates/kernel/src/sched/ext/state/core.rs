@@ -43,6 +43,9 @@ pub struct ScxRq {
     /// Whether the slice of the running task was infinite when the task was picked
     /// (SCX_RQ_CAN_STOP_TICK).
     pub(crate) can_stop_tick: bool,
+    /// Whether the idle task reschedules at once, because the last task of the CPU is on the local DSQ
+    /// (put_prev_task_scx, Linux 7.3).
+    pub(crate) runs_last: bool,
     /// Number of tasks on the local DSQ that were inserted with SCX_ENQ_IMMED.
     pub(crate) nr_immed: u32,
     /// Whether run_deferred() has been scheduled.
@@ -82,6 +85,7 @@ impl Default for ScxRq {
             in_wakeup: false,
             cpu_released: false,
             can_stop_tick: false,
+            runs_last: false,
             kick_sync: 0,
             kicks: Kicks::default(),
             nr_immed: 0,

@@ -106,8 +106,10 @@ impl Scenario {
             scenario: self,
             profile: self.profile_word().unwrap_or_default().to_owned(),
             counters: None,
+            // The report of a program has the warnings about its object.
             warnings: image
                 .iter()
+                .filter(|_| program.is_none())
                 .flat_map(|image| image.warnings.clone())
                 .chain(too_early)
                 .chain(sub_warnings)

@@ -95,13 +95,15 @@ impl World for Machine {
             self.layout.enable_helper_addr()
         } else if self.ext.launching {
             self.layout.idle_addr(CpuId::BOOT)
+        } else if self.rqs[self.this_cpu].stopping {
+            self.layout.idle_addr(self.this_cpu)
         } else {
             self.curr_addr(self.this_cpu)
         }
     }
 
     fn current_pid_tgid(&self) -> u64 {
-        match self.rqs[self.this_cpu].curr {
+        match self.current() {
             _ if self.ext.enabling => u64::from(ENABLE_HELPER_PID) << 32 | u64::from(ENABLE_HELPER_PID),
             _ if self.ext.launching => 0,
             IDLE => 0,
@@ -119,7 +121,7 @@ impl World for Machine {
             comm[..15].copy_from_slice(&ENABLE_HELPER_COMM.as_bytes()[..15]);
             return comm;
         }
-        let curr = self.rqs[self.this_cpu].curr;
+        let curr = self.current();
         let task = if self.ext.launching {
             self.layout.idle_struct(CpuId::BOOT)
         } else if curr == IDLE {

@@ -11,6 +11,14 @@ use crate::watch::state::stepped::Mover;
 use trace::MigrateReason;
 
 impl Machine {
+    /// Returns the task that executes kernel code on the current CPU. IDLE stands for the stopper, for which
+    /// no task_struct exists.
+    #[inline]
+    pub(crate) fn current(&self) -> TaskId {
+        let rq = &self.rqs[self.this_cpu];
+        if rq.stopping { IDLE } else { rq.curr }
+    }
+
     /// Moves the running task to another CPU. In Linux, the stopper thread does this.
     pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let cpu = self.tasks[task].cpu();

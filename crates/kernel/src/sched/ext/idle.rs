@@ -394,7 +394,7 @@ fn select_idle_cpu(
 /// executed, migration is disabled for the task that runs there, too.
 pub(crate) fn is_bpf_migration_disabled(m: &Machine, task: TaskId) -> bool {
     match m.tasks[task].migration_disabled() {
-        1 => m.rqs[m.this_cpu].curr != task,
+        1 => m.current() != task,
         count => count > 0,
     }
 }

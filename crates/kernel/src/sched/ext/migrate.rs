@@ -183,7 +183,9 @@ fn take_decision(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> Decision
 /// takes fewer steps. Speed matters here, because policies with a shared DSQ move nearly every task
 /// with this function.
 fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: CpuId, dst_cpu: CpuId) {
-    debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task].on_cpu());
+    debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED));
+    // A task that the stopper has interrupted stays current here until schedule() has picked the next one.
+    debug_assert!(!m.tasks[task].on_cpu() || m.rqs[m.this_cpu].stopping);
     m.clr_task_runnable(task, false);
     m.tasks[task].ext.ops_state = OpsState::None;
     m.scx_clear_flag(task, SCX_TASK_DEQD_FOR_SLEEP);

@@ -143,7 +143,7 @@ fn execute<const N: usize>(
     args: &[u64; N],
     before: u64,
 ) -> (Option<u64>, u64, u64) {
-    let current = m.rqs[m.this_cpu].curr;
+    let current = m.current();
     pin(m, current, 1);
     let result = Vm::call_args_in(m, op.contexts(), function, args);
     pin(m, current, -1);

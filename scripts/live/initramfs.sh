@@ -13,7 +13,7 @@ chmod 755 "$root"
 mkdir -p "$root"/{bin,dev,etc,proc,sys,tmp,run,policies,objects}
 cp scripts/live/guest/init "$root/init"
 [ ! -f "$(dirname "$out")/config" ] || cp "$(dirname "$out")/config" "$root/config"
-cp scripts/live/guest/{test.sh,load.sh,speed.sh,costs.sh,fidelity.sh,fidelity.txt,programs.sh,programs.txt,whole.sh,whole.txt} "$root/"
+cp scripts/live/guest/{test.sh,load.sh,speed.sh,costs.sh,fidelity.sh,fidelity.txt,programs.sh,programs.txt,whole.sh,whole.txt,schedulers.txt} "$root/"
 scripts/live/mechanisms.py >"$root/mechanisms"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done

@@ -36,12 +36,18 @@ def workloads():
     return dict(line.split() for line in lines if line.strip() and not line.startswith("#"))
 
 
+def options_of(name):
+    """Returns the options of a scheduler's program."""
+    lines = (HERE / "guest/schedulers.txt").read_text().splitlines()
+    return next((line.removeprefix(name) for line in lines if line.split()[:1] == [name]), "")
+
+
 def compare(job):
     """Returns the figures of one scheduler and workload, as (simulated, live), or the reason why there are none."""
     folder, path, programs, name, description = job
     if not (folder / "live.json").exists():
         return name, folder.name, "no live result"
-    policy = name if name == "eevdf" else f"exec: {programs / name}"
+    policy = name if name == "eevdf" else f"exec: {programs / name}{options_of(name)}"
     command = [LIVE, "compare", policy, description, "-m", str(path), "--for", "200ms", "--markdown",
                "--saved", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

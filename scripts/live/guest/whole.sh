@@ -15,12 +15,17 @@ sh /costs.sh $out/guest.toml || failed=1
 send guest.toml
 for scheduler in eevdf /bin/scx_*; do
   name=${scheduler##*/} policy=$scheduler
-  [ "$name" = eevdf ] || policy="exec: $scheduler"
+  [ "$name" = eevdf ] || policy="exec: $scheduler $(sed -n "s/^$name //p" /schedulers.txt)"
   case ",$ONLY," in ,, | *",$name,"*) ;; *) continue ;; esac
+  mkdir -p "$out/$name"
   while read -r workload description; do
     case $workload in "" | "#"*) continue ;; esac
-    windtunnel live compare "$policy" "$description" --for 200ms --save "$out/$name/$workload" >/tmp/err 2>&1 </dev/null ||
-      { echo "whole: no result: $name $workload"; sed 's/^/  /' /tmp/err; }
+    windtunnel live compare "$policy" "$description" --for 200ms --save "$out/$name/$workload" >/tmp/err 2>&1 </dev/null || {
+      echo "whole: no result: $name $workload"
+      sed 's/^/  /' /tmp/err
+      # A scheduler that was not enabled within a minute would not be enabled for the next workload, either.
+      ! grep -q ' enabled ' /tmp/err || break
+    }
     [ -n "$KEEP" ] || rm -f "$out/$name/$workload/live.trace"
     echo "whole: $name $workload, up $(cut -d' ' -f1 /proc/uptime) s"
   done </whole.txt

@@ -106,7 +106,7 @@ pub(super) fn event_ns(seed: u64) -> Result<u64, Error> {
 }
 
 /// Returns the names (comm) of a workload's tasks.
-fn names(workload: &Workload) -> BTreeSet<String> {
+pub(super) fn names(workload: &Workload) -> BTreeSet<String> {
     workload.tasks.iter().map(|task| task.comm.clone()).collect()
 }
 

@@ -27,7 +27,9 @@ use runner::scenario::{Observer, Scenario};
 use runner::spec::RunSpec;
 use runner::{errln, out};
 use scheduler::Scheduler;
+use std::collections::BTreeSet;
 use windtunnel::live::Compare as Args;
+use workload::Workload;
 
 /// Time limit for a workload that defines no length of its own, on both sides.
 const DEFAULT_NS: u64 = 5_000_000_000;
@@ -66,7 +68,8 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     for note in &live.notes {
         errln!("windtunnel live: {note}");
     }
-    let mut scan = Scan::new(scenario.header(), None);
+    let names = own_names(&scenario.policy, &scenario.workload);
+    let mut scan = Scan::new(scenario.header(), names);
     let mut observer = Observer {
         sink: &mut scan,
         reads: Vec::new(),
@@ -89,6 +92,14 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
         why::print(&Why::new(&side, &recorded), args.json.as_deref())?;
     }
     Ok(ExitStatus::SUCCESS)
+}
+
+/// Returns the names of the tasks that belong to the run, or `None` if all simulated tasks do.
+///
+/// Threads of a scheduler's program do not belong to it. The recorded ones exist before the workload
+/// starts, so the run would seem to start with the recording.
+fn own_names(policy: &Policy, workload: &Workload) -> Option<BTreeSet<String>> {
+    matches!(policy, Policy::Exec { .. }).then(|| live::names(workload))
 }
 
 /// Executes the workload under the policy. If the policy failed, prints the reason and returns
@@ -132,5 +143,23 @@ fn execute(args: &Args, scenario: &Scenario, limit: u64) -> Result<Result<Live, 
                 Err(Failure::Refused(error)) => Err(error),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_schedulers_program_do_not_belong_to_the_run() {
+        let workload = workload::load("hackbench:groups=1", &[]).expect("the workload exists");
+        let names = |policy| own_names(&Policy::find(policy).expect("the policy exists"), &workload);
+        let of_program = names("exec: ./scx_x").expect("only the tasks of the workload belong to the run");
+        assert!(
+            of_program.contains("sender") && of_program.contains("receiver"),
+            "{of_program:?}"
+        );
+        assert!(!of_program.contains("scx_x"));
+        assert_eq!(names("eevdf"), None);
     }
 }

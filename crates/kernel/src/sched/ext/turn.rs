@@ -99,11 +99,7 @@ fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, idles: bool, keeps_re
     if idles && caps::can_stay(m, cpu, task) {
         do_enqueue_task(m, cpu, task, SCX_ENQ_LAST);
         if m.ext.dsqs.current(task) == m.ext.dsqs.local(cpu) {
-            if m.ext.is_linux_7_3 {
-                m.rqs[cpu].ext.runs_last = true;
-            } else {
-                m.resched_curr(cpu);
-            }
+            m.rqs[cpu].ext.runs_last = true;
         }
     } else {
         do_enqueue_task(m, cpu, task, 0);

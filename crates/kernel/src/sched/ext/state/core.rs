@@ -44,7 +44,7 @@ pub struct ScxRq {
     /// (SCX_RQ_CAN_STOP_TICK).
     pub(crate) can_stop_tick: bool,
     /// Whether the idle task reschedules at once, because the last task of the CPU is on the local DSQ
-    /// (put_prev_task_scx, Linux 7.3).
+    /// (put_prev_task_scx).
     pub(crate) runs_last: bool,
     /// Number of tasks on the local DSQ that were inserted with SCX_ENQ_IMMED.
     pub(crate) nr_immed: u32,

@@ -8,6 +8,7 @@ use crate::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::machine::Machine;
 use crate::sched::ext::state::entity::TaskState;
 use crate::sched::ext::{exit, turn};
+use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
@@ -116,7 +117,9 @@ fn bpf_get_ns_current_pid_tgid(m: &mut Machine, _dev: u64, _ino: u64, nsdata: u6
 }
 
 fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {
-    match u32::try_from(pid).ok().and_then(|pid| m.find_task(pid)) {
+    let found = u32::try_from(pid).ok().and_then(|pid| m.find_task(pid));
+    // A task that nobody waits for loses its pid before it calls schedule() for the last time (exit_notify).
+    match found.filter(|&p| m.tasks[p].state() != State::Dead) {
         Some(p) => {
             m.layout.get_task(p);
             m.layout.task_addr(p)

@@ -95,10 +95,8 @@ impl World for Machine {
             self.layout.enable_helper_addr()
         } else if self.ext.launching {
             self.layout.idle_addr(CpuId::BOOT)
-        } else if self.rqs[self.this_cpu].stopping {
-            self.layout.idle_addr(self.this_cpu)
         } else {
-            self.curr_addr(self.this_cpu)
+            self.addr_of_task(self.current(), self.this_cpu)
         }
     }
 

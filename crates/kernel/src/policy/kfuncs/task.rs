@@ -118,7 +118,7 @@ fn bpf_get_ns_current_pid_tgid(m: &mut Machine, _dev: u64, _ino: u64, nsdata: u6
 
 fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {
     let found = u32::try_from(pid).ok().and_then(|pid| m.find_task(pid));
-    // A task that nobody waits for loses its pid before it calls schedule() for the last time (exit_notify).
+    // A task loses its pid in exit_notify(), before its last schedule(). Zombies are not modelled.
     match found.filter(|&p| m.tasks[p].state() != State::Dead) {
         Some(p) => {
             m.layout.get_task(p);

@@ -241,6 +241,7 @@ fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64)
         m.wakeup_preempt(cpu, task, 0);
     }
     let curr = m.rqs[cpu].curr;
+    // While the stopper runs, no task of the ext class does.
     let is_ext = m.curr_class(cpu) == Class::Ext && !m.rqs[cpu].stopping;
     if enq_flags & SCX_ENQ_PREEMPT != 0 && curr != task && is_ext {
         if !rescue::set_slice(m, curr, 0) {

@@ -199,6 +199,7 @@ fn kick_one(m: &mut Machine, cpu: CpuId, kick: &Kick) -> bool {
     m.lock(LockId::Rq(target));
     let class = m.curr_class(target);
     let mut wait = false;
+    // The stopper and the housekeeping of a script are in higher classes.
     let higher = class < Class::Ext || m.rqs[target].stopping || m.is_housekeeping(target);
     let kickable = m.online_cpus.contains(target) && !higher;
     if kickable && is_denied(m, sched, target) {

@@ -75,7 +75,14 @@ impl Program {
             libc::SYS_inotify_add_watch => Reply::Result(1),
             libc::SYS_memfd_create => {
                 let bytes = Vec::new();
-                self.add(FileKind::Bytes { bytes, pos: 0 }, 0)
+                self.add(
+                    FileKind::Bytes {
+                        bytes,
+                        pos: 0,
+                        sets: None,
+                    },
+                    0,
+                )
             }
             libc::SYS_socket => {
                 socket::create(fd).map_or(error(libc::EAFNOSUPPORT), |kind| self.add(kind, args[1] as i32))

@@ -99,6 +99,8 @@ pub(crate) struct Program {
     pub in_run: bool,
     /// The settings that were recorded so far.
     pub recording: Option<crate::record::Recording>,
+    /// Number of hotplug events for which `tree` describes the CPUs.
+    pub hotplug_seq: u64,
     /// Results of deferred work, by the pid of the thread that waits for it.
     pub results: BTreeMap<u32, i64>,
 }
@@ -137,7 +139,7 @@ pub fn start(machine: &mut Machine, settings: Settings) -> Result<Rc<RefCell<Rep
         files: Files::new(),
         tree: Tree::default(),
         threads: vec![first],
-        bpf: Bpf::new(&path)?,
+        bpf: Bpf::new(&path, &named_files)?,
         shared: SharedMemory::default(),
         shared_file,
         deferred: VecDeque::new(),
@@ -151,6 +153,7 @@ pub fn start(machine: &mut Machine, settings: Settings) -> Result<Rc<RefCell<Rep
         live: false,
         in_run: false,
         recording: None,
+        hotplug_seq: 0,
         results: BTreeMap::new(),
     };
     crate::files::paths::fill(&mut program, machine);
@@ -307,6 +310,7 @@ impl Native for Program {
         if self.failed() {
             return Turn::Block { until_ns: None };
         }
+        self.follow_hotplug(m);
         self.in_run = true;
         let reply = self.answer(m, t);
         self.in_run = false;

@@ -43,7 +43,7 @@ mod watch;
 pub use cost::lock::LockPair;
 pub use layout::release;
 pub use machine::{Ended, Machine, Options};
-pub use policy::{kfuncs, load, target, user_space};
+pub use policy::{iterator, kfuncs, load, target, user_space};
 pub use programs::native;
 pub use sched::class::state as class;
 pub use sched::overlap::detector::state::{Race, RaceKind, Seen};

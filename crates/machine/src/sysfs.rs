@@ -9,32 +9,49 @@ use input::cpu_list;
 const FULL_KHZ: u64 = 3_000_000;
 /// Size of an instruction cache, bytes. Machine files have none.
 const L1I_BYTES: u64 = 32 << 10;
+/// The directory above all files that describe the machine.
+pub const DIR: &str = "/sys/devices/system";
 
-/// Returns the files of /sys that describe the machine: their absolute paths and their contents.
-pub fn files(spec: &MachineSpec) -> Vec<(String, String)> {
+/// Returns the files of /sys that describe the machine while the CPUs `online` are online: their
+/// absolute paths below [`DIR`] and their contents. An offline CPU has no topology, no caches and no
+/// frequencies, and no other CPU shares anything with it.
+pub fn files(spec: &MachineSpec, online: &[u32]) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let all = range(spec.topology.cpus.len());
-    for name in ["online", "possible", "present"] {
-        files.push((format!("/sys/devices/system/cpu/{name}"), all.clone()));
+    for name in ["possible", "present"] {
+        files.push((format!("{DIR}/cpu/{name}"), all.clone()));
     }
-    files.push(("/sys/devices/system/cpu/offline".into(), "\n".into()));
+    files.push((format!("{DIR}/cpu/online"), list(online)));
+    let mut is_online = vec![false; spec.topology.cpus.len()];
+    online.iter().for_each(|&cpu| is_online[cpu as usize] = true);
+    let offline = (0..).zip(&is_online).filter(|cpu| !cpu.1).map(|cpu| cpu.0);
+    files.push((format!("{DIR}/cpu/offline"), list(&offline.collect::<Vec<u32>>())));
+    let online = is_online.as_slice();
     let last = spec.topology.cpus.len().saturating_sub(1);
-    files.push(("/sys/devices/system/cpu/kernel_max".into(), format!("{last}\n")));
+    files.push((format!("{DIR}/cpu/kernel_max"), format!("{last}\n")));
     let smt = spec.topology.cores.iter().any(|core| core.len() > 1);
-    files.push((
-        "/sys/devices/system/cpu/smt/active".into(),
-        format!("{}\n", u8::from(smt)),
-    ));
+    files.push((format!("{DIR}/cpu/smt/active"), format!("{}\n", u8::from(smt))));
     let control = if smt { "on" } else { "notsupported" };
-    files.push(("/sys/devices/system/cpu/smt/control".into(), format!("{control}\n")));
+    files.push((format!("{DIR}/cpu/smt/control"), format!("{control}\n")));
     for (cpu, known) in (0..).zip(&spec.topology.cpus) {
-        let dir = format!("/sys/devices/system/cpu/cpu{cpu}");
-        topology(spec, &dir, cpu, known, &mut files);
-        caches(spec, &dir, cpu, known, &mut files);
-        frequency(spec, &dir, cpu, known, &mut files);
+        let dir = format!("{DIR}/cpu/cpu{cpu}");
+        let is_online = online[cpu as usize];
+        files.push((format!("{dir}/online"), format!("{}\n", u8::from(is_online))));
+        let node = list(&among(spec.topology.node_cpus(cpu), online));
+        files.push((format!("{dir}/node{}/cpulist", known.node), node));
+        if is_online {
+            topology(spec, &dir, cpu, known, online, &mut files);
+            caches(spec, &dir, cpu, known, online, &mut files);
+            frequency(spec, &dir, cpu, known, &mut files);
+        }
     }
-    nodes(spec, &mut files);
+    nodes(spec, online, &mut files);
     files
+}
+
+/// Returns those of the CPUs that are online.
+fn among(cpus: &[u32], online: &[bool]) -> Vec<u32> {
+    cpus.iter().copied().filter(|&cpu| online[cpu as usize]).collect()
 }
 
 fn range(count: usize) -> String {
@@ -58,10 +75,11 @@ fn mask(cpus: &[u32], nr_cpus: usize) -> String {
     format!("{}\n", words.join(","))
 }
 
-fn topology(spec: &MachineSpec, dir: &str, cpu: u32, known: &Cpu, files: &mut Vec<(String, String)>) {
+fn topology(spec: &MachineSpec, dir: &str, cpu: u32, known: &Cpu, online: &[bool], files: &mut Vec<(String, String)>) {
     let topology = &spec.topology;
     let nr_cpus = topology.cpus.len();
-    let (core, package) = (topology.siblings(cpu), topology.package_cpus(cpu));
+    let core = &among(topology.siblings(cpu), online);
+    let package = &among(topology.package_cpus(cpu), online);
     let values = [
         ("core_id", format!("{}\n", known.core)),
         ("physical_package_id", format!("{}\n", known.package)),
@@ -75,15 +93,9 @@ fn topology(spec: &MachineSpec, dir: &str, cpu: u32, known: &Cpu, files: &mut Ve
         ("package_cpus_list", list(package)),
     ];
     files.extend(values.map(|(name, value)| (format!("{dir}/topology/{name}"), value)));
-    files.push((format!("{dir}/online"), "1\n".into()));
-    files.push((
-        format!("{dir}/node{}/cpulist", known.node),
-        list(topology.node_cpus(cpu)),
-    ));
-    files.push((format!("{dir}/power/pm_qos_resume_latency_us"), "0\n".into()));
 }
 
-fn caches(spec: &MachineSpec, dir: &str, cpu: u32, known: &Cpu, files: &mut Vec<(String, String)>) {
+fn caches(spec: &MachineSpec, dir: &str, cpu: u32, known: &Cpu, online: &[bool], files: &mut Vec<(String, String)>) {
     let topology = &spec.topology;
     let core = topology.siblings(cpu);
     let rows = [
@@ -97,6 +109,7 @@ fn caches(spec: &MachineSpec, dir: &str, cpu: u32, known: &Cpu, files: &mut Vec<
         if bytes == 0 {
             continue;
         }
+        let cpus = &among(cpus, online);
         let values = [
             ("level", format!("{level}\n")),
             ("type", format!("{kind}\n")),
@@ -134,14 +147,15 @@ fn frequency(spec: &MachineSpec, dir: &str, cpu: u32, known: &Cpu, files: &mut V
     }
 }
 
-fn nodes(spec: &MachineSpec, files: &mut Vec<(String, String)>) {
+fn nodes(spec: &MachineSpec, online: &[bool], files: &mut Vec<(String, String)>) {
     let topology = &spec.topology;
     let all = range(topology.nodes.len());
     for name in ["online", "possible", "has_cpu", "has_memory"] {
-        files.push((format!("/sys/devices/system/node/{name}"), all.clone()));
+        files.push((format!("{DIR}/node/{name}"), all.clone()));
     }
     for (node, cpus) in topology.nodes.iter().enumerate() {
-        let dir = format!("/sys/devices/system/node/node{node}");
+        let dir = format!("{DIR}/node/node{node}");
+        let cpus = &among(cpus, online);
         files.push((format!("{dir}/cpulist"), list(cpus)));
         files.push((format!("{dir}/cpumap"), mask(cpus, topology.cpus.len())));
         let distances: Vec<String> = topology.node_distances[node].iter().map(u32::to_string).collect();
@@ -156,10 +170,29 @@ fn nodes(spec: &MachineSpec, files: &mut Vec<(String, String)>) {
 mod tests {
     use super::*;
 
-    fn file(machine: &str, path: &str) -> Option<String> {
+    /// Returns the text of a file while the CPUs `offline` are offline.
+    fn file_without(offline: &[u32], machine: &str, path: &str) -> Option<String> {
         let spec = crate::load(machine, &[]).expect("the machine exists");
-        let found = files(&spec).into_iter().find(|(name, _)| name == path);
+        let all = 0..spec.topology.cpus.len() as u32;
+        let online: Vec<u32> = all.filter(|cpu| !offline.contains(cpu)).collect();
+        let found = files(&spec, &online).into_iter().find(|(name, _)| name == path);
         found.map(|(_, text)| text)
+    }
+
+    fn file(machine: &str, path: &str) -> Option<String> {
+        file_without(&[], machine, path)
+    }
+
+    #[test]
+    fn offline_cpus_share_nothing() {
+        let read = |path: &str| file_without(&[1, 6], "pack:2 [numa] core:2 pu:2", &format!("{DIR}/{path}"));
+        assert_eq!(read("cpu/online").as_deref(), Some("0,2-5,7\n"));
+        assert_eq!(read("cpu/offline").as_deref(), Some("1,6\n"));
+        assert_eq!(read("cpu/possible").as_deref(), Some("0-7\n"));
+        assert_eq!(read("cpu/cpu6/online").as_deref(), Some("0\n"));
+        assert_eq!(read("cpu/cpu6/topology/core_id"), None);
+        assert_eq!(read("cpu/cpu7/topology/core_cpus_list").as_deref(), Some("7\n"));
+        assert_eq!(read("node/node1/cpulist").as_deref(), Some("4-5,7\n"));
     }
 
     #[test]

@@ -22,14 +22,16 @@ pub struct SharedFile {
     pub offset: u64,
 }
 
-/// Returns the address at which programs see an arena: the arena with the number `nr` of a machine,
-/// with the address `extra` in its definition (`map_extra`). Returns `None` if a machine has not so
-/// many arenas.
-pub fn arena_address(nr: u64, extra: u64) -> Option<u64> {
-    (nr < NR_ARENAS).then(|| BASE + ARENAS + nr * ARENA_SIZE + (extra & (ARENA_SIZE - 1)))
-}
-
 impl Region {
+    /// Returns the address at which programs will see an arena that is allocated after `others` other
+    /// ones, with the address `extra` in its definition (`map_extra`). Returns `None` if not so many
+    /// arenas are free.
+    pub fn next_arena(&self, others: u64, extra: u64) -> Option<u64> {
+        let free = |nr: &u64| self.arenas.get() >> nr & 1 == 0;
+        let nr = (0..NR_ARENAS).filter(free).nth(usize::try_from(others).ok()?)?;
+        Some(BASE + ARENAS + nr * ARENA_SIZE + (extra & (ARENA_SIZE - 1)))
+    }
+
     /// Replaces pages of the area of BPF programs, or of an arena, by pages of a file. Their
     /// contents are then those of the file, and the pages are accessible. `size` is rounded up to
     /// whole pages.
@@ -193,8 +195,10 @@ mod tests {
     fn arenas_account_for_shared_pages() {
         let region = Region::new().expect("a region");
         let file = file();
+        let (next, third) = (region.next_arena(0, 0), region.next_arena(2, 0));
         let arena = region.arena().expect("an arena");
-        assert_eq!(arena_address(0, 0), Some(arena));
+        assert_eq!(next, Some(arena));
+        assert_eq!(region.next_arena(1, 0), third, "one arena fewer is free");
         region.commit_arena(arena, 2 * PAGE).expect("memory");
         region
             .share(arena, 4 * PAGE, part(&file, 0))

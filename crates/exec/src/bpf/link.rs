@@ -30,6 +30,8 @@ const CONTEXT: u32 = 65_535;
 pub(crate) struct Link {
     /// The map of type STRUCT_OPS that the link attaches.
     pub map: Option<usize>,
+    /// The program that it attaches.
+    pub prog: Option<usize>,
 }
 
 /// Returns whether a name that libbpf has shortened stands for the whole name.
@@ -51,9 +53,9 @@ impl Bpf {
             let has_map = |map: &super::Map| {
                 map.is_section() || map.kind == STRUCT_OPS || object.maps().any(|def| is_name(&map.name, &def.name))
             };
-            let callbacks = self.maps.iter().filter(|map| map.kind == STRUCT_OPS);
+            let callbacks = self.own_maps().iter().filter(|map| map.kind == STRUCT_OPS);
             let maps = self
-                .maps
+                .own_maps()
                 .iter()
                 .filter(|map| !map.name.is_empty() && !map.name.starts_with("libbpf"));
             callbacks.count() > 0 && maps.clone().count() > 0 && maps.clone().all(has_map)
@@ -84,7 +86,7 @@ impl Bpf {
     }
 
     /// Returns the program of the object that was loaded as `at`.
-    fn program(&self, at: usize) -> Option<&BpfProgram> {
+    pub(super) fn program(&self, at: usize) -> Option<&BpfProgram> {
         let loaded = &self.progs[at];
         let named = self.image()?.programs.iter();
         named
@@ -112,7 +114,8 @@ impl Program {
     fn try_link(&mut self, m: &mut Machine) -> Result<(), Error> {
         let mut object = self.bpf.object().cloned().ok_or("the program has no object")?;
         let mut sections = Vec::new();
-        for map in &mut self.bpf.maps {
+        let first = self.bpf.first_map;
+        for map in &mut self.bpf.maps[first..] {
             let name = object
                 .maps()
                 .map(|def| &def.name)
@@ -120,7 +123,7 @@ impl Program {
                 .cloned();
             map.linked = name;
         }
-        for (at, map) in self.bpf.maps.iter().enumerate() {
+        for (at, map) in self.bpf.maps.iter().enumerate().skip(first) {
             if let Some(name) = &map.linked {
                 object.set_max_entries(name, map.max_entries).map_err(Error::new)?;
                 object.set_value_size(name, map.value_size).map_err(Error::new)?;
@@ -149,13 +152,17 @@ impl Program {
             }
         }
         let mut report = self.report.borrow_mut();
-        report.warnings.extend(image.warnings.iter().cloned());
+        if !self.bpf.is_again() {
+            report.warnings.extend(image.warnings.iter().cloned());
+        }
         report.image = Some(image.clone());
         drop(report);
         self.bpf.image = Some(image);
         self.bpf.cid = cid;
-        self.record_start(&recorded);
-        for at in 0..self.bpf.maps.len() {
+        if !self.bpf.is_again() {
+            self.record_start(&recorded);
+        }
+        for at in first..self.bpf.maps.len() {
             let map = &self.bpf.maps[at];
             let linked = map.linked.as_deref().and_then(|name| m.ext().vm().map_by_name(name));
             if let (Some(linked), Some(file)) = (linked, self.shared_part(at)) {
@@ -180,8 +187,8 @@ impl Program {
     /// Returns what the program has chosen before it loaded the object: the table of callbacks, and
     /// the programs that it has not loaded.
     fn profile(&self, object: &Object) -> Profile {
-        let callbacks = self.bpf.maps.iter().find(|map| map.kind == STRUCT_OPS);
-        let loaded = |name: &str| self.bpf.progs.iter().any(|prog| is_name(&prog.name, name));
+        let callbacks = self.bpf.own_maps().iter().find(|map| map.kind == STRUCT_OPS);
+        let loaded = |name: &str| self.bpf.own_progs().iter().any(|prog| is_name(&prog.name, name));
         let detach = object.program_names().filter(|name| !loaded(name));
         Profile {
             struct_ops: callbacks.map(|map| map.name.clone()).unwrap_or_default(),
@@ -272,22 +279,28 @@ impl Program {
         if self.bpf.links.len() >= MOST {
             return error(libc::ENOMEM);
         }
-        self.bpf.links.push(Link { map: Some(map) });
+        self.bpf.links.push(Link {
+            map: Some(map),
+            prog: None,
+        });
         let link = self.bpf.links.len() - 1;
         self.threads[t].wait = Some(Wait::Deferred);
         self.defer(m, Deferred::Attach { link, pid });
         Reply::Wait(None)
     }
 
-    /// Attaches a tracing program. It is attached since the object was linked.
+    /// Attaches a tracing program, which is attached since the object was linked, or an iterator.
     pub(super) fn attach_tracing(&mut self, prog: i32) -> Reply {
-        if !matches!(self.files.get(prog).map(|open| &open.kind), Some(FileKind::Prog(_))) {
+        let Some(&FileKind::Prog(prog)) = self.files.get(prog).map(|open| &open.kind) else {
             return error(libc::EBADF);
-        }
+        };
         if self.bpf.links.len() >= MOST {
             return error(libc::ENOMEM);
         }
-        self.bpf.links.push(Link { map: None });
+        self.bpf.links.push(Link {
+            map: None,
+            prog: Some(prog),
+        });
         Reply::Result(self.files.add(FileKind::Link(self.bpf.links.len() - 1)))
     }
 
@@ -305,7 +318,7 @@ impl Program {
         let callbacks = &bpf.maps[map].callbacks;
         let enabled = load::enable(m, &image, cid, |ops| change_ops(ops, members, callbacks, cid));
         self.bpf.image = Some(image);
-        self.bpf.attached = true;
+        (self.bpf.attached, self.bpf.own_attached) = (true, true);
         match enabled {
             Ok(()) => 0,
             Err(LoadError::Refused(exit)) => {

@@ -2,11 +2,13 @@
 //! Creates maps.
 
 use super::{Attributes, MOST};
+use kernel::Machine;
+
 use crate::answer::{Reply, error};
 use crate::files::FileKind;
 use crate::program::Program;
 use ::bpf::map::kind;
-use ::bpf::memory::{PAGE, arena_address};
+use ::bpf::memory::PAGE;
 
 /// Type of maps that hold the callbacks of a scheduler.
 pub(super) const STRUCT_OPS: u32 = 26;
@@ -56,9 +58,13 @@ impl Map {
 }
 
 impl Program {
-    pub(super) fn create_map(&mut self, a: &Attributes) -> Reply {
+    pub(super) fn create_map(&mut self, m: &Machine, a: &Attributes) -> Reply {
         if self.bpf.maps.len() >= MOST {
             return error(libc::ENOMEM);
+        }
+        if self.bpf.is_over(m) {
+            self.bpf.begin_again();
+            self.recording = None;
         }
         let mut map = Map {
             kind: a.u32(0),
@@ -91,8 +97,8 @@ impl Program {
             // The address must be the one that the linked object uses. Only a probe of the kernel's
             // features creates an arena without a name, and that arena is not in the object.
             let is_in_object = |map: &&Map| map.kind == kind::ARENA && !map.name.is_empty();
-            let before = self.bpf.maps.iter().filter(is_in_object).count();
-            map.arena_address = arena_address(before as u64, a.u64(64));
+            let before = self.bpf.own_maps().iter().filter(is_in_object).count();
+            map.arena_address = m.region().next_arena(before as u64, a.u64(64));
         }
         let ring = match map.kind {
             kind::RINGBUF => map.shared.map(|at| (at, false)),

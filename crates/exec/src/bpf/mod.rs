@@ -7,6 +7,7 @@
 //! scheduler, or uses a map whose memory it cannot map. Until then, maps that the program can map
 //! have only their shared memory, which is the map's memory afterwards.
 
+mod iterator;
 mod link;
 mod maps;
 mod objects;
@@ -14,8 +15,8 @@ mod values;
 
 use input::Error;
 use kernel::Machine;
-use std::ops::Range;
-use std::path::Path;
+use kernel::ext::EnableState;
+use std::path::{Path, PathBuf};
 
 use crate::answer::{Reply, error};
 use crate::files::FileKind;
@@ -51,6 +52,7 @@ const MAP_DELETE_BATCH: u64 = 27;
 const LINK_CREATE: u64 = 28;
 const LINK_GET_NEXT_ID: u64 = 31;
 const ENABLE_STATS: u64 = 32;
+const ITER_CREATE: u64 = 33;
 const LINK_DETACH: u64 = 34;
 const PROG_BIND_MAP: u64 = 35;
 
@@ -111,9 +113,9 @@ pub(crate) struct Member {
 
 /// The maps, programs and links that the program has created with bpf(2).
 pub(crate) struct Bpf {
-    /// The objects in the program's file, and where they lie in it.
+    /// The objects in the program's files, and where they lie.
     objects: Vec<Object>,
-    places: Vec<Range<usize>>,
+    places: Vec<objects::Place>,
     pub maps: Vec<Map>,
     pub progs: Vec<Prog>,
     pub links: Vec<Link>,
@@ -125,18 +127,24 @@ pub(crate) struct Bpf {
     cid: bool,
     /// Whether the scheduler was attached.
     pub attached: bool,
+    /// The first map and the first program of the present load. A program loads its object again
+    /// after it has closed the link of an earlier load, for example because a CPU went offline.
+    first_map: usize,
+    first_prog: usize,
+    /// Whether the scheduler of the present load was attached.
+    own_attached: bool,
     /// Members of struct sched_ext_ops and struct sched_ext_ops_cid in /sys/kernel/btf/vmlinux.
     members: Vec<Member>,
     cid_members: Vec<Member>,
 }
 
 impl Bpf {
-    /// Reads the objects in the program's file.
+    /// Reads the objects in the program's file and in the files that its command line names.
     ///
     /// # Errors
-    /// The file has no object of a scheduler.
-    pub fn new(path: &Path) -> Result<Bpf, Error> {
-        let (objects, places) = objects::find(path)?.into_iter().unzip();
+    /// The files have no object.
+    pub fn new(path: &Path, named_files: &[PathBuf]) -> Result<Bpf, Error> {
+        let (objects, places) = objects::find(path, named_files)?.into_iter().unzip();
         Ok(Bpf {
             objects,
             places,
@@ -147,6 +155,9 @@ impl Bpf {
             image: None,
             cid: false,
             attached: false,
+            first_map: 0,
+            first_prog: 0,
+            own_attached: false,
             members: Vec::new(),
             cid_members: Vec::new(),
         })
@@ -183,15 +194,52 @@ impl Bpf {
         self.image.as_ref()
     }
 
-    /// Returns the bytes of the linked object, which lies in the file `path`.
+    /// Returns the maps of the present load.
+    pub fn own_maps(&self) -> &[Map] {
+        &self.maps[self.first_map..]
+    }
+
+    /// Returns the programs of the present load.
+    fn own_progs(&self) -> &[Prog] {
+        &self.progs[self.first_prog..]
+    }
+
+    /// Returns whether the scheduler of the present load is gone, and the program has closed its link.
+    fn is_over(&self, m: &Machine) -> bool {
+        let gone = m.ext().state == EnableState::Disabled;
+        self.own_attached && gone && self.links.iter().all(|link| link.map.is_none())
+    }
+
+    /// Begins the next load. The maps of earlier loads keep only the memory that the program has
+    /// mapped.
+    fn begin_again(&mut self) {
+        (self.first_map, self.first_prog) = (self.maps.len(), self.progs.len());
+        (self.image, self.own_attached) = (None, false);
+        for map in &mut self.maps {
+            map.linked = None;
+        }
+    }
+
+    /// Returns whether a map belongs to an earlier load.
+    fn is_old(&self, map: usize) -> bool {
+        map < self.first_map
+    }
+
+    /// Returns whether the program has loaded its object again.
+    pub fn is_again(&self) -> bool {
+        self.first_map > 0
+    }
+
+    /// Returns the bytes of the linked object.
     ///
     /// # Errors
-    /// The file cannot be read, or it has changed.
-    pub fn object_bytes(&self, path: &Path) -> Result<Vec<u8>, Error> {
-        let bytes = std::fs::read(path).map_err(|error| Error::io(path, &error))?;
-        let place = self.object_index().and_then(|index| self.places.get(index).cloned());
-        let object = place.and_then(|place| bytes.get(place));
-        let object = object.ok_or_else(|| format!("{} has changed since it was started", path.display()))?;
+    /// The object's file cannot be read, or it has changed.
+    pub fn object_bytes(&self) -> Result<Vec<u8>, Error> {
+        let place = self.object_index().and_then(|index| self.places.get(index));
+        let place = place.ok_or("the program has no object")?;
+        let bytes = std::fs::read(&place.file).map_err(|error| Error::io(&place.file, &error))?;
+        let object = bytes.get(place.bytes.clone());
+        let object = object.ok_or_else(|| format!("{} has changed since the start", place.file.display()))?;
         Ok(object.to_vec())
     }
 }
@@ -210,7 +258,7 @@ impl Program {
         }
         let a = &attributes;
         match command {
-            MAP_CREATE => self.create_map(a),
+            MAP_CREATE => self.create_map(m, a),
             MAP_UPDATE_ELEM | MAP_LOOKUP_ELEM | MAP_DELETE_ELEM | MAP_GET_NEXT_KEY | MAP_LOOKUP_AND_DELETE_ELEM => {
                 self.element(m, command, a)
             }
@@ -222,6 +270,7 @@ impl Program {
             LINK_CREATE => self.create_link(m, t, a),
             RAW_TRACEPOINT_OPEN => self.attach_tracing(a.fd(8)),
             LINK_DETACH => self.detach_link(m, t, a.fd(0)),
+            ITER_CREATE => self.create_iterator(a.fd(0)),
             OBJ_GET_INFO_BY_FD => self.info(a),
             ENABLE_STATS => Reply::Result(self.files.add(FileKind::Silent)),
             // There are no other objects, and nothing is pinned.
@@ -236,7 +285,7 @@ impl Program {
             return error(libc::ENOMEM);
         }
         let name = a.name(48);
-        let nth = self.bpf.progs.iter().filter(|known| known.name == name).count();
+        let nth = self.bpf.own_progs().iter().filter(|known| known.name == name).count();
         self.bpf.progs.push(Prog {
             name,
             kind: a.u32(0),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds the BPF objects in the program's file. Both bpftool and libbpf-rs store the whole object as
-//! data of the program.
+//! Finds the BPF objects in the program's file, as which bpftool and libbpf-rs store the whole object,
+//! and in the files that its command line names.
 
 use input::Error;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ::bpf::object::Object;
 
@@ -15,16 +15,43 @@ const MAGIC: [u8; 6] = *b"\x7fELF\x02\x01";
 /// Kind and machine of a BPF object: ET_REL, EM_BPF.
 const BPF: [u8; 4] = [1, 0, 247, 0];
 
-/// Returns the objects in a file, in their order, and where they lie.
+/// Where an object lies.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub file: PathBuf,
+    pub bytes: Range<usize>,
+}
+
+/// Returns the objects in the program's file and in the files that its command line names, in their
+/// order, and where they lie.
 ///
 /// # Errors
-/// The file cannot be read, or it contains no object.
-pub(super) fn find(path: &Path) -> Result<Vec<(Object, Range<usize>)>, Error> {
+/// A file cannot be read, or no file contains an object.
+pub(super) fn find(program: &Path, named_files: &[PathBuf]) -> Result<Vec<(Object, Place)>, Error> {
+    let mut objects = Vec::new();
+    for path in std::iter::once(program).chain(named_files.iter().map(PathBuf::as_path)) {
+        let place = |bytes| Place {
+            file: path.to_owned(),
+            bytes,
+        };
+        let found = find_in(path)?.into_iter();
+        objects.extend(found.map(|(object, bytes)| (object, place(bytes))));
+    }
+    match objects.is_empty() {
+        true => Err(Error::new(format!(
+            "{} contains no BPF object, and its command line names none: a scheduler's program contains its object, as bpftool and libbpf-cargo store it",
+            program.display()
+        ))),
+        false => Ok(objects),
+    }
+}
+
+fn find_in(path: &Path) -> Result<Vec<(Object, Range<usize>)>, Error> {
     let file = path.display();
     let size = path.metadata().map_err(|error| Error::io(path, &error))?.len();
     if size > LARGEST {
         return Err(Error::new(format!(
-            "{file}: the program has more than {} MiB",
+            "{file} has more than {} MiB, so it is not searched for objects",
             LARGEST >> 20
         )));
     }
@@ -43,12 +70,7 @@ pub(super) fn find(path: &Path) -> Result<Vec<(Object, Range<usize>)>, Error> {
         }
         at += 1;
     }
-    match objects.is_empty() {
-        true => Err(Error::new(format!(
-            "{file} contains no BPF object: a scheduler's program contains its object, as bpftool and libbpf-cargo store it"
-        ))),
-        false => Ok(objects),
-    }
+    Ok(objects)
 }
 
 fn name(path: &Path) -> String {

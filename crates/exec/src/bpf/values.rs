@@ -32,7 +32,8 @@ impl Program {
     /// Returns the map of the linked object that belongs to a map of the program.
     fn linked<'m>(&self, m: &'m Machine, at: usize) -> Result<&'m Map, i32> {
         let name = self.bpf.maps[at].linked.as_deref();
-        name.and_then(|name| m.ext().vm().map_by_name(name)).ok_or(libc::EINVAL)
+        name.and_then(|name| m.ext().last_vm()?.map_by_name(name))
+            .ok_or(libc::EINVAL)
     }
 
     /// Returns the number of bytes of a value as the program passes it: for a map with a value for
@@ -138,6 +139,9 @@ impl Program {
             }
             Some(Err(errno)) => return -i64::from(errno),
             None => {}
+        }
+        if self.bpf.is_old(at) {
+            return -i64::from(libc::EINVAL);
         }
         let linked = self.bpf.image().is_some();
         let map = &mut self.bpf.maps[at];

@@ -72,7 +72,12 @@ impl Files {
             }
             FileKind::Map(map) => rings.ready(*map),
             FileKind::Socket(socket) => when(!socket.waiting.is_empty(), IN),
-            FileKind::Epoll(_) | FileKind::Silent | FileKind::Prog(_) | FileKind::Link(_) | FileKind::Btf => 0,
+            FileKind::Epoll(_)
+            | FileKind::Silent
+            | FileKind::Prog(_)
+            | FileKind::Link(_)
+            | FileKind::Iterator(_)
+            | FileKind::Btf => 0,
         }
     }
 

@@ -7,6 +7,7 @@
 
 pub(crate) mod epoll;
 pub(crate) mod paths;
+pub(crate) mod setting;
 pub(crate) mod socket;
 pub(crate) mod stat;
 pub(crate) mod tree;
@@ -33,10 +34,11 @@ pub(crate) enum FileKind {
     Null,
     /// Standard output or standard error.
     Output,
-    /// A file with these contents, in memory.
+    /// A file with these contents, in memory. What is written to it may set something.
     Bytes {
         bytes: Vec<u8>,
         pos: usize,
+        sets: Option<setting::Setting>,
     },
     /// A directory.
     Dir {
@@ -68,6 +70,8 @@ pub(crate) enum FileKind {
     Map(usize),
     Prog(usize),
     Link(usize),
+    /// What the iterator with this program number writes. It runs at the first read.
+    Iterator(usize),
     Btf,
 }
 

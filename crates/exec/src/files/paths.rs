@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kernel::{Machine, native};
 
+use super::setting::{self, Setting};
 use super::tree::{Found, absolute};
 use super::{Entry, FileKind};
 use crate::program::Program;
@@ -80,11 +81,9 @@ pub(crate) fn named_files(command: &[String]) -> Vec<PathBuf> {
     files
 }
 
-/// Adds the files that do not change during a run.
+/// Adds the files that change only when CPUs go online or offline.
 pub(crate) fn fill(program: &mut Program, m: &Machine) {
-    for (path, text) in machine::sysfs::files(m.spec()) {
-        program.tree.insert(path, text);
-    }
+    program.describe_cpus(m);
     let tree = &mut program.tree;
     let texts = [
         (
@@ -123,14 +122,6 @@ pub(crate) fn fill(program: &mut Program, m: &Machine) {
         total_kb / 2
     );
     tree.insert("/proc/meminfo", memory);
-    let mut cpus = String::new();
-    for cpu in 0..m.nr_cpus() {
-        let _ = write!(
-            cpus,
-            "processor\t: {cpu}\nvendor_id\t: windtunnel\ncpu MHz\t\t: 3000.000\n\n"
-        );
-    }
-    tree.insert("/proc/cpuinfo", cpus);
     let release = m.options().release;
     tree.insert("/proc/version", format!("Linux version {release}.0 (windtunnel)\n"));
     let config = kernel::target::config_file(m.spec(), release);
@@ -141,6 +132,31 @@ pub(crate) fn fill(program: &mut Program, m: &Machine) {
 }
 
 impl Program {
+    /// Describes the CPUs that are online.
+    fn describe_cpus(&mut self, m: &Machine) {
+        self.hotplug_seq = m.ext().hotplug_seq;
+        let online = native::online_cpus(m);
+        self.tree.remove(machine::sysfs::DIR);
+        for (path, text) in machine::sysfs::files(m.spec(), &online) {
+            self.tree.insert(path, text);
+        }
+        let mut cpus = String::new();
+        for cpu in online {
+            let _ = write!(
+                cpus,
+                "processor\t: {cpu}\nvendor_id\t: windtunnel\ncpu MHz\t\t: 3000.000\n\n"
+            );
+        }
+        self.tree.insert("/proc/cpuinfo", cpus);
+    }
+
+    /// Describes the CPUs anew if one has gone online or offline.
+    pub fn follow_hotplug(&mut self, m: &Machine) {
+        if self.hotplug_seq != m.ext().hotplug_seq {
+            self.describe_cpus(m);
+        }
+    }
+
     /// Returns the absolute path that a call names, relative to the directory `dirfd`.
     pub fn path_at(&self, dirfd: i32, addr: u64) -> Option<String> {
         let path = self.host.memory.text(addr)?;
@@ -214,6 +230,13 @@ impl Program {
             "/sys/kernel/sched_ext/root/ops" => return own(format!("{}\n", core.ops().name())),
             _ => {}
         }
+        if let Some(cpu) = latency_limit_of(path).filter(|&cpu| cpu < m.nr_cpus()) {
+            return Some(At::Own(FileKind::Bytes {
+                bytes: setting::latency_text(native::latency_limit(m, cpu)).into(),
+                pos: 0,
+                sets: Some(Setting::LatencyLimit(cpu)),
+            }));
+        }
         let (pid, rest) = path.strip_prefix("/proc/")?.split_once('/')?;
         let pid: u32 = pid.parse().ok()?;
         if rest == "exe" && self.thread(pid).is_some() {
@@ -259,18 +282,27 @@ fn file(bytes: &[u8]) -> FileKind {
     FileKind::Bytes {
         bytes: bytes.to_vec(),
         pos: 0,
+        sets: None,
     }
+}
+
+/// Returns the number of the CPU whose PM QoS resume latency is the file at a path.
+fn latency_limit_of(path: &str) -> Option<u32> {
+    let rest = path.strip_prefix(machine::sysfs::DIR)?.strip_prefix("/cpu/cpu")?;
+    rest.strip_suffix("/power/pm_qos_resume_latency_us")?.parse().ok()
 }
 
 /// Returns the text of /proc/stat: times in 1/100 s. Busy time counts as user time.
 fn stat(m: &Machine) -> String {
+    let online = native::online_cpus(m);
     let times: Vec<(u64, u64)> = (0..m.nr_cpus()).map(|cpu| native::cpu_times(m, cpu)).collect();
     let line = |name: &str, busy: u64, idle: u64| {
         format!("{name} {} 0 0 {} 0 0 0 0 0 0\n", busy / 10_000_000, idle / 10_000_000)
     };
     let sum = times.iter().fold((0, 0), |sum, time| (sum.0 + time.0, sum.1 + time.1));
     let mut text = line("cpu ", sum.0, sum.1);
-    for (cpu, &(busy, idle)) in times.iter().enumerate() {
+    for cpu in online {
+        let (busy, idle) = times[cpu as usize];
         text += &line(&format!("cpu{cpu}"), busy, idle);
     }
     text + "intr 0\nctxt 0\nbtime 1767225600\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"

@@ -33,6 +33,13 @@ impl Tree {
         self.files.insert(path, contents.into());
     }
 
+    /// Removes a directory that is not empty, with everything below it.
+    pub fn remove(&mut self, dir: &str) {
+        let below = |path: &String| path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
+        self.files.retain(|path, _| !below(path));
+        self.directories.retain(|path, _| path != dir && !below(path));
+    }
+
     pub fn find(&self, path: &str) -> Option<Found<'_>> {
         match self.files.get(path) {
             Some(contents) => Some(Found::File(contents)),
@@ -85,6 +92,11 @@ mod tests {
         assert_eq!(tree.entries("/sys").len(), 2);
         assert_eq!(tree.entries("/"), [("sys".to_owned(), true)]);
         assert!(tree.entries("/proc").is_empty());
+        tree.remove("/sys/a");
+        assert!(tree.find("/sys/a/two/x").is_none());
+        tree.insert("/sys/a/two/z", "1\n");
+        assert_eq!(tree.entries("/sys/a"), [("two".to_owned(), true)]);
+        assert_eq!(tree.entries("/sys").len(), 2);
     }
 
     #[test]

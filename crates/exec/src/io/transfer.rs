@@ -25,6 +25,9 @@ impl Program {
         if self.files.is_host(fd) {
             return self.pass(t, call);
         }
+        if let Some(reply) = self.run_iterator(m, fd) {
+            return reply;
+        }
         let most = parts.iter().map(|part| part.1).sum::<u64>().min(CHUNK) as usize;
         let Some(open) = self.files.get_mut(fd) else {
             return error(libc::EBADF);
@@ -110,6 +113,11 @@ impl Program {
         match &mut open.kind {
             FileKind::Output => self.report.borrow_mut().print(&bytes),
             FileKind::Null => {}
+            &mut FileKind::Bytes { sets: Some(sets), .. } => {
+                if !sets.write(m, &bytes) {
+                    return error(libc::EINVAL);
+                }
+            }
             FileKind::Bytes {
                 bytes: contents, pos, ..
             } => {

@@ -187,7 +187,7 @@ impl Program {
         };
         let Some(recording) = self.recording.take() else { return };
         let profile = text::profile(self, m, &recording, map);
-        let object = self.bpf.object_bytes(&self.path);
+        let object = self.bpf.object_bytes();
         let recorded = profile.and_then(|profile| {
             Ok(RecordedProfile {
                 profile,

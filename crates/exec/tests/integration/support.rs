@@ -11,28 +11,43 @@ use trace::Hash;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Returns the path of the test program, which is compiled at the first call.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
+/// The files of the test programs.
+struct Files {
+    /// The program, which contains its object.
+    program: PathBuf,
+    /// The program without its object.
+    bare: PathBuf,
+    object: PathBuf,
+}
+
+/// Returns the test programs, which are compiled at the first call.
+fn files() -> &'static Files {
+    static FILES: OnceLock<Files> = OnceLock::new();
+    FILES.get_or_init(|| {
         let sources = Path::new(HERE).join("tests/programs");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let object = folder.join("echo.bpf.o");
         let include = format!("-I{HERE}/../../policies/include");
         let compiled = clang::compile(&sources.join("echo.bpf.c"), &["-g", &include], &object);
         compiled.unwrap_or_else(|error| panic!("{error}"));
-        let program = folder.join("echo");
-        // The name of the file is complete only after the compiler has ended.
-        let part = folder.join(format!("echo.{}", std::process::id()));
-        let status = Command::new("gcc")
-            .args(["-O1", "-pthread", "-o"])
-            .arg(&part)
-            .arg(sources.join("echo.c"))
-            .arg(format!("-DOBJECT=\"{}\"", object.display()))
-            .status();
-        assert!(status.expect("gcc runs").success(), "echo.c does not compile");
-        std::fs::rename(&part, &program).expect("the program can be renamed");
-        program
+        let compile = |name: &str, option: &str| {
+            let program = folder.join(name);
+            // The name of the file is complete only after the compiler has ended.
+            let part = folder.join(format!("{name}.{}", std::process::id()));
+            let status = Command::new("gcc")
+                .args(["-O1", "-pthread", option, "-o"])
+                .arg(&part)
+                .arg(sources.join("echo.c"))
+                .status();
+            assert!(status.expect("gcc runs").success(), "echo.c does not compile");
+            std::fs::rename(&part, &program).expect("the program can be renamed");
+            program
+        };
+        Files {
+            program: compile("echo", &format!("-DOBJECT=\"{}\"", object.display())),
+            bare: compile("bare", "-DBARE"),
+            object,
+        }
     })
 }
 
@@ -57,8 +72,26 @@ pub fn run(argument: &str) -> Outcome {
 }
 
 pub fn run_with(argument: &str, workload: &str, seed: u64) -> Outcome {
+    let workload = workload::generator::generate(workload).expect("the workload exists");
+    run_workload(argument, workload, seed)
+}
+
+/// Runs the test program under a workload for 200 ms on four CPUs.
+pub fn run_workload(argument: &str, workload: workload::Workload, seed: u64) -> Outcome {
+    let command = [files().program.display().to_string(), argument.to_owned()];
+    run_command(command.into(), workload, seed)
+}
+
+/// Runs the test program without its object. The command line names the object's file or not.
+pub fn run_bare(named: bool) -> Outcome {
+    let workload = workload::generator::generate("sleepers:n=6").expect("the workload exists");
+    let mut command = vec![files().bare.display().to_string(), "run".to_owned()];
+    command.extend(named.then(|| files().object.display().to_string()));
+    run_command(command, workload, 1)
+}
+
+fn run_command(command: Vec<String>, mut workload: workload::Workload, seed: u64) -> Outcome {
     let spec = machine::load("smp4", &[]).expect("the machine exists");
-    let mut workload = workload::generator::generate(workload).expect("the workload exists");
     let index = kernel::native::add_to(&mut workload, "echo");
     let options = Options {
         stop_with_policy: true,
@@ -66,7 +99,7 @@ pub fn run_with(argument: &str, workload: &str, seed: u64) -> Outcome {
     };
     let mut machine = Machine::new(spec, workload, options).expect("a machine");
     let settings = Settings {
-        command: vec![program().display().to_string(), argument.to_owned()],
+        command,
         engine: bpf::engine::Engine::Interpreter,
         echo: false,
         record: true,

@@ -38,7 +38,7 @@ static long (*const user_ringbuf_drain)(void *ring, void *callback, void *ctx, u
 const volatile s32 program_tgid;
 
 /* Numbers that the program and the tests read. */
-u64 nr_sent, nr_returned, nr_heartbeats;
+u64 nr_sent, nr_returned, nr_heartbeats, exit_code;
 
 /* Values that the program sets before it attaches the policy. */
 struct settings {
@@ -63,6 +63,28 @@ int echo_setup(struct setup_args *args)
 {
 	settings.weight += args->add + large[LARGE / 2];
 	return 0;
+}
+
+struct bpf_iter_meta {
+	void *seq;
+} __attribute__((preserve_access_index));
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+static long (*const seq_write)(void *m, const void *data, u32 len) = (void *)127;
+
+/* Writes the pid of each task, as a word. */
+SEC("iter/task")
+int list_pids(struct bpf_iter__task *ctx)
+{
+	s32 pid;
+
+	if (!ctx->task)
+		return 0;
+	pid = ctx->task->pid;
+	return seq_write(ctx->meta->seq, &pid, sizeof(pid));
 }
 
 s32 SCX_OP(echo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -111,9 +133,15 @@ s32 SCX_OP_SLEEPABLE(echo_init)
 	return scx_bpf_create_dsq(QUEUE, -1);
 }
 
+void SCX_OP(echo_exit, struct scx_exit_info *info)
+{
+	exit_code = info->exit_code;
+}
+
 SCX_OPS(echo_ops,
 	.select_cpu = (void *)echo_select_cpu,
 	.enqueue = (void *)echo_enqueue,
 	.dispatch = (void *)echo_dispatch,
 	.init = (void *)echo_init,
+	.exit = (void *)echo_exit,
 	.name = "echo");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * echo: the user-space program of echo.bpf.c. It uses bpf(2) itself, so that the tests need no
- * library. Its argument is what it does beside scheduling: "run", or a thing that a program must not
- * do.
+ * library. Its argument is what it does beside scheduling: "run", "restart" (it has one thread), or a
+ * thing that a program must not do. If the policy ends and asks for it, the program loads it again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,16 +22,23 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The object, which the simulator finds in this file. */
+/* The object, which the simulator finds in this file. Without it, the command line names the object. */
+#ifdef OBJECT
 __asm__(".section .rodata\n.balign 64\n.globl object\nobject:\n.incbin \"" OBJECT "\"\n.previous\n");
 extern const char object[];
+#else
+static const char object[] = "\x7f";
+#endif
 
 #define PAGE 4096UL
 #define RING 4096UL
 #define LARGE (80UL << 20)
 
+/* SCX_ECODE_ACT_RESTART */
+#define RESTART (1UL << 48)
+
 struct globals {
-	uint64_t nr_sent, nr_returned, nr_heartbeats;
+	uint64_t nr_sent, nr_returned, nr_heartbeats, exit_code;
 };
 
 static volatile struct globals *globals;
@@ -203,17 +210,15 @@ static void misbehave(const char *how)
 	}
 }
 
-int main(int argc, char **argv)
-{
-	const char *how = argc > 1 ? argv[1] : "run";
-	pthread_t thread;
-	struct epoll_event event = { .events = EPOLLIN };
-	int pid = getpid(), zero = 0;
-	int rodata, bss, in, out, ops, ep;
+/* What the program has loaded, and the mapped pages of its ring buffers. */
+static int rodata, bss, in, out, ops, link_fd;
+static volatile uint64_t *in_consumer, *in_producer, *out_consumer, *out_producer;
 
-	if (object[0] != 0x7f)
-		return 1;
-	misbehave(how);
+#define INPUT (PAGE + 2 * RING)
+
+static void load(const char *how)
+{
+	int pid = getpid(), zero = 0;
 
 	rodata = create_map("echo_bpf.rodata", BPF_MAP_TYPE_ARRAY, 4, 4, 1, BPF_F_MMAPABLE);
 	union bpf_attr element = { .map_fd = rodata, .key = (uintptr_t)&zero, .value = (uintptr_t)&pid };
@@ -228,35 +233,49 @@ int main(int argc, char **argv)
 	load_program("echo_enqueue", BPF_PROG_TYPE_STRUCT_OPS);
 	load_program("echo_dispatch", BPF_PROG_TYPE_STRUCT_OPS);
 	load_program("echo_init", BPF_PROG_TYPE_STRUCT_OPS);
+	load_program("echo_exit", BPF_PROG_TYPE_STRUCT_OPS);
 	if (!strcmp(how, "large"))
 		set_large();
 	make_settings();
 
-	volatile uint64_t *in_consumer = map_pages(in, PAGE, PROT_READ | PROT_WRITE, 0);
-	volatile uint64_t *in_producer = map_pages(in, PAGE + 2 * RING, PROT_READ, PAGE);
-	volatile uint64_t *out_consumer = map_pages(out, PAGE, PROT_READ, 0);
-	volatile uint64_t *out_producer = map_pages(out, PAGE + 2 * RING, PROT_READ | PROT_WRITE, PAGE);
-	const char *in_data = (const char *)in_producer + PAGE;
-	char *out_data = (char *)out_producer + PAGE;
+	in_consumer = map_pages(in, PAGE, PROT_READ | PROT_WRITE, 0);
+	in_producer = map_pages(in, INPUT, PROT_READ, PAGE);
+	out_consumer = map_pages(out, PAGE, PROT_READ, 0);
+	out_producer = map_pages(out, INPUT, PROT_READ | PROT_WRITE, PAGE);
 
+	/* A map that is not in the object, after a BPF program has run: libbpf tests the kernel in this way. */
+	close(create_map("", BPF_MAP_TYPE_ARRAY, 4, 4, 1, 0));
 	union bpf_attr link = { .link_create = { .prog_fd = ops, .attach_type = 44 } };
 
-	check(bpf(BPF_LINK_CREATE, &link), "link");
+	link_fd = check(bpf(BPF_LINK_CREATE, &link), "link");
 	set_element(7, 1);
 	add_weight(2);
-	check(pthread_create(&thread, NULL, heartbeat, NULL) ? -1 : 0, "pthread_create");
-	printf("attached\n");
-	fflush(stdout);
-	if (!strcmp(how, "hang"))
-		for (;;)
-			;
-	if (!strcmp(how, "leave"))
-		return 0;
+}
 
-	ep = check(epoll_create1(0), "epoll_create1");
+static void unload(void)
+{
+	munmap((void *)in_consumer, PAGE);
+	munmap((void *)in_producer, INPUT);
+	munmap((void *)out_consumer, PAGE);
+	munmap((void *)out_producer, INPUT);
+	munmap((void *)globals, PAGE);
+	int maps[] = { rodata, bss, in, out, ops, setup, weights };
+
+	for (int i = 0; i < 7; i++)
+		close(maps[i]);
+}
+
+/* Sends back the pids of tasks until the policy has ended. */
+static void serve(void)
+{
+	const char *in_data = (const char *)in_producer + PAGE;
+	char *out_data = (char *)out_producer + PAGE;
+	struct epoll_event event = { .events = EPOLLIN };
+	int ep = check(epoll_create1(0), "epoll_create1");
+
 	check(epoll_ctl(ep, EPOLL_CTL_ADD, in, &event), "epoll_ctl");
-	for (;;) {
-		check(epoll_wait(ep, &event, 1, -1), "epoll_wait");
+	while (!globals->exit_code) {
+		check(epoll_wait(ep, &event, 1, 10), "epoll_wait");
 		while (*in_consumer < *in_producer) {
 			const uint32_t *header = (const void *)(in_data + *in_consumer % RING);
 			uint32_t len = *header & 0x3fffffff;
@@ -272,5 +291,95 @@ int main(int argc, char **argv)
 			}
 			*in_consumer += (len + 8 + 7) / 8 * 8;
 		}
+	}
+	close(ep);
+}
+
+/* Prints how many tasks the iterator lists, and whether it lists this process. */
+static void iterate(void)
+{
+	int prog = load_program("list_pids", BPF_PROG_TYPE_TRACING), count = 0, pid, found = 0;
+	union bpf_attr link = { .link_create = { .prog_fd = prog, .attach_type = BPF_TRACE_ITER } };
+	union bpf_attr iter = { .iter_create = { .link_fd = check(bpf(BPF_LINK_CREATE, &link), "iterator's link") } };
+	int fd = check(bpf(BPF_ITER_CREATE, &iter), "iterator");
+
+	for (; read(fd, &pid, sizeof(pid)) == sizeof(pid); count++)
+		found |= pid == getpid();
+	printf("%d tasks%s\n", count, found ? " with this one" : "");
+	close(fd);
+	close(iter.iter_create.link_fd);
+	close(prog);
+}
+
+/* Limits the latency of CPU 1, and prints the limit that it then has. */
+static void limit_latency(const char *limit)
+{
+	const char *path = "/sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us";
+	char text[16] = "";
+	int fd = check(open(path, O_WRONLY | O_TRUNC), "open");
+
+	if (write(fd, limit, strlen(limit)) < 0)
+		printf("%s: %s\n", limit, strerror(errno));
+	close(fd);
+	fd = check(open(path, O_RDONLY), "open");
+	check(read(fd, text, sizeof(text) - 1), "read");
+	close(fd);
+	printf("limit %s", text);
+}
+
+/* Prints the list of CPUs that are online, and the number of hotplug events. */
+static void print_cpus(void)
+{
+	const char *files[] = { "/sys/devices/system/cpu/online", "/sys/kernel/sched_ext/hotplug_seq" };
+
+	for (int i = 0; i < 2; i++) {
+		char text[64] = "";
+		int fd = check(open(files[i], O_RDONLY), "open");
+
+		check(read(fd, text, sizeof(text) - 1), "read");
+		close(fd);
+		printf("%s", text);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "run";
+	pthread_t thread;
+
+	if (object[0] != 0x7f)
+		return 1;
+	misbehave(how);
+	load(how);
+	if (strcmp(how, "restart"))
+		check(pthread_create(&thread, NULL, heartbeat, NULL) ? -1 : 0, "pthread_create");
+	printf("attached\n");
+	if (!strcmp(how, "iterate"))
+		iterate();
+	if (!strcmp(how, "latency")) {
+		limit_latency("32");
+		limit_latency("-1");
+		limit_latency("n/a");
+	}
+	fflush(stdout);
+	if (!strcmp(how, "hang"))
+		for (;;)
+			;
+	if (!strcmp(how, "leave"))
+		return 0;
+	for (;;) {
+		serve();
+		if (!(globals->exit_code & RESTART))
+			return 0;
+		close(link_fd);
+		/* Programs and maps stay until their descriptors are closed. */
+		add_weight(1);
+		set_element(8, 1);
+		iterate();
+		unload();
+		print_cpus();
+		load(how);
+		printf("attached again\n");
+		fflush(stdout);
 	}
 }

@@ -11,7 +11,7 @@
 use crate::layout::callbacks::kf;
 use crate::machine::Machine;
 use crate::sched::ext::ops;
-use crate::sched::tracepoint::ProgramError;
+use crate::sched::tracepoint::{self, ProgramError};
 use crate::simulation::id::IDLE;
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
@@ -22,12 +22,16 @@ const SEQ: u64 = 1;
 /// Runs an iterator program. Returns its output.
 ///
 /// # Errors
-/// If the program is not a task iterator, if it faults, or if it returns a value other than 0 and
-/// 1.
-pub fn read(m: &mut Machine, program: &Program) -> Result<String, ProgramError> {
+/// If the program is not a task iterator, if no policy was loaded, if the program faults, or if it
+/// returns a value other than 0 and 1.
+pub fn read(m: &mut Machine, program: &Program) -> Result<Vec<u8>, ProgramError> {
     if program.kind != ProgramKind::Iter || program.attach_to != "task" {
         return Err(ProgramError::NotTaskIterator(program.name.clone()));
     }
+    tracepoint::with_programs(m, program, |m| run(m, program))
+}
+
+fn run(m: &mut Machine, program: &Program) -> Result<Vec<u8>, ProgramError> {
     let tasks: Vec<u64> = m
         .pids
         .iter()
@@ -47,7 +51,7 @@ pub fn read(m: &mut Machine, program: &Program) -> Result<String, ProgramError> 
             }
         }
     }
-    Ok(String::from_utf8_lossy(&output).into_owned())
+    Ok(output)
 }
 
 /// Calls the program with a struct bpf_iter__task. This struct contains pointers to a struct

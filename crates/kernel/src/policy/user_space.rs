@@ -55,7 +55,8 @@ pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32,
         return Err(UserSpaceError::NoPolicy);
     }
     if program.kind == ProgramKind::Iter {
-        let text = run_as_user(m, |m| iterator::read(m, program))?;
+        let output = run_as_user(m, |m| iterator::read(m, program))?;
+        let text = String::from_utf8_lossy(&output);
         for line in text.lines() {
             m.trace_text(m.this_cpu, trace::Event::Printk { text: line.to_owned() });
         }

@@ -72,6 +72,25 @@ pub fn this_cpu(m: &Machine) -> u32 {
     m.this_cpu.nr()
 }
 
+/// Returns the numbers of the CPUs that are online.
+pub fn online_cpus(m: &Machine) -> Vec<u32> {
+    m.online_cpus.iter().map(CpuId::nr).collect()
+}
+
+/// Returns the longest permitted exit latency of a CPU's idle states, ns
+/// (pm_qos_resume_latency_us), or `None` without a limit.
+pub fn latency_limit(m: &Machine, cpu: u32) -> Option<u64> {
+    let limit = m.cpuidle.cpus[m.named_cpu(cpu)].latency_limit;
+    (limit != u64::MAX).then_some(limit)
+}
+
+/// Limits the exit latency of a CPU's idle states. Only a governor observes the limit, from the next
+/// choice of a state on.
+pub fn set_latency_limit(m: &mut Machine, cpu: u32, ns: Option<u64>) {
+    let cpu = m.named_cpu(cpu);
+    m.cpuidle.cpus[cpu].latency_limit = ns.unwrap_or(u64::MAX);
+}
+
 /// Gives a thread a new name (PR_SET_NAME).
 pub fn rename(m: &mut Machine, pid: u32, comm: &str) {
     if let Some(task) = m.find_task(pid) {

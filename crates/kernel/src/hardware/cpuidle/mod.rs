@@ -145,6 +145,7 @@ impl Machine {
             tick: timer.map_or(tick, |timer| timer.min(tick)),
             tick_ns: self.tick_ns,
             tick_stopped: self.cpuidle.cpus[cpu].tick_stopped || !tick_armed,
+            latency_limit: self.cpuidle.cpus[cpu].latency_limit,
         }
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn abandon(m: &mut Machine) {
 }
 
 /// Removes the policy and releases the memory that was charged for its DSQs.
-fn remove_policy(m: &mut Machine) {
+pub(crate) fn remove_policy(m: &mut Machine) {
     let queues = m.ext.dsqs.nr_user_dsqs();
     m.ext.remove_policy();
     m.region.memory().uncharge_records(Use::Queues, queues);

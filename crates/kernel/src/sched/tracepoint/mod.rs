@@ -15,6 +15,7 @@ pub use program_error::ProgramError;
 
 use crate::layout::callbacks::kf;
 use crate::machine::Machine;
+use crate::sched::ext::enable::remove_policy;
 use crate::sched::ext::exit;
 use crate::sched::ext::ops;
 use crate::sched::ext::state::ops_table::Frame;
@@ -267,14 +268,40 @@ pub(crate) fn bpf_scx_reg(m: &mut Machine, cid: bool) {
 }
 
 /// Runs a program of type syscall like user space does with BPF_PROG_TEST_RUN. Returns the
-/// program's result. The program may modify `context`.
+/// program's result. The program may modify `context`. The programs of a policy that has ended can
+/// still run, until another policy is loaded.
 ///
 /// # Errors
-/// If no policy is loaded, if the policy has no such program, or if the program faults.
+/// If no policy was loaded, if the policy has no such program, or if the program faults.
 pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8]) -> Result<i32, ProgramError> {
     if program.kind != ProgramKind::Syscall {
         return Err(ProgramError::NotSyscall(program.name.clone()));
     }
+    with_programs(m, program, |m| run_installed(m, program, context))
+}
+
+/// Runs a program of the loaded policy, or of the policy that ended last.
+///
+/// # Errors
+/// If no policy was loaded, or if the program fails.
+pub(crate) fn with_programs<R>(
+    m: &mut Machine,
+    program: &Program,
+    run: impl FnOnce(&mut Machine) -> Result<R, ProgramError>,
+) -> Result<R, ProgramError> {
+    let revived = m.ext.revive_programs();
+    if !m.ext.has_policy() {
+        return Err(ProgramError::NoPolicy(program.name.clone()));
+    }
+    let result = run(m);
+    if revived {
+        remove_policy(m);
+    }
+    result
+}
+
+/// Runs a program of type syscall of the installed policy.
+fn run_installed(m: &mut Machine, program: &Program, context: &mut [u8]) -> Result<i32, ProgramError> {
     let region = m.region.clone();
     let addr = region.alloc(context.len() as u64).ok_or(ProgramError::OutOfMemory)?;
     let result = region.write(addr, context).and_then(|()| {

@@ -13,6 +13,8 @@ pub enum ProgramError {
     NotSyscall(String),
     #[error("program {0} is not a task iterator: expected SEC(\"iter/task\")")]
     NotTaskIterator(String),
+    #[error("program {0} cannot run: no policy was loaded")]
+    NoPolicy(String),
     #[error("out of memory for the program's context")]
     OutOfMemory,
     #[error("program {program}: {message} in {location}")]

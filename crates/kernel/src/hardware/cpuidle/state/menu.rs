@@ -5,7 +5,7 @@
 //! timer by a correction factor, which it has learned from timers at a similar distance. If recent
 //! idle times had a typical length that is shorter than this product, it predicts the typical
 //! length instead. It chooses the deepest state whose target residency is not longer than the
-//! prediction. Latency limits (PM QoS) are not modelled.
+//! prediction, and whose exit latency is not longer than the CPU's limit (PM QoS).
 
 use machine::IdleState;
 
@@ -55,6 +55,8 @@ pub(crate) struct Next {
     pub tick: u64,
     pub tick_ns: u64,
     pub tick_stopped: bool,
+    /// Longest permitted exit latency of the state, ns (cpuidle_governor_latency_req).
+    pub latency_limit: u64,
 }
 
 /// Decision of the governor.
@@ -99,10 +101,10 @@ impl Menu {
             tick = next.tick_ns / 2;
             self.bucket = BUCKETS - 1;
         }
-        if states
-            .get(1)
-            .is_some_and(|state| self.next_timer < u64::from(state.residency_ns))
-        {
+        let too_deep = |state: &IdleState| {
+            self.next_timer < u64::from(state.residency_ns) || next.latency_limit < u64::from(state.exit_ns)
+        };
+        if next.latency_limit == 0 || states.get(1).is_some_and(too_deep) {
             return Choice {
                 state: 0,
                 stop_tick: !states[0].busy,
@@ -110,6 +112,9 @@ impl Menu {
         }
         let mut at = 0;
         for (index, state) in states.iter().enumerate() {
+            if u64::from(state.exit_ns) > next.latency_limit {
+                break;
+            }
             let residency = u64::from(state.residency_ns);
             if residency <= predicted {
                 at = index;
@@ -258,6 +263,7 @@ mod tests {
             tick: timer.unwrap_or(TICK).min(TICK),
             tick_ns: TICK,
             tick_stopped,
+            latency_limit: u64::MAX,
         }
     }
 
@@ -273,6 +279,19 @@ mod tests {
         assert_eq!(fresh(500_000), 2);
         assert_eq!(fresh(700_000), 3);
         assert_eq!(fresh(1_000_000_000), 3);
+    }
+
+    #[test]
+    fn a_latency_limit_excludes_deep_states() {
+        let limited = |latency_limit: u64| {
+            let far = next(Some(1_000_000_000), false);
+            Menu::default().select(&states(), &Next { latency_limit, ..far }).state
+        };
+        assert_eq!(limited(133_000), 3);
+        assert_eq!(limited(132_999), 2);
+        assert_eq!(limited(2_000), 1);
+        assert_eq!(limited(1_999), 0);
+        assert_eq!(limited(0), 0);
     }
 
     #[test]

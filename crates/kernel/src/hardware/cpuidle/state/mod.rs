@@ -33,6 +33,8 @@ pub(crate) struct IdleCpu {
     pub(crate) tick: bool,
     /// Whether the tick was stopped since the CPU became idle.
     pub(crate) tick_stopped: bool,
+    /// Longest permitted exit latency of the CPU's states, ns (its PM QoS resume latency).
+    pub(crate) latency_limit: u64,
     /// Total time in each state, ns.
     pub(crate) time: Vec<u64>,
     pub(crate) timers: Timers,
@@ -68,6 +70,7 @@ impl CpuIdle {
             since: 0,
             tick: false,
             tick_stopped: true,
+            latency_limit: u64::MAX,
             time: vec![0; states.len()],
             timers: Timers::default(),
             menu: Menu::default(),

@@ -90,6 +90,19 @@ impl Core {
         self.shows_dsqs = false;
     }
 
+    /// Lets the programs of the policy that ended last run again, if no policy is installed. Returns
+    /// whether it has done so. Its callbacks stay inactive.
+    pub(crate) fn revive_programs(&mut self) -> bool {
+        if self.policy.is_some() {
+            return false;
+        }
+        let Some(vm) = self.last_vm.take() else {
+            return false;
+        };
+        self.install(vm, OpsTable::default(), Tracing::default());
+        true
+    }
+
     /// Removes the programs, maps and timers of the current policy, which is a sub-scheduler.
     pub(crate) fn remove_policy_of_sub(&mut self) {
         self.active = Active::default();

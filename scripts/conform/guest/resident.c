@@ -50,6 +50,11 @@ static struct resident {
 	struct resident *next;
 	/* The machine, the policy and its parameters. */
 	char *name;
+	/*
+	 * Whether the policy counts tasks in its global variables when it begins. Those of the guest do not belong to
+	 * the script.
+	 */
+	bool counts_tasks;
 	/* The map of type struct_ops, or -1 if the policy cannot stay in memory. */
 	int ops;
 	int nr_maps, nr_links;
@@ -313,6 +318,7 @@ static struct resident *resident_of(const char *machine, char **words, int (*sta
 			return resident;
 	resident = calloc(1, sizeof(*resident));
 	resident->name = strdup(name);
+	resident->counts_tasks = !strcmp(words[0], "windows");
 	resident->ops = -1;
 	resident->next = residents;
 	residents = resident;
@@ -385,6 +391,14 @@ static void *attach(void *unused)
 	return NULL;
 }
 
+/* Gives the global variables the values that they had after the load. */
+static void restore_variables(struct resident *resident)
+{
+	for (struct map *map = resident->maps; map < resident->maps + resident->nr_maps; map++)
+		if (is_array(map) && strstr(map->info.name, ".bss"))
+			transfer(BPF_MAP_UPDATE_BATCH, map, map->values);
+}
+
 bool resident_attach(void)
 {
 	pthread_t thread;
@@ -396,6 +410,8 @@ bool resident_attach(void)
 	while (!attached)
 		ioctl(device, STEP_REST);
 	pthread_join(thread, NULL);
+	if (current->counts_tasks)
+		restore_variables(current);
 	return link_file >= 0;
 }
 

@@ -151,6 +151,42 @@ static struct kprobe thread_probes[] = {
 };
 
 /*
+ * Hides new tasks of the guest from the policy, which may count the tasks that it has initialized: kernel
+ * threads, and children of the runner. They never enter its class, because they begin with a real-time
+ * priority.
+ */
+static int on_fork_begins(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	struct task_struct *child = (struct task_struct *)regs->di;
+	bool *hides = (bool *)instance->data;
+
+	*hides = false;
+	if (!sheltering || !*kernel.scx_init_task_enabled)
+		return 0;
+	if (!task_of(child))
+		task_adopt(child);
+	*hides = !task_of(child);
+	if (*hides)
+		*kernel.scx_init_task_enabled = false;
+	return 0;
+}
+
+static int on_fork_done(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	if (*(bool *)instance->data)
+		*kernel.scx_init_task_enabled = true;
+	return 0;
+}
+
+#define FORK_PROBE(function)                                                                                       \
+	{                                                                                                          \
+		.kp.symbol_name = function, .entry_handler = on_fork_begins, .handler = on_fork_done,              \
+		.data_size = sizeof(bool), .maxactive = 8                                                          \
+	}
+
+static struct kretprobe fork_probes[] = { FORK_PROBE("scx_fork"), FORK_PROBE("scx_post_fork") };
+
+/*
  * A cgroup reports at most every 10 ms that it has become empty or populated. The timer for the next
  * report would interrupt a driven CPU, and an idle CPU balances in such an interrupt. Nobody reads the
  * reports.
@@ -168,6 +204,7 @@ int house_init(void)
 {
 	return register_kprobe(&fallback_probe) ?: register_kprobe(&work_probe) ?: register_kprobe(&thread_probes[0]) ?:
 	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probe) ?:
+	       register_kretprobe(&fork_probes[0]) ?: register_kretprobe(&fork_probes[1]) ?:
 	       register_kprobe(&report_probe);
 }
 

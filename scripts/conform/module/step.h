@@ -50,6 +50,7 @@
 	V(struct delayed_work, vmstat_work)                                                                        \
 	V(struct delayed_work, shepherd)                                                                           \
 	V(char, runqueues)                                                                                         \
+	V(bool, scx_init_task_enabled)                                                                             \
 	V(cpumask_var_t, cpu_sibling_map)                                                                          \
 	V(cpumask_var_t, cpu_l2c_shared_map)                                                                       \
 	V(cpumask_var_t, cpu_llc_shared_map)                                                                       \

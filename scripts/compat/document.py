@@ -15,7 +15,8 @@ end under 4 of 5 workloads. The five runs together had 6 million context switche
 Each scheduler is compiled from its published source (crates.io, or the kernel's tools/sched_ext)
 and loaded unmodified. Its user-space part, the program that loads and configures the scheduler,
 does not run. A [profile](../profiles/README.md) makes the settings that this program makes with its
-default options. The last column lists the work of the program that is missing.
+default options. The last column lists the work of the program that is missing in these runs. With
+[`windtunnel exec`](exec.md#what-was-tried), the programs of 15 of these schedulers do it.
 
 The schedulers run on {machines}.
 

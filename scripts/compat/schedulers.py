@@ -125,6 +125,8 @@ class Run:
         load = {"compat": workload_path(folder, times), "mixed": "mixed.json"}.get(workload, workload)
         self.command = [windtunnel, "run", path, "--machine", spec, "--workload", load, "--for", f"{limit_ms}ms", *(["--sanitize"] if check else [])]
         self.kept = f"{folder}/long/{name}-{machine.split()[0]}-{workload}.json" if long else None
+        # The file whose contents decide whether a kept result is still valid.
+        self.read = path
         self.exit, self.absent, self.text, self.switches = None, "", "", 0
 
     def place(self):
@@ -134,7 +136,7 @@ class Run:
         return " ".join(f"'{word}'" if " " in word else word for word in self.command)
 
     def execute(self):
-        key = digest(self.command[0]) + digest(self.command[2]) + self.repeat()
+        key = digest(self.command[0]) + digest(self.read) + self.repeat()
         record = self.remembered(key)
         if record is None:
             try:

@@ -19,7 +19,7 @@ const PYTHON: &str = "python3";
 
 #[derive(ClapArgs, Serialize)]
 pub struct Tune {
-    /// An object file or the name of a built policy (`policy list`)
+    /// An object file, the name of a built policy (`policy list`), or `exec: COMMAND`
     #[arg(add = complete::policies())]
     policy: String,
     /// Machine of the search; can be repeated

@@ -36,6 +36,7 @@ pub struct ProfileTable {
     absent: Text,
     include: Vec<Spanned<Text>>,
     uptime: Option<Spanned<Text>>,
+    resume_latency_us: Text,
     names: Pairs,
     set: Settings,
     resize: Pairs,
@@ -116,6 +117,7 @@ impl ProfileTable {
             Profile {
                 absent: self.absent.0,
                 uptime_ns,
+                resume_latency_us: self.resume_latency_us.0,
                 names: pairs(self.names),
                 set: settings(self.set),
                 resize: pairs(self.resize),
@@ -170,6 +172,7 @@ fn join(first: &mut Profile, second: Profile) {
     let Profile {
         absent,
         uptime_ns,
+        resume_latency_us,
         names,
         set,
         resize,
@@ -184,7 +187,12 @@ fn join(first: &mut Profile, second: Profile) {
         detach,
         run,
     } = second;
-    for (to, from) in [(&mut first.absent, absent), (&mut first.struct_ops, struct_ops)] {
+    let texts = [
+        (&mut first.absent, absent),
+        (&mut first.struct_ops, struct_ops),
+        (&mut first.resume_latency_us, resume_latency_us),
+    ];
+    for (to, from) in texts {
         if !from.is_empty() {
             *to = from;
         }
@@ -308,7 +316,7 @@ mod tests {
     #[test]
     fn all_keys_are_read() {
         let profile = read(
-            "uptime = '30ms'\ninclude = ['first']\nset = { a = 'nr_cpus', 'b[cpu]' = { value = 3, when = 'smt' } }\nresize = { c = 'nr_llcs' }\n\
+            "uptime = '30ms'\nresume_latency_us = 32\ninclude = ['first']\nset = { a = 'nr_cpus', 'b[cpu]' = { value = 3, when = 'smt' } }\nresize = { c = 'nr_llcs' }\n\
              map = { 'm[cpu]' = 'node' }\nattach = ['p']\ndetach = ['o']\nwithout = ['tick']\nops = { flags = 2 }\n\
              [[run]]\nprogram = 'q'\neach = 'cpu'\nargs = ['cpu', 1, { value = 'i', times = 2 }]\nresult = ['x']\nmemory = { 'x + 8 * word' = 'cpus' }\n\
              after = true\non = 'cpu'\n[[run.then]]\nprogram = 'r'\nargs = ['x:u64']",
@@ -320,7 +328,10 @@ mod tests {
         };
         assert_eq!(profile.set, [Setting::new("z", "1"), Setting::new("a", "nr_cpus"), b]);
         assert_eq!((profile.absent.as_str(), profile.without[0].as_str()), ("all", "tick"));
-        assert_eq!(profile.uptime_ns, 30_000_000);
+        assert_eq!(
+            (profile.uptime_ns, profile.resume_latency_us.as_str()),
+            (30_000_000, "32")
+        );
         assert_eq!(profile.map, [Setting::new("m[cpu]", "node")]);
         let [init, run] = &profile.run[..] else {
             panic!("two programs: {:?}", profile.run);

@@ -45,6 +45,9 @@ pub struct Profile {
     pub absent: String,
     /// How long the machine has been up when the policy is loaded, in ns.
     pub uptime_ns: u64,
+    /// Longest permitted exit latency of the idle states of all CPUs, us (pm_qos_resume_latency_us in
+    /// /sys). With an empty text or 0, there is no limit.
+    pub resume_latency_us: String,
     /// Names that the profile defines, with their values, in alphabetical order.
     pub names: Vec<(String, String)>,
     /// Globals and elements of globals, with their values.

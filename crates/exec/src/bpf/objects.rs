@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds the BPF objects in the program's file, as which bpftool and libbpf-rs store the whole object,
-//! and in the files that its command line names.
+//! Finds the BPF objects: in the program's file, where bpftool and libbpf-rs store the whole object, and
+//! in the files that its command line names.
 
 use input::Error;
 use std::ops::Range;
@@ -15,7 +15,7 @@ const MAGIC: [u8; 6] = *b"\x7fELF\x02\x01";
 /// Kind and machine of a BPF object: ET_REL, EM_BPF.
 const BPF: [u8; 4] = [1, 0, 247, 0];
 
-/// Where an object lies.
+/// The place of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub file: PathBuf,
@@ -51,7 +51,7 @@ fn find_in(path: &Path) -> Result<Vec<(Object, Range<usize>)>, Error> {
     let size = path.metadata().map_err(|error| Error::io(path, &error))?.len();
     if size > LARGEST {
         return Err(Error::new(format!(
-            "{file} has more than {} MiB, so it is not searched for objects",
+            "{file} has more than {} MiB: a program and its objects must be smaller",
             LARGEST >> 20
         )));
     }

@@ -34,7 +34,7 @@ pub(crate) enum FileKind {
     Null,
     /// Standard output or standard error.
     Output,
-    /// A file with these contents, in memory. What is written to it may set something.
+    /// A file with these contents, in memory, and the setting that a write makes.
     Bytes {
         bytes: Vec<u8>,
         pos: usize,
@@ -70,7 +70,7 @@ pub(crate) enum FileKind {
     Map(usize),
     Prog(usize),
     Link(usize),
-    /// What the iterator with this program number writes. It runs at the first read.
+    /// The output of an iterator, by the number of its program, which runs at the first read.
     Iterator(usize),
     Btf,
 }

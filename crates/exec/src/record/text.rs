@@ -4,7 +4,7 @@
 use input::Error;
 use std::fmt::Write;
 
-use kernel::Machine;
+use kernel::{Machine, native};
 
 use super::{Recording, Run};
 use crate::bpf::is_name;
@@ -66,11 +66,18 @@ pub(super) fn profile(program: &Program, m: &Machine, recording: &Recording, ops
             missing.push(format!("the value size of {}", known.name));
         }
     }
+    let limit = latency_limit(m);
+    if limit.is_none() {
+        missing.push("limits of the latency of idle states, which differ between CPUs".into());
+    }
     missing.sort();
     missing.dedup();
     let mut absent = "the work of the program while the scheduler runs".to_owned();
     missing.iter().for_each(|part| absent += &format!("; {part}"));
     let _ = writeln!(text, "absent = {}", quote(&absent));
+    if let Some(us) = limit.filter(|&us| us > 0) {
+        let _ = writeln!(text, "resume_latency_us = {us}");
+    }
     lists(&mut text, program, &object, ops);
     table(&mut text, "resize", &resize);
     table(&mut text, "max_entries", &entries);
@@ -81,6 +88,16 @@ pub(super) fn profile(program: &Program, m: &Machine, recording: &Recording, ops
         write_run(&mut text, run);
     }
     Ok(text)
+}
+
+/// Returns the limit of the exit latency of idle states that all CPUs have, us, or 0 without a limit.
+fn latency_limit(m: &Machine) -> Option<u64> {
+    let limits = (0..m.nr_cpus()).map(|cpu| native::latency_limit(m, cpu));
+    let limits: Vec<Option<u64>> = limits.collect();
+    let first = limits.first().copied().flatten();
+    // A profile has no word for a limit of 0, with which CPUs only poll.
+    let equal = limits.iter().all(|&limit| limit == first) && first != Some(0);
+    equal.then(|| first.unwrap_or(0) / 1000)
 }
 
 fn header(program: &Program, m: &Machine) -> String {

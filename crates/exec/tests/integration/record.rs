@@ -23,6 +23,23 @@ fn large_globals_take_little_memory() {
 }
 
 #[test]
+fn limits_of_the_latency_of_idle_states_are_recorded() {
+    let recorded = run("latency").recorded.expect("a profile was recorded");
+    let absent = recorded.profile.lines().find(|line| line.starts_with("absent"));
+    let absent = absent.unwrap_or_default();
+    assert!(
+        absent.contains("limits of the latency of idle states, which differ"),
+        "{absent}"
+    );
+    let recorded = run("latencies").recorded.expect("a profile was recorded");
+    assert!(
+        recorded.profile.lines().any(|line| line == "resume_latency_us = 32"),
+        "{}",
+        recorded.profile
+    );
+}
+
+#[test]
 fn a_run_with_the_profile_starts_as_the_program_did() {
     let recorded = run("run").recorded.expect("a profile was recorded");
     for line in [

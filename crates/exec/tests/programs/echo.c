@@ -210,7 +210,7 @@ static void misbehave(const char *how)
 	}
 }
 
-/* What the program has loaded, and the mapped pages of its ring buffers. */
+/* The maps and the link that the program has created, and the mapped pages of its ring buffers. */
 static int rodata, bss, in, out, ops, link_fd;
 static volatile uint64_t *in_consumer, *in_producer, *out_consumer, *out_producer;
 
@@ -311,13 +311,14 @@ static void iterate(void)
 	close(prog);
 }
 
-/* Limits the latency of CPU 1, and prints the limit that it then has. */
-static void limit_latency(const char *limit)
+/* Limits the latency of a CPU, and prints the limit that it then has. */
+static void limit_latency(int cpu, const char *limit)
 {
-	const char *path = "/sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us";
-	char text[16] = "";
-	int fd = check(open(path, O_WRONLY | O_TRUNC), "open");
+	char path[80], text[16] = "";
+	int fd;
 
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", cpu);
+	fd = check(open(path, O_WRONLY | O_TRUNC), "open");
 	if (write(fd, limit, strlen(limit)) < 0)
 		printf("%s: %s\n", limit, strerror(errno));
 	close(fd);
@@ -357,10 +358,12 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "iterate"))
 		iterate();
 	if (!strcmp(how, "latency")) {
-		limit_latency("32");
-		limit_latency("-1");
-		limit_latency("n/a");
+		limit_latency(1, "32");
+		limit_latency(1, "-1");
+		limit_latency(1, "n/a");
 	}
+	for (int cpu = 0; cpu < 4 && !strcmp(how, "latencies"); cpu++)
+		limit_latency(cpu, "32");
 	fflush(stdout);
 	if (!strcmp(how, "hang"))
 		for (;;)

@@ -5,6 +5,7 @@
 use crate::machine::Machine;
 use crate::policy::iterator;
 use crate::policy::user_space_error::{EntryError, UserSpaceError};
+use crate::programs::native;
 use crate::sched::ext::enable::{run_as_user, run_as_user_on};
 use crate::sched::tracepoint;
 use crate::simulation::id::CpuId;
@@ -21,7 +22,9 @@ use profile::{Profile, Properties, Run, fitting, instances};
 /// If the profile does not fit the object, or if a program faults or returns a value other than 0.
 pub(crate) fn before(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), UserSpaceError> {
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt(), rq.carry_ps)).collect();
-    let done = set_entries(m, image, profile).and_then(|()| run_programs(m, image, profile, false));
+    let done = limit_latency(m, profile)
+        .and_then(|()| set_entries(m, image, profile))
+        .and_then(|()| run_programs(m, image, profile, false));
     tracepoint::bpf_scx_reg(m, cid);
     for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
         rq.set_debt(debt);
@@ -64,6 +67,19 @@ pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32,
     }
     let result = run_as_user(m, |m| tracepoint::run_syscall_program(m, program, &mut context));
     Ok(result?)
+}
+
+/// Limits the exit latency of the idle states of all CPUs.
+fn limit_latency(m: &mut Machine, profile: &Profile) -> Result<(), UserSpaceError> {
+    if profile.resume_latency_us.is_empty() {
+        return Ok(());
+    }
+    let us = Properties::new(&m.spec, &m.options.release).value(&profile.resume_latency_us)?;
+    let limit = u64::try_from(us).map_err(|_| UserSpaceError::Latency(us))?;
+    for cpu in 0..m.nr_cpus() {
+        native::set_latency_limit(m, cpu, Some(limit.saturating_mul(1000)).filter(|&ns| ns > 0));
+    }
+    Ok(())
 }
 
 /// Sets the map entries that the profile lists.

@@ -29,6 +29,8 @@ pub enum UserSpaceError {
         value: i32,
         args: Vec<String>,
     },
+    #[error("resume_latency_us = {0}: expected a number of us, or 0 for no limit")]
+    Latency(i64),
     #[error("the machine has no CPU {0}")]
     NoCpu(i64),
     /// A word of memory at an address that a program has returned.

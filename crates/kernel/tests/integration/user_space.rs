@@ -101,6 +101,27 @@ fn a_profile_sets_map_entries() {
 }
 
 #[test]
+fn a_profile_limits_the_latency_of_idle_states() {
+    let load = |limit: &str| {
+        load_with(&Profile {
+            resume_latency_us: limit.into(),
+            ..Profile::default()
+        })
+    };
+    let run = load("8 * nr_cpus").expect("the policy loads");
+    for cpu in 0..4 {
+        assert_eq!(kernel::native::latency_limit(&run.machine, cpu), Some(32_000));
+    }
+    let run = load("0").expect("the policy loads");
+    assert_eq!(kernel::native::latency_limit(&run.machine, 3), None);
+    let error = load("-1").err().unwrap_or_default();
+    assert!(
+        error.contains("resume_latency_us = -1: expected a number of us"),
+        "{error}"
+    );
+}
+
+#[test]
 fn programs_pass_on_results_and_run_before_and_after_enabling() {
     let mut run = load_with(&Profile {
         names: vec![("third".into(), "sizeof(place) / 4".into())],

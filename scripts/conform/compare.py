@@ -3,7 +3,8 @@
 """Executes scripts in a real kernel and in the simulator, and compares the logs.
 
 The scripts are those of crates/kernel/tests/scripts, and then random ones until the time is over.
-For the first difference, prints the shortest script that still has a difference, and both lines.
+For the first difference, prints the shortest script that still has a difference, both lines, and the
+function of the kernel that decides what they show.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import functions
 import generate
 from oracle import Crash, Guest, cpus_of
 
@@ -197,6 +199,8 @@ def show(name, script, found):
     print(f"{name} differs. The script up to the difference:")
     print("\n".join("  " + line for line in script.splitlines()[:number]))
     print(f"  kernel:    {theirs}\n  simulator: {ours}")
+    if function := functions.of_difference(theirs, ours):
+        print(f"  decided in {function}")
 
 
 def write_row(page, name, seeds, counts):

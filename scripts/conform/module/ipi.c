@@ -19,9 +19,12 @@ static struct {
 
 /* Interrupts that wait for their delivery, in the order in which they were sent. */
 enum kind { RESCHEDULE, CALL_FUNCTION };
-static struct {
+static struct interrupt {
 	int cpu;
 	enum kind kind;
+	/* The task whose reschedule request is put off until the delivery, and its number of switches. */
+	struct task_struct *put_off;
+	unsigned long switches;
 } queue[256];
 static int queue_length;
 static DEFINE_RAW_SPINLOCK(queue_lock);
@@ -41,9 +44,37 @@ static __always_inline u64 interrupts(int cpu)
 /* Number of calls of functions on each CPU that other parts of the kernel asked for. */
 static DEFINE_PER_CPU(u64, foreign_calls);
 
+static unsigned long switches_of(struct task_struct *task)
+{
+	return task->nvcsw + task->nivcsw;
+}
+
 static int on_foreign_call(struct kprobe *probe, struct pt_regs *regs)
 {
 	this_cpu_inc(foreign_calls);
+	return 0;
+}
+
+/*
+ * Another CPU runs a process that has forked, and writes to its memory. At the end of this interrupt, the
+ * kernel would honour a reschedule request whose own interrupt has not been delivered yet. The request is
+ * put off until then.
+ */
+static int on_flush(struct kprobe *probe, struct pt_regs *regs)
+{
+	int cpu = raw_smp_processor_id();
+
+	this_cpu_inc(foreign_calls);
+	if (!in_hardirq() || !cpus[cpu].parked || is_idle_task(current) || !test_tsk_need_resched(current))
+		return 0;
+	raw_spin_lock(&queue_lock);
+	for (int i = 0; i < queue_length; i++)
+		if (queue[i].cpu == cpu && queue[i].kind == RESCHEDULE) {
+			queue[i].put_off = current;
+			queue[i].switches = switches_of(current);
+			clear_tsk_thread_flag(current, TIF_NEED_RESCHED);
+		}
+	raw_spin_unlock(&queue_lock);
 	return 0;
 }
 
@@ -51,7 +82,7 @@ static int on_foreign_call(struct kprobe *probe, struct pt_regs *regs)
 static struct kprobe foreign_probes[] = {
 	{ .symbol_name = "rcu_exp_handler", .pre_handler = on_foreign_call },
 	{ .symbol_name = "do_sync_core", .pre_handler = on_foreign_call },
-	{ .symbol_name = "flush_tlb_func", .pre_handler = on_foreign_call },
+	{ .symbol_name = "flush_tlb_func", .pre_handler = on_flush },
 	{ .symbol_name = "do_flush_tlb_all", .pre_handler = on_foreign_call },
 	{ .symbol_name = "do_kernel_range_flush", .pre_handler = on_foreign_call },
 	{ .symbol_name = "__cpa_flush_all", .pre_handler = on_foreign_call },
@@ -61,7 +92,7 @@ static struct kprobe foreign_probes[] = {
 /* Halts this CPU until an interrupt has been handled. Interrupts are off before and after. */
 notrace void cpu_park(void)
 {
-	unsigned long switches = current->nvcsw + current->nivcsw;
+	unsigned long switches = switches_of(current);
 	int cpu = raw_smp_processor_id();
 	u64 foreign;
 
@@ -78,7 +109,7 @@ notrace void cpu_park(void)
 		asm volatile("sti; hlt; cli" ::: "memory");
 		/* A task may be on another CPU now. */
 		WRITE_ONCE(cpus[raw_smp_processor_id()].parked, 0);
-	} while (switches == current->nvcsw + current->nivcsw && cpu == raw_smp_processor_id() &&
+	} while (switches == switches_of(current) && cpu == raw_smp_processor_id() &&
 		 interrupts(cpu) == cpus[cpu].seen + 1 && this_cpu_read(foreign_calls) != foreign);
 }
 
@@ -103,8 +134,7 @@ static void enqueue(int cpu, enum kind kind)
 			goto out; /* the interrupt is pending already, as in a local APIC */
 	if (WARN_ON_ONCE(queue_length == ARRAY_SIZE(queue)))
 		goto out;
-	queue[queue_length].cpu = cpu;
-	queue[queue_length++].kind = kind;
+	queue[queue_length++] = (struct interrupt){ .cpu = cpu, .kind = kind };
 out:
 	raw_spin_unlock_irqrestore(&queue_lock, flags);
 }
@@ -202,19 +232,24 @@ static u64 wait_before(int cpu)
 	return interrupts(cpu);
 }
 
+static void send(const struct interrupt *interrupt)
+{
+	if (interrupt->put_off && switches_of(interrupt->put_off) == interrupt->switches)
+		set_tsk_thread_flag(interrupt->put_off, TIF_NEED_RESCHED);
+	if (interrupt->kind == RESCHEDULE)
+		kernel.native_smp_send_reschedule(interrupt->cpu);
+	else
+		kernel.native_send_call_func_single_ipi(interrupt->cpu);
+}
+
 /* Sends all interrupts that wait. */
 void ipi_flush(void)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&queue_lock, flags);
-	while (queue_length) {
-		queue_length--;
-		if (queue[queue_length].kind == RESCHEDULE)
-			kernel.native_smp_send_reschedule(queue[queue_length].cpu);
-		else
-			kernel.native_send_call_func_single_ipi(queue[queue_length].cpu);
-	}
+	while (queue_length)
+		send(&queue[--queue_length]);
 	raw_spin_unlock_irqrestore(&queue_lock, flags);
 }
 
@@ -256,26 +291,21 @@ void ipi_hold(bool on)
 /* Delivers the interrupt that was sent first, and waits for its effects. Returns whether there was one. */
 bool ipi_deliver_next(void)
 {
+	struct interrupt first;
 	unsigned long flags;
-	enum kind kind;
 	u64 before;
-	int cpu;
 
 	raw_spin_lock_irqsave(&queue_lock, flags);
 	if (!queue_length) {
 		raw_spin_unlock_irqrestore(&queue_lock, flags);
 		return false;
 	}
-	cpu = queue[0].cpu;
-	kind = queue[0].kind;
+	first = queue[0];
 	memmove(queue, queue + 1, --queue_length * sizeof(queue[0]));
 	raw_spin_unlock_irqrestore(&queue_lock, flags);
-	before = wait_before(cpu);
-	if (kind == RESCHEDULE)
-		kernel.native_smp_send_reschedule(cpu);
-	else
-		kernel.native_send_call_func_single_ipi(cpu);
-	wait_for(cpu, before);
+	before = wait_before(first.cpu);
+	send(&first);
+	wait_for(first.cpu, before);
 	return true;
 }
 

@@ -5,7 +5,6 @@
 use crate::machine::Machine;
 use crate::policy::iterator;
 use crate::policy::user_space_error::{EntryError, UserSpaceError};
-use crate::programs::native;
 use crate::sched::ext::enable::{run_as_user, run_as_user_on};
 use crate::sched::tracepoint;
 use crate::simulation::id::CpuId;
@@ -76,8 +75,8 @@ fn limit_latency(m: &mut Machine, profile: &Profile) -> Result<(), UserSpaceErro
     }
     let us = Properties::new(&m.spec, &m.options.release).value(&profile.resume_latency_us)?;
     let limit = u64::try_from(us).map_err(|_| UserSpaceError::Latency(us))?;
-    for cpu in 0..m.nr_cpus() {
-        native::set_latency_limit(m, cpu, Some(limit.saturating_mul(1000)).filter(|&ns| ns > 0));
+    for cpu in m.cpus() {
+        m.limit_latency(cpu, Some(limit.saturating_mul(1000)).filter(|&ns| ns > 0));
     }
     Ok(())
 }

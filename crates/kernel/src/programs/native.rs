@@ -80,15 +80,13 @@ pub fn online_cpus(m: &Machine) -> Vec<u32> {
 /// Returns the longest permitted exit latency of a CPU's idle states, ns
 /// (pm_qos_resume_latency_us), or `None` without a limit.
 pub fn latency_limit(m: &Machine, cpu: u32) -> Option<u64> {
-    let limit = m.cpuidle.cpus[m.named_cpu(cpu)].latency_limit;
-    (limit != u64::MAX).then_some(limit)
+    m.latency_limit(m.named_cpu(cpu))
 }
 
 /// Limits the exit latency of a CPU's idle states. Only a governor observes the limit, from the next
 /// choice of a state on.
 pub fn set_latency_limit(m: &mut Machine, cpu: u32, ns: Option<u64>) {
-    let cpu = m.named_cpu(cpu);
-    m.cpuidle.cpus[cpu].latency_limit = ns.unwrap_or(u64::MAX);
+    m.limit_latency(m.named_cpu(cpu), ns);
 }
 
 /// Gives a thread a new name (PR_SET_NAME).

@@ -194,6 +194,16 @@ impl Machine {
             && idle.since <= self.local_time(self.this_cpu)
     }
 
+    /// Returns the longest permitted exit latency of a CPU's states, ns, or `None` without a limit.
+    pub(crate) fn latency_limit(&self, cpu: CpuId) -> Option<u64> {
+        Some(self.cpuidle.cpus[cpu].latency_limit).filter(|&limit| limit != u64::MAX)
+    }
+
+    /// Limits the exit latency of a CPU's states, from the next choice of the governor on.
+    pub(crate) fn limit_latency(&mut self, cpu: CpuId, ns: Option<u64>) {
+        self.cpuidle.cpus[cpu].latency_limit = ns.unwrap_or(u64::MAX);
+    }
+
     /// Ends the accounting of idle states at the end of the run.
     pub(crate) fn finish_idle(&mut self) {
         for cpu in self.cpus() {

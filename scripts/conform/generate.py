@@ -284,7 +284,8 @@ SETS = {
     "groups": Set("groups", ("rt", "hotplug"), always=("groups", "limits")),
     "rt": Set("rt", ("limits", "hotplug"), always=("rt",)),
     "ext": Set("ext", PLAIN, POLICIES),
-    "all": Set("all"),
+    "all": Set("all", ("hotplug",)),
+    "hotplug": Set("hotplug", always=("hotplug",)),
 }
 
 

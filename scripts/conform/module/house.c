@@ -178,6 +178,15 @@ static int on_fork_done(struct kretprobe_instance *instance, struct pt_regs *reg
 	return 0;
 }
 
+/* A fork fails, for example because its task is killed. */
+static int on_cancelled_fork(struct kprobe *probe, struct pt_regs *regs)
+{
+	task_abandon((struct task_struct *)regs->di);
+	return 0;
+}
+
+static struct kprobe cancel_probe = { .symbol_name = "sched_cancel_fork", .pre_handler = on_cancelled_fork };
+
 #define FORK_PROBE(function)                                                                                       \
 	{                                                                                                          \
 		.kp.symbol_name = function, .entry_handler = on_fork_begins, .handler = on_fork_done,              \
@@ -205,7 +214,7 @@ int house_init(void)
 	return register_kprobe(&fallback_probe) ?: register_kprobe(&work_probe) ?: register_kprobe(&thread_probes[0]) ?:
 	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probe) ?:
 	       register_kretprobe(&fork_probes[0]) ?: register_kretprobe(&fork_probes[1]) ?:
-	       register_kprobe(&report_probe);
+	       register_kprobe(&cancel_probe) ?: register_kprobe(&report_probe);
 }
 
 /* Takes in one task that became runnable on CPU 0 and has no such priority yet. */

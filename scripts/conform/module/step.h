@@ -136,6 +136,7 @@ struct script_task {
 int task_init(void);
 struct script_task *task_named(const char *name);
 struct script_task *task_of(struct task_struct *p);
+void task_abandon(struct task_struct *p);
 int task_create(struct step_create *request);
 int task_run(void);
 int task_tell(const struct step_tell *request);

@@ -328,6 +328,13 @@ void task_adopt(struct task_struct *p)
 	}
 }
 
+/* Forgets a task whose creation has failed. The kernel frees it. */
+void task_abandon(struct task_struct *p)
+{
+	if (nr_tasks && tasks[nr_tasks - 1].p == p)
+		nr_tasks--;
+}
+
 /*
  * Wakes a task on this CPU. The first time, it is woken as fork() wakes a child. There is no effect if the
  * task's parent is preempted in fork(), because the parent is going to wake it.
@@ -401,6 +408,7 @@ int task_forget_all(void)
 
 	for (int i = 0; i < nr_tasks; i++) {
 		struct task_struct *p = tasks[i].p;
+		int cpu;
 
 		if (p->exit_state || READ_ONCE(p->__state) == TASK_DEAD)
 			continue;
@@ -410,7 +418,9 @@ int task_forget_all(void)
 			/* The parent of a forked task wakes it. */
 			if (tasks[i].forked)
 				continue;
-			rq_place_new_task(p, cpumask_any_and(p->cpus_ptr, cpu_online_mask));
+			cpu = cpumask_any_and(p->cpus_ptr, cpu_online_mask);
+			/* All CPUs of its affinity may be offline. */
+			rq_place_new_task(p, cpu < nr_cpu_ids ? cpu : 0);
 			kernel.wake_up_new_task(p);
 		} else {
 			wake_up_process(p);

@@ -300,9 +300,9 @@ impl Machine {
         let old = policy_of(&self.tasks[task]);
         let policy = change(old, self.tasks[task].task_struct.static_prio - 120);
         let fair = |policy: SchedPolicy| !matches!(policy, SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. });
-        // The weight of a dead task can change.
+        // The weight of a dead task can change, and its load leaves with the fair class.
         let dead = self.tasks[task].state() == State::Dead;
-        if dead && !(self.class_of(task) == Class::Fair && fair(old) && fair(policy)) {
+        if dead && !(self.class_of(task) == Class::Fair && fair(old)) {
             return Ok(());
         }
         let current = self.tasks[task].fair.slice(self.domains.base_slice);

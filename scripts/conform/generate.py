@@ -286,6 +286,7 @@ SETS = {
     "ext": Set("ext", PLAIN, POLICIES),
     "all": Set("all", ("hotplug",)),
     "hotplug": Set("hotplug", always=("hotplug",)),
+    "hotplug_ext": Set("hotplug_ext", ("limits", "rt"), POLICIES, always=("hotplug",)),
 }
 
 

@@ -329,10 +329,7 @@ pub(crate) fn execute(script: &Script, m: &mut Machine, line: &Line) -> Result<(
             period_us: *period_us,
             burst_us: 0,
         }),
-        Command::Hotplug { cpu, online } => {
-            m.step_hotplug(*cpu, *online);
-            Ok(())
-        }
+        Command::Hotplug { cpu, online } => m.step_hotplug(*cpu, *online),
         Command::Attach { .. } | Command::Detach { .. } => unreachable!("the caller executes this command"),
         Command::Advance(ns) => {
             m.step_until(m.now + ns);

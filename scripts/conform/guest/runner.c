@@ -497,6 +497,9 @@ static int execute(char **words)
 	if (!strcmp(command, "hotplug")) {
 		char path[80];
 
+		/* Linux waits until the tasks may migrate. */
+		if (strcmp(value, "on") && ioctl(device, STEP_PINNED, atoi(name)) > 0)
+			return fail("refused: %s", strerror(EBUSY));
 		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", atoi(name));
 		return write_file(path, "%d", !strcmp(value, "on"));
 	}

@@ -3,6 +3,7 @@
 #include <linux/kprobes.h>
 #include <linux/kthread.h>
 #include <linux/sched/signal.h>
+#include <uapi/linux/sched/types.h>
 
 #include "step.h"
 
@@ -29,10 +30,18 @@ static void for_each_task(void (*function)(struct task_struct *))
 
 /*
  * Confines a task to CPU 0, where its priority is higher than the pump's. Tasks that belong to a driven
- * CPU, such as its migration thread, stay there.
+ * CPU, such as its migration thread, stay there and precede all tasks of scripts. Otherwise the thread
+ * that takes a CPU offline would wait for its turn, although no time passes.
  */
 static void take_in(struct task_struct *task)
 {
+	struct sched_attr first = { .sched_policy = SCHED_FIFO, .sched_priority = MAX_RT_PRIO - 1 };
+
+	if ((task->flags & PF_KTHREAD) && task->nr_cpus_allowed == 1 && !cpumask_test_cpu(0, task->cpus_ptr)) {
+		if (!rt_or_dl_task(task))
+			WARN_ON(sched_setattr_nocheck(task, &first));
+		return;
+	}
 	if (!(task->flags & PF_NO_SETAFFINITY) && !cpumask_equal(task->cpus_ptr, cpumask_of(0)))
 		set_cpus_allowed_ptr(task, cpumask_of(0));
 	if (cpumask_equal(task->cpus_ptr, cpumask_of(0)) && !rt_or_dl_task(task))

@@ -4,9 +4,11 @@
  * the pump delivers it. The pump does so only when every CPU is at rest: halted, idle or with a task
  * that has no command to execute.
  */
+#include <linux/completion.h>
 #include <linux/kprobes.h>
 #include <linux/llist.h>
 #include <linux/preempt.h>
+#include <linux/rcupdate.h>
 #include <asm/hardirq.h>
 #include <asm/irqflags.h>
 
@@ -321,8 +323,48 @@ static int before_wait(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
+/*
+ * The thread that takes a driven CPU offline waits for a grace period, during which the tasks leave the CPU.
+ * The grace period begins when the machine is at rest. Otherwise the number of tasks that leave before its
+ * interrupts would be a matter of chance.
+ */
+static struct {
+	struct task_struct *task;
+	bool released;
+	struct completion rest;
+} waiter = { .rest = COMPLETION_INITIALIZER(waiter.rest) };
+
+static void synchronize_at_rest(void)
+{
+	waiter.released = false;
+	WRITE_ONCE(waiter.task, current);
+	wait_for_completion(&waiter.rest);
+	synchronize_rcu_expedited();
+	WRITE_ONCE(waiter.task, NULL);
+}
+
+static int before_grace_period(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (raw_smp_processor_id() == 0)
+		return before_wait(probe, regs);
+	if (!holding || !(current->flags & PF_KTHREAD) || current == waiter.task)
+		return 0;
+	instruction_pointer_set(regs, (unsigned long)synchronize_at_rest);
+	return 1;
+}
+
+/* The machine is at rest. Returns whether a thread has waited for this. */
+bool ipi_at_rest(void)
+{
+	if (!READ_ONCE(waiter.task) || waiter.released)
+		return false;
+	waiter.released = true;
+	complete(&waiter.rest);
+	return true;
+}
+
 static struct kprobe wait_probes[] = {
-	{ .symbol_name = "synchronize_rcu_expedited", .pre_handler = before_wait },
+	{ .symbol_name = "synchronize_rcu_expedited", .pre_handler = before_grace_period },
 	{ .symbol_name = "percpu_down_write", .pre_handler = before_wait },
 };
 
@@ -379,6 +421,28 @@ int ipi_restless(void)
 	return 0;
 }
 
+/*
+ * When a CPU goes offline, stop_machine() stops all others, which schedule anew afterwards. They do so one
+ * after the other here.
+ */
+static int leave_in_turn(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	int self = raw_smp_processor_id();
+
+	if (!holding || !self)
+		return 0;
+	for (int cpu = 0; cpu < self && cpu_online(self); cpu++)
+		while (cpu ? cpu_online(cpu) && !cpu_resting(cpu) : rq_stopper_queued(0))
+			cpu_relax();
+	return 0;
+}
+
+static struct kretprobe stop_probe = {
+	.kp.symbol_name = "multi_cpu_stop",
+	.handler = leave_in_turn,
+	.maxactive = 2 * STEP_MAX_CPUS,
+};
+
 int ipi_init(void)
 {
 	int error;
@@ -398,6 +462,9 @@ int ipi_init(void)
 		if (error)
 			return error;
 	}
+	error = register_kretprobe(&stop_probe);
+	if (error)
+		return error;
 	kernel.__static_call_update(symbol_find("__SCK__x86_idle"), symbol_find("__SCT__x86_idle"), step_idle);
 	smp_ops.smp_send_reschedule = send_reschedule;
 	smp_ops.send_call_func_single_ipi = send_call_function_single;

@@ -64,7 +64,7 @@ static bool advance(u64 until)
 	return true;
 }
 
-/* Number of turns for which the pump waits for a thread that ends a policy. */
+/* Number of turns for which the pump waits for a thread that ends a policy, or for a CPU. */
 #define PATIENCE 10000000
 
 static void work(void)
@@ -73,8 +73,14 @@ static void work(void)
 	int cpu = request.cpu;
 
 	house_promote();
-	if (ipi_deliver_next())
+	if (!flowing && ipi_restless() && waited++ < PATIENCE) {
+		cpu_relax();
 		return;
+	}
+	if (ipi_deliver_next()) {
+		waited = 0;
+		return;
+	}
 	if (cpu && !house_ends_policy()) {
 		request.cpu = 0;
 		if (request.function)
@@ -89,6 +95,8 @@ static void work(void)
 		return;
 	}
 	waited = 0;
+	if (!flowing && ipi_at_rest())
+		return;
 	if (request.pending) {
 		if (request.until && advance(request.until))
 			return;

@@ -101,6 +101,7 @@ void ipi_timer(int cpu);
 void ipi_run_on(int cpu, void (*function)(void *), void *argument);
 void ipi_poke(int cpu);
 int ipi_restless(void);
+bool ipi_at_rest(void);
 
 /* house.c: CPU 0 */
 int house_init(void);
@@ -143,6 +144,7 @@ int task_tell(const struct step_tell *request);
 int task_number(const struct step_tell *request);
 int task_wake_from(const struct step_tell *request);
 void task_wake_here(struct script_task *task, bool sync);
+int task_pinned(int cpu);
 int task_forget_all(void);
 
 /* machine.c: the topology */

@@ -402,6 +402,18 @@ int task_tell(const struct step_tell *request)
 }
 
 /* The ioctl FORGET: ends all tasks. Returns how many still live. When all are dead, forgets them. */
+/* Returns whether a task of a CPU has disabled migration. */
+int task_pinned(int cpu)
+{
+	for (int i = 0; i < nr_tasks; i++) {
+		struct task_struct *p = tasks[i].p;
+
+		if (p && p->migration_disabled && task_cpu(p) == cpu && !p->exit_state)
+			return true;
+	}
+	return false;
+}
+
 int task_forget_all(void)
 {
 	int alive = 0;

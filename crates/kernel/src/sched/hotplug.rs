@@ -4,7 +4,7 @@
 use crate::machine::Machine;
 use crate::sched::class::state::Class;
 use crate::sched::state::task::State;
-use crate::sched::{deadline, ext, fair};
+use crate::sched::{deadline, ext, fair, rt};
 use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, IDLE, Server};
 use crate::watch::state::observed::Transition;
@@ -35,7 +35,7 @@ impl Machine {
     }
 
     /// Returns whether a task must not migrate from `cpu` (rq_has_pinned_tasks).
-    fn has_pinned_tasks(&self, cpu: CpuId) -> bool {
+    pub(crate) fn has_pinned_tasks(&self, cpu: CpuId) -> bool {
         self.tasks.ids().any(|task| {
             let t = &self.tasks[task];
             t.cpu() == cpu && t.migration_disabled() > 0 && t.state() != State::Dead
@@ -53,44 +53,32 @@ impl Machine {
             return;
         }
         if online {
+            // On x86, all CPUs stop while a new one sets up its caching (cache_ap_online).
+            self.stop_other_cpus(cpu);
+            if self.stepped.is_some() {
+                self.step_interrupts();
+            }
             self.enter(cpu);
             self.rqs[cpu].online = true;
+            self.begin_bringup(cpu);
             self.reset_idle(cpu);
             self.online_cpus.insert(cpu);
             self.idle_cpus.insert(cpu);
             self.observe(Transition::Online { cpu });
             self.mirror_online();
-            fair::rebuild_domains(self);
-            fair::nohz_enter_idle(self, cpu);
+            fair::rebuild_domains(self, cpu);
+            // In a script, the CPU stops its tick at the first one.
+            if self.stepped.is_none() {
+                fair::nohz_enter_idle(self, cpu);
+            }
             ext::cpu_online(self, cpu);
+            self.end_bringup(cpu);
             return;
         }
         self.enter(cpu);
         self.sched_ttwu_pending(cpu);
-        self.online_cpus.remove(cpu);
-        self.observe(Transition::GoesOffline { cpu });
-        fair::rebuild_domains(self);
-        ext::cpu_offline(self, cpu);
-        let curr = self.rqs[cpu].curr;
-        self.mover = Mover::Hotplug;
-        for task in self.tasks.ids() {
-            let t = &self.tasks[task];
-            if !t.on_rq() || t.cpu() != cpu || task == curr {
-                continue;
-            }
-            let to = self.select_fallback_rq(task, cpu);
-            self.move_queued_task(task, to, MigrateReason::Affinity);
-        }
-        if curr != IDLE {
-            let to = self.select_fallback_rq(curr, cpu);
-            self.migrate_running(curr, to, MigrateReason::Affinity);
-        }
-        self.mover = Mover::None;
-        assert_eq!(
-            self.rqs[cpu].curr, IDLE,
-            "CPU {cpu} must be idle before it goes offline"
-        );
-        fair::offline(self, cpu);
+        self.deactivate(cpu);
+        self.stop_other_cpus(cpu);
         for server in Server::ALL {
             deadline::stop(self, cpu, server);
         }
@@ -110,9 +98,78 @@ impl Machine {
         rq.set_debt(0);
         rq.charged = 0;
         self.idle_cpus.remove(cpu);
-        self.domains.nohz.idle.remove(cpu);
+        self.domains.nohz.exit_idle(cpu);
         self.observe(Transition::Offline { cpu });
         self.this_cpu = self.online_cpus.first().expect("one CPU always stays online");
         self.update_curr(self.this_cpu);
+    }
+
+    /// Lets the thread that brings a CPU online begin. In scripts it is a real-time task.
+    fn begin_bringup(&mut self, cpu: CpuId) {
+        if self.stepped.is_some() {
+            self.rqs[cpu].coarse_timers = true;
+            self.update_rq_clock(cpu);
+            rt::update_average(self, cpu, false);
+        }
+    }
+
+    /// Lets the thread that has brought a CPU online sleep again, so that the CPU looks for tasks. While it
+    /// worked, it woke other threads of the CPU (add_nr_running).
+    fn end_bringup(&mut self, cpu: CpuId) {
+        if self.stepped.is_none() {
+            return;
+        }
+        self.domains.overloaded = true;
+        self.begin_stopper(cpu);
+        self.end_stopper(cpu);
+    }
+
+    /// Lets a CPU become empty before it goes offline (sched_cpu_deactivate, sched_cpu_wait_empty).
+    fn deactivate(&mut self, cpu: CpuId) {
+        self.domains.nohz.exit_idle(cpu);
+        self.online_cpus.remove(cpu);
+        // The thread that takes the CPU offline waits for a grace period of RCU.
+        self.balance_push(cpu);
+        if self.stepped.is_some() {
+            self.step_interrupts();
+            self.enter(cpu);
+        }
+        self.update_rq_clock(cpu);
+        fair::offline(self, cpu);
+        ext::rq_offline(self, cpu);
+        ext::cpu_offline(self, cpu);
+        fair::rebuild_domains(self, cpu);
+        // The thread waits until the CPU is empty.
+        self.balance_push(cpu);
+        if self.stepped.is_some() {
+            self.step_interrupts();
+            self.enter(cpu);
+        }
+        assert_eq!(
+            self.rqs[cpu].curr, IDLE,
+            "CPU {cpu} must be idle before it goes offline"
+        );
+    }
+
+    /// Moves the tasks away from a CPU that goes offline. The CPU picks one after the other, and the stopper
+    /// moves it to a different CPU (balance_push).
+    fn balance_push(&mut self, cpu: CpuId) {
+        if self.rqs[cpu].nr_running == 0 {
+            return;
+        }
+        // The thread that takes the CPU offline interrupts the running task. In scripts it is a real-time
+        // task, so the CPU pushes the others away.
+        self.run_stopper(cpu, |m| {
+            if m.stepped.is_some() {
+                rt::push_tasks(m, cpu);
+            }
+        });
+        self.mover = Mover::Hotplug;
+        while self.rqs[cpu].curr != IDLE {
+            let task = self.rqs[cpu].curr;
+            let to = self.select_fallback_rq(task, cpu);
+            self.migrate_running(task, to, MigrateReason::Affinity);
+        }
+        self.mover = Mover::None;
     }
 }

@@ -170,6 +170,7 @@ impl Machine {
                     if !self.rqs[cpu].tick_armed {
                         self.start_tick(cpu);
                     }
+                    self.rqs[cpu].idle_since = self.now.max(1);
                     fair::nohz_run_idle_balance(self, cpu);
                 }
                 self.enter_idle(cpu);
@@ -237,6 +238,9 @@ impl Machine {
                 // The stopper has moved the task, and balancing has pulled it back.
                 self.observe(Transition::Dequeued { task: next });
             }
+            if next == prev && std::mem::take(&mut self.rqs[cpu].departed) {
+                self.tasks[next].arrive(self.now);
+            }
             self.class_set_next_task(cpu, next);
         } else if next != prev {
             if prev == IDLE || self.tasks[prev].cpu() == cpu {
@@ -263,8 +267,11 @@ impl Machine {
             cost = u64::from(self.spec.costs.switch_from_idle());
             self.rqs[cpu].charged += idle_exit;
         } else {
+            let departed = std::mem::take(&mut self.rqs[cpu].departed);
             let task = &mut self.tasks[prev];
-            task.depart(now);
+            if !departed {
+                task.depart(now);
+            }
             prev_state = match task.state() {
                 State::Running | State::Waking => TaskState::Running,
                 State::Interruptible => TaskState::Interruptible,

@@ -74,6 +74,15 @@ impl Machine {
     /// Lets the stopper of `cpu` interrupt the running task and do `work`. Then the CPU picks its next
     /// task.
     pub(crate) fn run_stopper(&mut self, cpu: CpuId, work: impl FnOnce(&mut Machine)) {
+        self.begin_stopper(cpu);
+        let here = std::mem::replace(&mut self.this_cpu, cpu);
+        work(self);
+        self.this_cpu = here;
+        self.end_stopper(cpu);
+    }
+
+    /// Lets the stopper of `cpu` interrupt the running task.
+    pub(crate) fn begin_stopper(&mut self, cpu: CpuId) {
         self.update_rq_clock(cpu);
         let here = std::mem::replace(&mut self.this_cpu, cpu);
         if self.stepped.is_some() {
@@ -95,7 +104,12 @@ impl Machine {
         // The stopper counts as a second running task (add_nr_running).
         self.domains.overloaded |= self.rqs[cpu].nr_running == 1;
         self.rqs[cpu].stopping = true;
-        work(self);
+        self.this_cpu = here;
+    }
+
+    /// Lets `cpu` pick its next task after the work of the stopper.
+    pub(crate) fn end_stopper(&mut self, cpu: CpuId) {
+        let here = std::mem::replace(&mut self.this_cpu, cpu);
         // The stopper releases its locks, so the kicks of its work precede those of schedule().
         ext::irq_work(self);
         self.schedule(cpu);
@@ -103,5 +117,29 @@ impl Machine {
             self.return_to_user(cpu);
         }
         self.this_cpu = here;
+    }
+
+    /// Lets the stoppers of all CPUs but `but` interrupt the running tasks. The CPUs pick their next tasks
+    /// one after the other, when all have stopped (stop_machine).
+    pub(crate) fn stop_other_cpus(&mut self, but: CpuId) {
+        // If callbacks overlap, a CPU may be inside of one.
+        if self.overlap.is_some() {
+            return;
+        }
+        let scripted = self.stepped.is_some();
+        let stops = |cpu: &CpuId| *cpu != but && !self.is_housekeeping(*cpu) && (scripted || !self.rqs[*cpu].idle());
+        let stopped: Vec<CpuId> = self.online_cpus.iter().filter(stops).collect();
+        for &cpu in &stopped {
+            self.begin_stopper(cpu);
+            let (now, curr) = (self.now, self.rqs[cpu].curr);
+            if curr != IDLE {
+                // A different CPU can pull the task before this one picks its next task.
+                self.tasks[curr].depart(now);
+                self.rqs[cpu].departed = true;
+            }
+        }
+        for &cpu in &stopped {
+            self.end_stopper(cpu);
+        }
     }
 }

@@ -20,13 +20,15 @@ impl Machine {
             return;
         }
         rq.tick_armed = false;
+        let first = std::mem::take(&mut rq.coarse_timers);
         if !rq.online {
             return;
         }
         if rq.idle() {
             rq.clock_updated = self.now;
             let keeps_tick = self.idle_tick(cpu);
-            // A CPU of a stepped machine stops its tick at the first tick after it has become idle.
+            // A CPU of a stepped machine stops its tick at the first tick after it has become idle, or at the
+            // second one after it has come online.
             if keeps_tick || self.stepped.is_some() {
                 self.charge(cpu, u64::from(self.spec.costs.tick_ns));
                 self.run_soft_timers(cpu);
@@ -38,7 +40,9 @@ impl Machine {
                 }
                 self.arm_tick(cpu);
             }
-            if !keeps_tick && let Some(stepped) = self.stepped.as_deref_mut() {
+            if first {
+                self.start_tick(cpu);
+            } else if !keeps_tick && let Some(stepped) = self.stepped.as_deref_mut() {
                 stepped.stops_tick = true;
             }
             return;

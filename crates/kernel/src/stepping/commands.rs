@@ -253,7 +253,7 @@ impl Machine {
             // A kernel thread has no process that it could copy or replace.
             SystemCall::Fork { .. } | SystemCall::Exec if t.is_kthread() => {}
             SystemCall::Fork { index, thread } => {
-                let (policy, slice) = (policy_of(t), t.fair.slice);
+                let (policy, slice) = (policy_of(t), t.fair.requested_slice());
                 let (cpus, cgroup) = (t.cpus.iter().map(CpuId::nr).collect(), t.cgroup());
                 let spec = &mut self.workload.tasks[index as usize];
                 (spec.policy, spec.cpus, spec.cgroup) = (policy, Some(cpus), cgroup);
@@ -365,9 +365,15 @@ impl Machine {
         ext::sub::detach(self, cgroup);
     }
 
-    pub fn step_hotplug(&mut self, cpu: u32, online: bool) {
+    /// Takes a CPU offline or brings it online. Linux waits while a task of the CPU must not migrate. A script
+    /// refuses the command instead.
+    pub fn step_hotplug(&mut self, cpu: u32, online: bool) -> Result<(), Refused> {
         let cpu = self.named_cpu(cpu);
+        if !online && self.has_pinned_tasks(cpu) {
+            return Err(Refused::Errno(bpf::errno::EBUSY));
+        }
         self.hotplug(cpu, online);
         self.leave();
+        Ok(())
     }
 }

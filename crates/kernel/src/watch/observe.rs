@@ -50,10 +50,10 @@ impl Machine {
                 self.watch_online(cpu, true);
                 self.trace(cpu, Event::Hotplug { online: true });
             }
-            Transition::GoesOffline { cpu } => self.trace(cpu, Event::Hotplug { online: false }),
             Transition::Offline { cpu } => {
                 self.checks.online(now, cpu, false);
                 self.watch_online(cpu, false);
+                self.trace(cpu, Event::Hotplug { online: false });
             }
             Transition::End => {
                 self.checks.finish(now);

@@ -58,7 +58,7 @@ pub(crate) use turn::update_curr;
 use crate::layout;
 use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
-use crate::sched::class::state::Class;
+use crate::sched::class::state::{Class, flags};
 use crate::sched::ext::state::core::EnableState;
 use crate::sched::ext::state::exit_info::ExitKind;
 use crate::sched::state::task::Task;
@@ -273,10 +273,28 @@ pub(crate) fn cpu_online(m: &mut Machine, cpu: CpuId) {
     hotplug(m, cpu, true);
 }
 
-/// Handles a CPU that goes offline. Its tasks have not been moved away yet.
+/// Queues the tasks of a CPU that goes offline on its local DSQ, because it does not call ops.dispatch() any
+/// more (rq_offline_scx).
+pub(crate) fn rq_offline(m: &mut Machine, cpu: CpuId) {
+    m.rqs[cpu].ext.online = false;
+    if !m.ext.enabled {
+        return;
+    }
+    if m.ext.enforces_caps() {
+        rescue::flush(m, cpu);
+    }
+    let local = m.ext.dsqs.local(cpu);
+    let waiting = m.runnable_lists().swap_remove(cpu.index());
+    for task in waiting.into_iter().rev() {
+        if m.ext.dsqs.current(task) != local {
+            m.change_queued(task, flags::MOVE, |_| {});
+        }
+    }
+}
+
+/// Handles a CPU that goes offline.
 pub(crate) fn cpu_offline(m: &mut Machine, cpu: CpuId) {
     hotplug(m, cpu, false);
-    m.rqs[cpu].ext.online = false;
 }
 
 /// Calls ops.cpu_online() or ops.cpu_offline(). If the policy does not define the callback, ends
@@ -292,9 +310,6 @@ fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
     }
     if m.ext.enforces_caps() {
         ecaps::hotplug(m, cpu, online);
-        if !online {
-            rescue::flush(m, cpu);
-        }
     }
     let (op, going) = if online {
         (Callback::CpuOnline, "online")

@@ -20,11 +20,12 @@ struct SpanStats {
     total_capacity: u64,
 }
 
-/// Returns the number of runnable tasks of a CPU. A stopper that active balancing has woken counts, although
-/// it has not begun to run.
+/// Returns the number of runnable tasks of a CPU. The stopper of a different CPU counts, even if active
+/// balancing has only woken it.
 pub(super) fn nr_running(m: &Machine, cpu: CpuId) -> u32 {
     let rq = &m.rqs[cpu];
-    rq.nr_running + u32::from(rq.fair.push.is_some())
+    let stopped = rq.stopping && cpu != m.this_cpu;
+    rq.nr_running + u32::from(rq.fair.push.is_some()) + u32::from(stopped)
 }
 
 /// Returns the statistics of a group (update_sg_lb_stats). Charges the current CPU for examining

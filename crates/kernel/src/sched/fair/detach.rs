@@ -182,7 +182,7 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
         return false;
     }
     state.all_pinned = false;
-    if m.rqs[env.src_cpu].curr == task {
+    if m.rqs[env.src_cpu].curr == task && m.tasks[task].on_cpu() {
         return false;
     }
     let locality = match m.numa.active() {
@@ -221,9 +221,10 @@ fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
 
 /// Starts the stopper on `src`, which moves a task, unless the stopper is already active.
 pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, push: Push) {
-    let rq = &mut m.rqs[src].fair;
-    if rq.push.is_none() {
-        rq.push = Some(push);
+    if m.rqs[src].fair.push.is_none() {
+        m.rqs[src].fair.push = Some(push);
+        // The stopper counts as a second task (add_nr_running).
+        m.domains.overloaded |= m.rqs[src].nr_running == 1;
         m.interrupt_cpu(src, Event::NohzBalance { cpu: src });
     }
 }

@@ -104,14 +104,14 @@ impl Eevdf {
         self.sum_w_vruntime += product(key, weight);
         self.sum_weight += weight;
         e.position = self.timeline.insert(task, e.deadline, e.vruntime);
-        self.slices.insert(e.slice);
+        self.slices.insert(e.own_slice());
     }
 
     /// Removes a task from the timeline, the list of queued tasks (__dequeue_entity).
     pub(super) fn remove(&mut self, tasks: &Tasks, task: TaskId) {
         let e = &tasks[task].fair;
         self.timeline.remove(e.position);
-        self.slices.remove(e.slice);
+        self.slices.remove(e.own_slice());
         let (key, weight) = self.part(e);
         self.sum_w_vruntime -= product(key, weight);
         self.sum_weight -= weight;
@@ -208,6 +208,7 @@ impl Machine {
         let avg = rq.avg_vruntime(&self.tasks);
         let curr_weight = rq.curr_part(&self.tasks).map_or(0, |(_, w)| w);
         let e = &mut self.tasks[task].fair;
+        e.renew_base_slice();
         let mut lag = 0;
         if others && e.vlag != 0 && features.has(Feature::PlaceLag) {
             // The task changes V when it is queued. The lag is scaled up so that the task has the
@@ -242,6 +243,7 @@ impl Machine {
         if e.vruntime < e.deadline {
             return false;
         }
+        e.renew_base_slice();
         e.deadline = e.vruntime + e.delta_fair(e.slice(base_slice));
         self.avg_vruntime(cpu);
         true

@@ -49,12 +49,16 @@ fn needs_rearm(rq: &FairRq) -> bool {
 /// Starts the timer of the high-resolution tick on its CPU.
 fn hrtick_cond_restart(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
+    let earliest = match m.rqs[cpu].coarse_timers {
+        true => m.next_tick(cpu),
+        // An IPI may arrive after the time.
+        false => now,
+    };
     let rq = &mut m.rqs[cpu].fair;
     if !needs_rearm(rq) {
         return;
     }
-    // An IPI may arrive after the time.
-    let old = std::mem::replace(&mut rq.hrtick_at, rq.hrtick_time.max(now));
+    let old = std::mem::replace(&mut rq.hrtick_at, rq.hrtick_time.max(earliest));
     if m.stepped.is_some() {
         return m.start_hrtick(cpu, old);
     }

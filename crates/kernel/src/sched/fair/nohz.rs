@@ -123,7 +123,7 @@ fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
 /// if that is due, and pull tasks if this CPU is so busy that others could help.
 fn kick_flags(m: &mut Machine, cpu: CpuId, jiffies: u64) -> u8 {
     // This is the first tick since the CPU became busy.
-    m.domains.nohz.idle.remove(cpu);
+    m.domains.nohz.exit_idle(cpu);
     let nohz = &m.domains.nohz;
     let mut flags = 0;
     if nohz.has_blocked_load && jiffies > nohz.next_blocked {
@@ -153,7 +153,7 @@ fn should_pull(m: &Machine, cpu: CpuId) -> bool {
     if rq.fair.cfs.h_nr_runnable >= 1 && m.capacity_of(cpu) * pct < m.arch_capacity(cpu) * 100 {
         return true;
     }
-    let idle = &m.domains.nohz.idle;
+    let (idle, counted_busy) = (&m.domains.nohz.idle, &m.domains.nohz.counted_busy);
     if let Some(span) = m.domains.asym_packing_span(cpu)
         && idle
             .iter()
@@ -166,7 +166,7 @@ fn should_pull(m: &Machine, cpu: CpuId) -> bool {
     }
     // If other CPUs of this LLC are busy as well, idle CPUs in another LLC could help.
     let llc = &m.domains.llcs[m.domains.llc_index[cpu.index()] as usize];
-    llc.weight > 1 && llc.weight - llc.set.weight_and(idle) > 1
+    llc.weight > 1 && llc.weight - llc.set.weight_and(idle) + llc.set.weight_and(counted_busy) > 1
 }
 
 /// Returns the idle CPU that balances on behalf of all idle CPUs: the first one on an idle core, or

@@ -2,13 +2,15 @@
 //! Changes of the scheduling domains when a CPU goes online or offline (kernel/sched/topology.c).
 
 use crate::machine::Machine;
-use crate::sched::fair::state::domains::Domains;
+use crate::sched::fair::state::domains::{Domains, base_slice};
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Table;
 
-/// Rebuilds the scheduling domains after a CPU went online or offline (partition_sched_domains).
+/// Rebuilds the scheduling domains after `changed` went online or offline (partition_sched_domains).
 /// Keeps the fields of `Domains` that do not describe a domain.
-pub(crate) fn rebuild_domains(m: &mut Machine) {
+pub(crate) fn rebuild_domains(m: &mut Machine, changed: CpuId) {
+    // A CPU that goes offline still counts (update_sysctl).
+    let nr_online = m.layout.online.weight();
     let old = std::mem::replace(
         &mut m.domains,
         Domains::for_online(
@@ -24,14 +26,48 @@ pub(crate) fn rebuild_domains(m: &mut Machine) {
         level.last_decay = now;
         level.newidle_stamp_ns = now;
     }
-    let used: Vec<CpuId> = m.cpus().filter(|&cpu| !m.domains.levels[cpu].is_empty()).collect();
-    used.into_iter().for_each(|cpu| m.update_cpu_capacity(cpu));
+    let used: Vec<CpuId> = m
+        .online_cpus
+        .iter()
+        .filter(|cpu| !m.options.isolated.contains(&cpu.nr()))
+        .collect();
+    for cpu in used {
+        m.update_cpu_capacity(cpu);
+        if cpu != changed {
+            // For a moment, the CPU is offline for the scheduler (rq_attach_root, rq_offline_fair).
+            m.clear_tg_load_avg(cpu);
+        }
+    }
     m.domains.reduced |= old.reduced;
     start_group_capacities(m);
     m.domains.idle_policy_cpus = old.idle_policy_cpus;
-    m.domains.overloaded = old.overloaded;
+    m.domains.base_slice = old.base_slice;
+    set_base_slice(m, base_slice(nr_online));
     m.domains.nohz = old.nohz;
+    m.domains.nohz.counted_busy = m.domains.nohz.idle.clone();
     m.domains.rng = old.rng;
+}
+
+/// Changes the base slice (update_sysctl). Tasks get the new one when their next slice begins, or when they are
+/// queued.
+fn set_base_slice(m: &mut Machine, ns: u64) {
+    let old = std::mem::replace(&mut m.domains.base_slice, ns);
+    if old == ns {
+        return;
+    }
+    m.task_groups.custom_slices = true;
+    for task in m.tasks.ids() {
+        let t = &mut m.tasks[task];
+        if t.fair.slice != 0 {
+            continue;
+        }
+        t.fair.keep_base_slice(old);
+        let (cpu, waits) = (t.cpu(), t.fair.on_rq);
+        let rq = &mut m.rqs[cpu].fair;
+        if waits && rq.eevdf.curr != task {
+            rq.eevdf.slices.insert(old);
+        }
+    }
 }
 
 /// Calculates the capacities of all groups of CPUs, and when new-idle balancing does so next

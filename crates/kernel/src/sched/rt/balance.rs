@@ -96,18 +96,20 @@ pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
 }
 
 /// Pushes waiting tasks of `cpu` to CPUs that run tasks of lower priority or are idle.
-pub(super) fn push_tasks(m: &mut Machine, cpu: CpuId) {
+pub(crate) fn push_tasks(m: &mut Machine, cpu: CpuId) {
     while push_task(m, cpu) {}
 }
 
 /// Pushes the waiting task with the highest priority, unless it has disabled migration. Returns whether
 /// it was moved (push_rt_task).
 fn push_task(m: &mut Machine, cpu: CpuId) -> bool {
-    let waits = |task: &TaskId| !m.tasks[*task].on_cpu();
+    // The thread that takes a CPU offline has interrupted the running task.
+    let stopping = m.rqs[cpu].stopping;
+    let waits = |task: &TaskId| !m.tasks[*task].on_cpu() || stopping;
     let Some(task) = m.rqs[cpu].rt.pushable.iter().map(|&(_, task)| task).find(waits) else {
         return false;
     };
-    if prio(m, task) < curr_prio(m, cpu) {
+    if prio(m, task) < curr_prio(m, cpu) && !stopping {
         m.resched_curr(cpu);
         return false;
     }
@@ -188,7 +190,7 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) {
         };
         // A task with a higher priority than the current task of its CPU is about to run there, so
         // it is not pulled.
-        if prio(m, task) >= highest || prio(m, task) < curr_prio(m, src) {
+        if prio(m, task) >= highest || prio(m, task) < curr_prio(m, src) && !m.rqs[src].stopping {
             continue;
         }
         if m.tasks[task].migration_disabled() > 0 {

@@ -29,8 +29,8 @@ use crate::sched::class::state::{Class, flags};
 use crate::sched::fair;
 use crate::sched::fair::state::pelt::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-pub(crate) use balance::push_cpu_stop;
 use balance::{could_move, curr_prio, find_lowest_rq, fits_capacity, migratable, prio};
+pub(crate) use balance::{push_cpu_stop, push_tasks};
 
 /// Slice of SCHED_RR tasks (sched_rr_timeslice), ms.
 const RR_TIMESLICE_MS: u32 = 100;
@@ -232,7 +232,7 @@ pub(crate) fn update_other_load_avgs(m: &mut Machine, cpu: CpuId) {
 
 /// Updates the average up to now. `running` tells whether a real-time task has run since the last
 /// update.
-fn update_average(m: &mut Machine, cpu: CpuId, running: bool) {
+pub(crate) fn update_average(m: &mut Machine, cpu: CpuId, running: bool) {
     let now = m.clock_pelt(cpu);
     let state = State {
         load: u64::from(running),

@@ -75,7 +75,12 @@ pub struct Rq {
     /// Whether `curr` has left its queue since the stopper has interrupted it, and has been queued on
     /// this CPU again.
     pub(crate) returned: bool,
+    /// Whether `curr` has left the CPU, because stop_machine() has stopped it.
+    pub(crate) departed: bool,
     pub tick_armed: bool,
+    /// Whether timers of the CPU expire only at ticks, because it has had no tick since it came online
+    /// (hrtimer_switch_to_hres). Only scripts use it.
+    pub(crate) coarse_timers: bool,
     /// Work that the CPU does per ns at its frequency while the other hardware threads of its core
     /// are idle. It is 1024 on the machine's fastest CPU.
     pub capacity: u64,
@@ -171,6 +176,7 @@ impl Rq {
             skip_clock: false,
             clock_updated: 0,
             returned: false,
+            departed: false,
             nr_running: 0,
             servers: Default::default(),
             rt: Default::default(),
@@ -183,6 +189,7 @@ impl Rq {
             carry_ps: 0,
             tick_generation: 0,
             tick_armed: false,
+            coarse_timers: false,
             irqs_off_until: 0,
             timer_irq_at: NEVER,
             wake_list: Vec::new(),

@@ -29,8 +29,6 @@ pub(crate) enum Transition {
     AffinityChanges { task: TaskId, group: AffinityGroup },
     /// A CPU came online and is idle.
     Online { cpu: CpuId },
-    /// A CPU begins to go offline. Its tasks have not been moved away yet.
-    GoesOffline { cpu: CpuId },
     /// A CPU is offline, and all tasks have been moved away.
     Offline { cpu: CpuId },
     /// The run is over.

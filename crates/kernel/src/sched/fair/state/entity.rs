@@ -20,6 +20,9 @@ use crate::simulation::table::Table;
 pub const NICE_0_LOAD: u64 = 1024 << LOAD_SHIFT;
 const LOAD_SHIFT: u32 = 10;
 
+/// Marks a slice that is a former base slice.
+const FORMER_BASE_SLICE: u64 = 1 << 63;
+
 /// Number of an entity. A number below [`GROUP`] is a task's index in the table of tasks. Other
 /// numbers denote a group on a CPU.
 pub type EntityId = u32;
@@ -58,7 +61,7 @@ pub struct Entity {
     /// (RUN_TO_PARITY).
     pub vprot: i64,
     /// Length of the slice that the task has requested, ns; 0 is the base slice (custom_slice,
-    /// slice).
+    /// slice). With FORMER_BASE_SLICE, it is a base slice that has changed since.
     pub(crate) slice: u64,
     pub rel_deadline: bool,
     /// Whether the entity is queued, running or `delayed`.
@@ -141,10 +144,38 @@ impl Entity {
         }
     }
 
+    /// Lets the entity keep a base slice that has just changed, ns.
+    pub(crate) fn keep_base_slice(&mut self, ns: u64) {
+        self.slice = ns | FORMER_BASE_SLICE;
+    }
+
+    /// Gives the entity the present base slice, unless it has requested a different one.
+    #[inline]
+    pub(crate) fn renew_base_slice(&mut self) {
+        if self.slice & FORMER_BASE_SLICE != 0 {
+            self.slice = 0;
+        }
+    }
+
+    /// Returns the slice that the task has requested, ns; 0 is the base slice.
+    pub(crate) fn requested_slice(&self) -> u64 {
+        if self.slice & FORMER_BASE_SLICE != 0 {
+            0
+        } else {
+            self.slice
+        }
+    }
+
+    /// Returns the slice if it differs from the base slice, ns, or 0.
+    #[inline]
+    pub(crate) fn own_slice(&self) -> u64 {
+        self.slice & !FORMER_BASE_SLICE
+    }
+
     /// Returns the length of the entity's slice, ns.
     #[inline]
     pub(crate) fn slice(&self, base_slice: u64) -> u64 {
-        if self.slice == 0 { base_slice } else { self.slice }
+        if self.slice == 0 { base_slice } else { self.own_slice() }
     }
 
     /// Returns the weight of the entity (se_weight).

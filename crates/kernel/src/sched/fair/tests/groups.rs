@@ -258,7 +258,7 @@ fn groups_survive_hotplug() {
     m.advance(4 * SECOND, &mut Vec::new());
     let before = (used_in(&m, a), used_in(&m, b));
     m.run(10 * SECOND, &mut Vec::new());
-    is_near(used_in(&m, a) - before.0, 6 * SECOND, 8);
+    is_near(used_in(&m, a) - before.0, 6 * SECOND, 10);
     is_near(used_in(&m, b) - before.1, 18 * SECOND, 3);
 }
 

@@ -56,7 +56,7 @@ impl Domains {
             idle_policy_cpus: CpuSet::empty(nr_cpus),
             base_slice: base_slice(nr_online),
             overloaded: false,
-            nohz: Nohz::new(online),
+            nohz: Nohz::new(nr_cpus, online),
             rng: (0..u64::from(nr_cpus)).map(Prandom::new).collect(),
             snapshot: Snapshot::default(),
         };

@@ -160,6 +160,9 @@ pub(crate) struct Nohz {
     /// CPUs whose tick is stopped, or that have had no tick since they became busy
     /// (idle_cpus_mask).
     pub idle: CpuSet,
+    /// CPUs of `idle` that their domains count as busy, because these were built while the CPUs were idle
+    /// (nr_busy_cpus).
+    pub counted_busy: CpuSet,
     pub next_balance: u64,
     /// Time until which the load of idle CPUs need not be updated.
     pub next_blocked: u64,
@@ -170,9 +173,16 @@ pub(crate) struct Nohz {
 }
 
 impl Nohz {
-    fn new(idle: &CpuSet) -> Nohz {
+    /// Handles a CPU that is busy at its tick, or goes offline (nohz_balance_exit_idle).
+    pub(crate) fn exit_idle(&mut self, cpu: CpuId) {
+        self.idle.remove(cpu);
+        self.counted_busy.remove(cpu);
+    }
+
+    fn new(nr_cpus: u32, idle: &CpuSet) -> Nohz {
         Nohz {
             idle: idle.clone(),
+            counted_busy: CpuSet::empty(nr_cpus),
             next_balance: 0,
             next_blocked: 0,
             has_blocked_load: false,

@@ -497,8 +497,7 @@ static int execute(char **words)
 	if (!strcmp(command, "hotplug")) {
 		char path[80];
 
-		/* Linux waits until the tasks may migrate. */
-		if (strcmp(value, "on") && ioctl(device, STEP_PINNED, atoi(name)) > 0)
+		if (strcmp(value, "on") && ioctl(device, STEP_NEEDED, atoi(name)) > 0)
 			return fail("refused: %s", strerror(EBUSY));
 		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", atoi(name));
 		return write_file(path, "%d", !strcmp(value, "on"));
@@ -691,8 +690,8 @@ static int serve(void)
 		if (sscanf(line, "run %zu", &length) == 1 && length < size / 2) {
 			char *script = strndup(shared, length);
 
-			/* A policy that stays in memory was loaded with all CPUs online and without sub-schedulers. */
-			may_stay = !strstr(script, "\nhotplug ") && !strstr(script, "\nattach ");
+			/* A policy that stays in memory was loaded without sub-schedulers. */
+			may_stay = !strstr(script, "\nattach ");
 			if (!run_script(script)) {
 				read(device, shared + size / 2, size / 2);
 				may_stay = false;

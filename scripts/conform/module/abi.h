@@ -75,6 +75,6 @@ struct step_tell {
 #define STEP_FORGET _IO(STEP_IOC, 11)    /* ends the tasks; returns how many still live */
 #define STEP_GROUPS _IO(STEP_IOC, 16)    /* returns the number of cgroups that the scheduler knows */
 #define STEP_REST _IO(STEP_IOC, 18)  /* returns when the machine is at rest */
-#define STEP_PINNED _IO(STEP_IOC, 20) /* whether a task of the CPU has disabled migration */
+#define STEP_NEEDED _IO(STEP_IOC, 20) /* whether a CPU has to stay online */
 #define STEP_PID _IOW(STEP_IOC, 17, struct step_tell) /* returns the pid of a task, which may be a forked one */
 #endif

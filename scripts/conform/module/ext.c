@@ -154,7 +154,7 @@ static u64 call(int policy, int slot, u64 a, u64 b, u64 c, u64 d)
 	struct row row = {};
 
 	/* It is the last callback. */
-	if (slot == EXIT && sched->level)
+	if (slot == EXIT)
 		watched[policy].sched = NULL;
 	/* The first callbacks for a new task are ops.init_task and ops.enable. */
 	if (slot == 14 || slot == 16)

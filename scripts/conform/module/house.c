@@ -118,12 +118,12 @@ static int on_end_done(struct kretprobe_instance *instance, struct pt_regs *regs
 	return 0;
 }
 
-static struct kretprobe end_probe = {
-	.kp.symbol_name = "scx_sub_disable",
-	.entry_handler = on_end_begins,
-	.handler = on_end_done,
-	.maxactive = 8,
-};
+#define END_PROBE(function)                                                                                        \
+	{                                                                                                          \
+		.kp.symbol_name = function, .entry_handler = on_end_begins, .handler = on_end_done, .maxactive = 8 \
+	}
+
+static struct kretprobe end_probes[] = { END_PROBE("scx_root_disable"), END_PROBE("scx_sub_disable") };
 
 static bool sheltering;
 
@@ -221,7 +221,7 @@ static struct kprobe report_probe = { .symbol_name = "cgroup_file_notify", .pre_
 int house_init(void)
 {
 	return register_kprobe(&fallback_probe) ?: register_kprobe(&work_probe) ?: register_kprobe(&thread_probes[0]) ?:
-	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probe) ?:
+	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probes[0]) ?: register_kretprobe(&end_probes[1]) ?:
 	       register_kretprobe(&fork_probes[0]) ?: register_kretprobe(&fork_probes[1]) ?:
 	       register_kprobe(&cancel_probe) ?: register_kprobe(&report_probe);
 }

@@ -142,14 +142,13 @@ out:
 }
 
 static bool holding;
+/* Whether stop_machine() has stopped all CPUs, so the pump cannot run. */
+static bool stopped;
 
-/*
- * Returns whether an interrupt waits for the pump. While stop_machine() stops all CPUs, the pump cannot
- * run.
- */
+/* Returns whether an interrupt waits for the pump. */
 static bool held(int cpu)
 {
-	return holding && cpu && !rq_stopper_queued(0);
+	return holding && cpu && !READ_ONCE(stopped);
 }
 
 static void send_reschedule(int cpu)
@@ -326,28 +325,32 @@ static int before_wait(struct kprobe *probe, struct pt_regs *regs)
 /*
  * The thread that takes a driven CPU offline waits for a grace period, during which the tasks leave the CPU.
  * The grace period begins when the machine is at rest. Otherwise the number of tasks that leave before its
- * interrupts would be a matter of chance.
+ * interrupts would be a matter of chance. CPU 0 waits for it, so the thread sleeps once.
  */
+static void grace_period(struct work_struct *work);
 static struct {
-	struct task_struct *task;
-	bool released;
-	struct completion rest;
-} waiter = { .rest = COMPLETION_INITIALIZER(waiter.rest) };
+	bool waits;
+	struct work_struct work;
+	struct completion done;
+} waiter = { .work = __WORK_INITIALIZER(waiter.work, grace_period), .done = COMPLETION_INITIALIZER(waiter.done) };
+
+static void grace_period(struct work_struct *work)
+{
+	synchronize_rcu_expedited();
+	complete(&waiter.done);
+}
 
 static void synchronize_at_rest(void)
 {
-	waiter.released = false;
-	WRITE_ONCE(waiter.task, current);
-	wait_for_completion(&waiter.rest);
-	synchronize_rcu_expedited();
-	WRITE_ONCE(waiter.task, NULL);
+	WRITE_ONCE(waiter.waits, true);
+	wait_for_completion(&waiter.done);
 }
 
 static int before_grace_period(struct kprobe *probe, struct pt_regs *regs)
 {
 	if (raw_smp_processor_id() == 0)
 		return before_wait(probe, regs);
-	if (!holding || !(current->flags & PF_KTHREAD) || current == waiter.task)
+	if (!holding || !(current->flags & PF_KTHREAD))
 		return 0;
 	instruction_pointer_set(regs, (unsigned long)synchronize_at_rest);
 	return 1;
@@ -356,10 +359,10 @@ static int before_grace_period(struct kprobe *probe, struct pt_regs *regs)
 /* The machine is at rest. Returns whether a thread has waited for this. */
 bool ipi_at_rest(void)
 {
-	if (!READ_ONCE(waiter.task) || waiter.released)
+	if (!READ_ONCE(waiter.waits))
 		return false;
-	waiter.released = true;
-	complete(&waiter.rest);
+	waiter.waits = false;
+	schedule_work_on(0, &waiter.work);
 	return true;
 }
 
@@ -421,16 +424,49 @@ int ipi_restless(void)
 	return 0;
 }
 
+/* Sends the reschedule interrupt of a CPU, if it waits. */
+static void send_reschedule_of(int cpu)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&queue_lock, flags);
+	for (int i = 0; i < queue_length; i++)
+		if (queue[i].cpu == cpu && queue[i].kind == RESCHEDULE) {
+			send(&queue[i]);
+			memmove(queue + i, queue + i + 1, (--queue_length - i) * sizeof(queue[0]));
+			break;
+		}
+	raw_spin_unlock_irqrestore(&queue_lock, flags);
+}
+
 /*
- * When a CPU goes offline, stop_machine() stops all others, which schedule anew afterwards. They do so one
- * after the other here.
+ * When a CPU goes offline or online, stop_machine() stops all others. CPU 0 lets them stop one after the
+ * other: their stoppers are queued, but have not been able to run.
  */
+static int enter_in_turn(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	if (!holding || raw_smp_processor_id() || !rq_stopper_runs(0))
+		return 0;
+	for (int cpu = 1; cpu < nr_cpu_ids; cpu++)
+		while (cpu_online(cpu) && !rq_stopper_runs(cpu)) {
+			send_reschedule_of(cpu);
+			cpu_relax();
+		}
+	WRITE_ONCE(stopped, true);
+	return 0;
+}
+
+/* Then they schedule anew, one after the other. */
 static int leave_in_turn(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	int self = raw_smp_processor_id();
 
-	if (!holding || !self)
+	if (!holding)
 		return 0;
+	if (!self) {
+		WRITE_ONCE(stopped, false);
+		return 0;
+	}
 	for (int cpu = 0; cpu < self && cpu_online(self); cpu++)
 		while (cpu ? cpu_online(cpu) && !cpu_resting(cpu) : rq_stopper_queued(0))
 			cpu_relax();
@@ -439,6 +475,7 @@ static int leave_in_turn(struct kretprobe_instance *instance, struct pt_regs *re
 
 static struct kretprobe stop_probe = {
 	.kp.symbol_name = "multi_cpu_stop",
+	.entry_handler = enter_in_turn,
 	.handler = leave_in_turn,
 	.maxactive = 2 * STEP_MAX_CPUS,
 };

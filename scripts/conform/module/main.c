@@ -179,8 +179,9 @@ static long step_ioctl(struct file *file, unsigned int command, unsigned long ar
 		result = pump_settle();
 		state_log();
 		return result;
-	case STEP_PINNED:
-		return task_pinned(argument);
+	case STEP_NEEDED:
+		/* No task of a script runs on CPU 0. */
+		return num_online_cpus() == 2 || task_pinned(argument);
 	case STEP_REST:
 		return pump_settle();
 	case STEP_LOG:

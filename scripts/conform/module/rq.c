@@ -15,6 +15,13 @@ int rq_stopper_queued(int cpu)
 	return rq_of(cpu)->stop->on_rq;
 }
 
+int rq_stopper_runs(int cpu)
+{
+	struct rq *rq = rq_of(cpu);
+
+	return *(struct task_struct *volatile *)&rq->curr == rq->stop;
+}
+
 /* Makes a task that has never run one of a CPU, as sched_cgroup_fork() does. */
 void rq_place_new_task(struct task_struct *p, int cpu)
 {

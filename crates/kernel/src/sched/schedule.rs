@@ -240,6 +240,7 @@ impl Machine {
             }
             if next == prev && std::mem::take(&mut self.rqs[cpu].departed) {
                 self.tasks[next].arrive(self.now);
+                self.observe(Transition::Continued { cpu, task: next });
             }
             self.class_set_next_task(cpu, next);
         } else if next != prev {
@@ -261,15 +262,15 @@ impl Machine {
         let mut cost = u64::from(self.spec.costs.context_switch_ns);
         let mut idle_exit = 0;
         let mut prev_state = TaskState::Running;
+        let stopped = std::mem::take(&mut self.rqs[cpu].departed);
         if prev == IDLE {
             // The time for leaving the idle state is not part of the next task's runtime.
             idle_exit = self.leave_idle(cpu);
             cost = u64::from(self.spec.costs.switch_from_idle());
             self.rqs[cpu].charged += idle_exit;
         } else {
-            let departed = std::mem::take(&mut self.rqs[cpu].departed);
             let task = &mut self.tasks[prev];
-            if !departed {
+            if !stopped {
                 task.depart(now);
             }
             prev_state = match task.state() {
@@ -302,6 +303,7 @@ impl Machine {
             prev,
             prev_state,
             next,
+            stopped,
         };
         let traced_first = self.spec.kernel.trace_before_switch;
         if traced_first {

@@ -240,7 +240,8 @@ impl Machine {
         if flags & flags::CLASS != 0 {
             fair::finish_delayed(self, task);
         }
-        let (queued, running) = (self.tasks[task].on_rq(), self.tasks[task].on_cpu());
+        let running = self.tasks[task].on_cpu() && !self.rqs[cpu].stopping;
+        let queued = self.tasks[task].on_rq();
         let delayed = self.tasks[task].fair.delayed;
         if queued || running || delayed {
             self.charge_before_dequeueing(cpu, task);

@@ -2,11 +2,13 @@
 //! The stopper of a CPU, which interrupts the running task and can move it to another CPU
 //! (kernel/stop_machine.c, migration_cpu_stop).
 
+use crate::layout::enums::SCX_CPU_PREEMPT_STOP;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
 use crate::sched::{ext, fair};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
+use crate::watch::state::observed::Transition;
 use crate::watch::state::stepped::Mover;
 use trace::MigrateReason;
 
@@ -21,6 +23,16 @@ impl Machine {
 
     /// Moves the running task to another CPU. In Linux, the stopper thread does this.
     pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
+        self.stop_and_migrate(task, |_| to, reason);
+    }
+
+    /// Moves the running task to the CPU that the stopper chooses.
+    pub(crate) fn stop_and_migrate(
+        &mut self,
+        task: TaskId,
+        choose: impl FnOnce(&mut Machine) -> CpuId,
+        reason: MigrateReason,
+    ) {
         let cpu = self.tasks[task].cpu();
         let mover = self.mover;
         if mover == Mover::None {
@@ -38,9 +50,11 @@ impl Machine {
             self.schedule(cpu);
             self.this_cpu = here;
             self.forget_pending(task);
+            let to = choose(self);
             self.move_stopped(task, to, queued, reason);
         } else {
             self.run_stopper(cpu, |m| {
+                let to = choose(m);
                 let queued = m.tasks[task].on_rq();
                 m.forget_pending(task);
                 if queued {
@@ -83,6 +97,12 @@ impl Machine {
 
     /// Lets the stopper of `cpu` interrupt the running task.
     pub(crate) fn begin_stopper(&mut self, cpu: CpuId) {
+        self.begin_thread(cpu, SCX_CPU_PREEMPT_STOP);
+    }
+
+    /// Lets the stopper of `cpu`, or another thread that precedes all tasks, interrupt the running task. A policy
+    /// is told the reason `why`.
+    pub(crate) fn begin_thread(&mut self, cpu: CpuId, why: u64) {
         self.update_rq_clock(cpu);
         let here = std::mem::replace(&mut self.this_cpu, cpu);
         if self.stepped.is_some() {
@@ -95,7 +115,7 @@ impl Machine {
         }
         match self.class_of(curr) {
             Class::Ext => {
-                ext::put_prev_for_stopper(self, cpu, curr);
+                ext::put_prev_for_stopper(self, cpu, curr, why);
                 // The stopper begins with interrupts enabled, so kicks take effect before its work.
                 ext::irq_work(self);
             }
@@ -119,16 +139,16 @@ impl Machine {
         self.this_cpu = here;
     }
 
-    /// Lets the stoppers of all CPUs but `but` interrupt the running tasks. The CPUs pick their next tasks
-    /// one after the other, when all have stopped (stop_machine).
-    pub(crate) fn stop_other_cpus(&mut self, but: CpuId) {
+    /// Lets the stoppers of all CPUs interrupt the running tasks. When all have stopped, the CPUs pick their next
+    /// tasks one after the other (stop_machine). Idle CPUs stop only in scripts.
+    pub(crate) fn stop_machine(&mut self) {
         // If callbacks overlap, a CPU may be inside of one.
         if self.overlap.is_some() {
             return;
         }
         let scripted = self.stepped.is_some();
-        let stops = |cpu: &CpuId| *cpu != but && !self.is_housekeeping(*cpu) && (scripted || !self.rqs[*cpu].idle());
-        let stopped: Vec<CpuId> = self.online_cpus.iter().filter(stops).collect();
+        let stops = |cpu: &CpuId| !self.is_housekeeping(*cpu) && (scripted || !self.rqs[*cpu].idle());
+        let stopped: Vec<CpuId> = self.cpus().filter(|&cpu| self.rqs[cpu].online).filter(stops).collect();
         for &cpu in &stopped {
             self.begin_stopper(cpu);
             let (now, curr) = (self.now, self.rqs[cpu].curr);
@@ -136,6 +156,7 @@ impl Machine {
                 // A different CPU can pull the task before this one picks its next task.
                 self.tasks[curr].depart(now);
                 self.rqs[cpu].departed = true;
+                self.observe(Transition::Stopped { cpu, task: curr });
             }
         }
         for &cpu in &stopped {

@@ -47,11 +47,12 @@ impl Machine {
             let wait = self.tasks[task].off_cpu_at - self.local_time(waker_cpu);
             self.charge_here(wait);
         }
-        let cpu = self.select_task_rq(task, prev_cpu, wake_flags | flags::WF_TTWU);
         let mut enqueue = flags::WAKEUP | flags::NOCLOCK;
+        // The choice can widen the affinity.
         if self.may_choose_cpu(task) {
             enqueue |= flags::RQ_SELECTED;
         }
+        let cpu = self.select_task_rq(task, prev_cpu, wake_flags | flags::WF_TTWU);
         if cpu != prev_cpu {
             self.set_task_cpu(task, cpu, MigrateReason::Wakeup);
             enqueue |= flags::MIGRATED;

@@ -366,10 +366,11 @@ impl Machine {
     }
 
     /// Takes a CPU offline or brings it online. Linux waits while a task of the CPU must not migrate. A script
-    /// refuses the command instead.
+    /// refuses the command instead. The last CPU stays online, because no task of a script runs on CPU 0.
     pub fn step_hotplug(&mut self, cpu: u32, online: bool) -> Result<(), Refused> {
         let cpu = self.named_cpu(cpu);
-        if !online && self.has_pinned_tasks(cpu) {
+        let last = self.online_cpus.iter().filter(|&cpu| cpu != CpuId::BOOT).count() == 1;
+        if !online && (last || self.has_pinned_tasks(cpu)) {
             return Err(Refused::Errno(bpf::errno::EBUSY));
         }
         self.hotplug(cpu, online);

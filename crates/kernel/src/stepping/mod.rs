@@ -86,7 +86,7 @@ impl Machine {
             self.execute_calls();
             self.cancel_sleeps();
             // The thread that ends a policy runs before the next interrupt is delivered.
-            if ext::end_subs(self) {
+            if ext::end_policies(self) {
                 continue;
             }
             let limit = if due.is_empty() { until } else { self.now };

@@ -33,7 +33,13 @@ impl Machine {
                 prev,
                 prev_state,
                 next,
-            } => self.observe_switch(cpu, prev, prev_state, next),
+                stopped,
+            } => {
+                self.count_switch(cpu, if stopped { IDLE } else { prev }, next);
+                self.observe_switch(cpu, prev, prev_state, next);
+            }
+            Transition::Stopped { cpu, task } => self.count_switch(cpu, task, IDLE),
+            Transition::Continued { cpu, task } => self.count_switch(cpu, IDLE, task),
             Transition::AffinityChanges { task, group } => {
                 self.watch_affinity(task);
                 let waits = self.is_waiting(task);
@@ -70,8 +76,9 @@ impl Machine {
         t.waiting_group
     }
 
+    /// Updates the checks when a CPU switches from task `prev` to task `next`.
     #[inline(always)]
-    fn observe_switch(&mut self, cpu: CpuId, prev: TaskId, prev_state: TaskState, next: TaskId) {
+    fn count_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         // A task that the stopper has moved already waits on its new CPU.
         let here = prev != IDLE && self.tasks[prev].cpu() == cpu;
         let prev_waits = (here && self.is_waiting(prev)).then(|| self.note_wait(prev));
@@ -80,6 +87,10 @@ impl Machine {
         if prev_waits.is_some() {
             self.tasks[prev].idle_before_wait = self.checks.idle_while_waiting_ns;
         }
+    }
+
+    #[inline(always)]
+    fn observe_switch(&mut self, cpu: CpuId, prev: TaskId, prev_state: TaskState, next: TaskId) {
         self.watch_switch(cpu, prev, next);
         if self.details {
             self.record_slowdown(cpu, prev, self.rqs[cpu].debt());

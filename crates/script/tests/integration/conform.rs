@@ -6,13 +6,6 @@ use script::Script;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Scripts whose logs differ, with the reason. A script that is in this list although its logs are
-/// equal fails the test, so the list can only become shorter.
-const DIFFERENCES: &[(&str, &str)] = &[(
-    "hotplug",
-    "the running task leaves a CPU that goes offline first (balance_push)",
-)];
-
 /// Scripts with a policy are compared by the crate windtunnel, which finds policies.
 const POLICY: &str = "policy ";
 
@@ -62,11 +55,8 @@ fn the_simulator_decides_as_the_kernel_does() {
         let kernel = fs::read_to_string(path.with_extension("log")).expect("the kernel's log");
         compared += 1;
         lines += kernel.lines().count();
-        let listed = DIFFERENCES.iter().any(|(listed, _)| *listed == name);
-        match difference(&kernel, &log) {
-            None if listed => wrong.push(format!("{name}: the logs are equal now, so remove it from DIFFERENCES")),
-            Some(difference) if !listed => wrong.push(format!("{name}: {difference}")),
-            _ => {}
+        if let Some(difference) = difference(&kernel, &log) {
+            wrong.push(format!("{name}: {difference}"));
         }
     }
     assert!(compared > 30 && lines > 2000, "{compared} scripts with {lines} lines");

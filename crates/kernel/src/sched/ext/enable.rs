@@ -287,7 +287,9 @@ pub(super) fn advance_ending(m: &mut Machine) {
     match m.ext.ending {
         Ending::Bypass { at } if m.now >= at => {
             begin_bypass(m);
-            let at = m.now + GRACE_TICKS * m.tick_ns();
+            // A script does not wait for grace periods.
+            let ticks = if m.stepped.is_some() { 0 } else { GRACE_TICKS };
+            let at = m.now + ticks * m.tick_ns();
             m.ext.ending = Ending::Disable { at };
             let cpu = m.this_cpu;
             m.events.push(at, Event::ExtDeferred { cpu });
@@ -295,6 +297,11 @@ pub(super) fn advance_ending(m: &mut Machine) {
         Ending::Disable { at } if m.now >= at => disable(m),
         _ => {}
     }
+}
+
+/// Returns whether a step of ending the policy is due.
+pub(super) fn has_due_ending(m: &Machine) -> bool {
+    matches!(m.ext.ending, Ending::Bypass { at } | Ending::Disable { at } if m.now >= at)
 }
 
 /// Ends the policy immediately, without waiting for grace periods.

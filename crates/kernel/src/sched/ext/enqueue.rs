@@ -64,7 +64,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags
     let mut enq_flags = u64::from(core_flags);
     m.rqs[cpu].ext.in_wakeup = core_flags & flags::WAKEUP != 0;
     // A running task whose parameters change goes directly back to the local DSQ of its CPU.
-    let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu].curr == task;
+    let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu].curr == task && !m.rqs[cpu].stopping;
     if stays {
         enq_flags |= SCX_ENQ_IGNORE_CAPS;
     }

@@ -106,8 +106,8 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: Tas
     sub::in_sched_of(m, task, |m| turn::put_prev_task(m, cpu, task, next));
 }
 
-pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId) {
-    sub::in_sched_of(m, task, |m| turn::put_prev_for_stopper(m, cpu, task));
+pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId, why: u64) {
+    sub::in_sched_of(m, task, |m| turn::put_prev_for_stopper(m, cpu, task, why));
 }
 
 pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
@@ -201,10 +201,10 @@ pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     }
 }
 
-/// Performs the steps of ending sub-schedulers that are due, as a thread on CPU 0. Returns whether there
-/// were any.
-pub(crate) fn end_subs(m: &mut Machine) -> bool {
-    let is_due = m.ext.has_subs() && sub::has_due_ending(m);
+/// In a script, performs the steps of ending policies that are due, as a thread on CPU 0. Returns whether
+/// there were any.
+pub(crate) fn end_policies(m: &mut Machine) -> bool {
+    let is_due = enable::has_due_ending(m) || m.ext.has_subs() && sub::has_due_ending(m);
     if is_due {
         enable::run_as_user(m, enable::advance_ending);
     }

@@ -49,11 +49,12 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: Tas
     }
 }
 
-/// Handles a task that the stopper of `cpu` interrupts (put_prev_task_scx).
-pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId) {
+/// Handles a task that the stopper of `cpu` interrupts, or a different thread of the kernel for the reason `why`
+/// (put_prev_task_scx).
+pub(crate) fn put_prev_for_stopper(m: &mut Machine, cpu: CpuId, task: TaskId, why: u64) {
     put_prev(m, cpu, task, false);
     if m.ext.has_cpu_preempt() {
-        release_cpu(m, cpu, IDLE, SCX_CPU_PREEMPT_STOP);
+        release_cpu(m, cpu, IDLE, why);
     }
 }
 

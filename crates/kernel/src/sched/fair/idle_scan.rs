@@ -66,7 +66,9 @@ pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, ta
         None
     };
     let good = |m: &Machine, cpu: CpuId| choose_idle_cpu(m, cpu, task) && asym_fits_cpu(m, util, cpu);
-    if good(m, target) {
+    // An offline CPU is idle as well. select_fallback_rq() then replaces it.
+    let offline = !m.online_cpus.contains(target) && asym_fits_cpu(m, util, target);
+    if offline || good(m, target) {
         return target;
     }
     if prev != target && m.domains.share_cache(prev, target) && good(m, prev) {

@@ -67,7 +67,7 @@ pub(crate) use pick::{pick_task, put_prev_task, set_curr_task, set_next_task};
 pub(crate) use preempt::wakeup_preempt;
 pub(crate) use queue::{dequeue_task, enqueue_task, finish_delayed, restore_delayed, save_delayed};
 pub(crate) use shares::{set_idle, set_weight};
-pub(crate) use topology::{rebuild_domains, start_group_capacities};
+pub(crate) use topology::{rebuild_domains, start_group_capacities, update_sysctl};
 pub(crate) use wake::select_task_rq;
 
 use crate::layout::SCHED_IDLE;

@@ -35,7 +35,7 @@ pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     let mut next_balance = jiffies + SECOND_NS / m.tick_ns();
     let avg_idle = m.rqs[cpu].fair.avg_idle;
     let pulled = match m.domains.levels[cpu.index()].first() {
-        None => return false,
+        None => 0,
         Some(level) if !m.domains.overloaded || avg_idle < level.max_newidle_lb_cost => {
             let next = level.last_balance + level.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
             next_balance = next_balance.min(next);

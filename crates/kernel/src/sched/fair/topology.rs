@@ -9,8 +9,6 @@ use crate::simulation::table::Table;
 /// Rebuilds the scheduling domains after `changed` went online or offline (partition_sched_domains).
 /// Keeps the fields of `Domains` that do not describe a domain.
 pub(crate) fn rebuild_domains(m: &mut Machine, changed: CpuId) {
-    // A CPU that goes offline still counts (update_sysctl).
-    let nr_online = m.layout.online.weight();
     let old = std::mem::replace(
         &mut m.domains,
         Domains::for_online(
@@ -42,15 +40,16 @@ pub(crate) fn rebuild_domains(m: &mut Machine, changed: CpuId) {
     start_group_capacities(m);
     m.domains.idle_policy_cpus = old.idle_policy_cpus;
     m.domains.base_slice = old.base_slice;
-    set_base_slice(m, base_slice(nr_online));
+    update_sysctl(m);
     m.domains.nohz = old.nohz;
     m.domains.nohz.counted_busy = m.domains.nohz.idle.clone();
     m.domains.rng = old.rng;
 }
 
-/// Changes the base slice (update_sysctl). Tasks get the new one when their next slice begins, or when they are
-/// queued.
-fn set_base_slice(m: &mut Machine, ns: u64) {
+/// Adapts the base slice to the number of online CPUs. A CPU that goes offline still counts. Tasks get the new
+/// slice when their next one begins, or when they are queued.
+pub(crate) fn update_sysctl(m: &mut Machine) {
+    let ns = base_slice(m.layout.online.weight());
     let old = std::mem::replace(&mut m.domains.base_slice, ns);
     if old == ns {
         return;

@@ -24,7 +24,13 @@ pub(crate) enum Transition {
         prev: TaskId,
         prev_state: TaskState,
         next: TaskId,
+        /// Whether stop_machine() had stopped `prev` before.
+        stopped: bool,
     },
+    /// The stopper has interrupted the running task of a CPU, which waits.
+    Stopped { cpu: CpuId, task: TaskId },
+    /// The interrupted task continues.
+    Continued { cpu: CpuId, task: TaskId },
     /// The task's set of allowed CPUs is about to change to the set that `group` identifies.
     AffinityChanges { task: TaskId, group: AffinityGroup },
     /// A CPU came online and is idle.

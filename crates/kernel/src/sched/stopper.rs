@@ -100,8 +100,8 @@ impl Machine {
         self.begin_thread(cpu, SCX_CPU_PREEMPT_STOP);
     }
 
-    /// Lets the stopper of `cpu`, or another thread that precedes all tasks, interrupt the running task. A policy
-    /// is told the reason `why`.
+    /// Lets the stopper of `cpu`, or another thread that precedes all tasks, interrupt the running task. `why` is the
+    /// reason for ops.cpu_release().
     pub(crate) fn begin_thread(&mut self, cpu: CpuId, why: u64) {
         self.update_rq_clock(cpu);
         let here = std::mem::replace(&mut self.this_cpu, cpu);

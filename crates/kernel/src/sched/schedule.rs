@@ -234,13 +234,13 @@ impl Machine {
             .or_else(|| idle::pick_task(self, cpu))
             .expect("the idle class always returns a task");
         if std::mem::take(&mut self.rqs[cpu].stopping) {
-            if std::mem::take(&mut self.rqs[cpu].returned) && next == prev {
-                // The stopper has moved the task, and balancing has pulled it back.
-                self.observe(Transition::Dequeued { task: next });
-            }
+            let returned = std::mem::take(&mut self.rqs[cpu].returned);
             if next == prev && std::mem::take(&mut self.rqs[cpu].departed) {
                 self.tasks[next].arrive(self.now);
                 self.observe(Transition::Continued { cpu, task: next });
+            } else if next == prev && returned {
+                // The stopper has moved the task, and balancing has pulled it back.
+                self.observe(Transition::Dequeued { task: next });
             }
             self.class_set_next_task(cpu, next);
         } else if next != prev {

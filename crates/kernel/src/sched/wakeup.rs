@@ -224,7 +224,7 @@ impl Machine {
         let t = &mut self.tasks[task];
         self.rqs[cpu].nr_running -= u32::from(!t.fair.delayed);
         t.set_dequeued(sleeps);
-        if self.rqs[cpu].curr != task {
+        if self.rqs[cpu].curr != task || self.rqs[cpu].departed {
             self.observe(Transition::Dequeued { task });
         }
     }

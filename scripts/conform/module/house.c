@@ -221,7 +221,8 @@ static struct kprobe report_probe = { .symbol_name = "cgroup_file_notify", .pre_
 int house_init(void)
 {
 	return register_kprobe(&fallback_probe) ?: register_kprobe(&work_probe) ?: register_kprobe(&thread_probes[0]) ?:
-	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probes[0]) ?: register_kretprobe(&end_probes[1]) ?:
+	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probes[0]) ?:
+	       register_kretprobe(&end_probes[1]) ?:
 	       register_kretprobe(&fork_probes[0]) ?: register_kretprobe(&fork_probes[1]) ?:
 	       register_kprobe(&cancel_probe) ?: register_kprobe(&report_probe);
 }

@@ -62,6 +62,19 @@ static int replace_policy_clocks(void)
 /* Times at which PELT, ticks and jiffies have the same phase as at time 0. */
 #define PHASE (16384ull * NSEC_PER_MSEC)
 
+/*
+ * Gives jiffies the phase of the clock. Their difference depends on the boot, and distant timers of the
+ * kernel expire in steps of 8 or 64 jiffies.
+ */
+static void align_jiffies(void)
+{
+	unsigned long *jiffies = inside.jiffies, flags;
+
+	local_irq_save(flags);
+	*jiffies += (unsigned long)(div_u64(clock_now(), TICK_NSEC) - *jiffies) % (PHASE / TICK_NSEC);
+	local_irq_restore(flags);
+}
+
 /* Makes a CPU known as idle without a tick. A rebuilt domain counts all its CPUs as busy. */
 static void enter_idle(void *unused)
 {
@@ -84,6 +97,7 @@ static int script_prepare(const struct step_machine *machine)
 	clock_set(roundup(clock_now() + 5 * NSEC_PER_SEC, PHASE) - 5 * NSEC_PER_SEC);
 	/* Timers of the last script expire, and the CPUs stop their ticks. */
 	pump_advance(clock_now() + NSEC_PER_SEC);
+	align_jiffies();
 	/* The capacities in the new domains must not depend on past load. */
 	for (int cpu = 1; cpu < nr_cpu_ids; cpu++)
 		rq_reset(cpu);

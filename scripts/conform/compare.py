@@ -101,7 +101,7 @@ class Both:
             if guest := self.guests.pop(cpus, None):
                 guest.close(keep_console=True)
             self.unanswered += 1
-            print(f"conform: a script is skipped: {crash}", file=sys.stderr)
+            print(f"conform: a script is skipped: {crash}\n{script}", file=sys.stderr)
             return None
 
     def simulate(self, words, seconds):
@@ -131,6 +131,7 @@ class Both:
 
     def differences(self, scripts):
         """Yields (script, log of the kernel, first difference or None) for each script."""
+        scripts = list(scripts)
         for script, ours in zip(scripts, self.simulators(scripts)):
             theirs = self.kernel(script)
             if theirs is not None:
@@ -269,9 +270,11 @@ def main():
     options = parser.parse_args()
     both, examples, random = Both(options), Counts(), Counts()
     if not options.no_examples:
-        texts = [path.read_text() for path in sorted(EXAMPLES.glob("*.script"))]
-        for script, log, found in both.differences(texts):
+        names = {path.read_text(): path.stem for path in sorted(EXAMPLES.glob("*.script"))}
+        for script, log, found in both.differences(names):
             examples.add(script, log, found)
+            if found:
+                show(names[script], script, found)
         print(f"examples: {examples}")
     first, last = random_scripts(both, options, random)
     skipped = f", {both.unanswered} skipped" if both.unanswered else ""

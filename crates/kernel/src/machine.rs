@@ -123,6 +123,8 @@ pub struct Machine {
     pub(crate) cgroups: Cgroups,
     /// Requests to take a CPU offline (false) or to bring it online that have not been served yet.
     pub(crate) hotplug_requests: VecDeque<(CpuId, bool)>,
+    /// Whether a CPU goes offline or comes online at the moment (cpus_write_lock).
+    pub(crate) cpus_write_locked: bool,
     pub checks: Checks,
     /// Invariants that are checked during the run, or `None`.
     pub invariants: Option<Box<Invariants>>,

@@ -201,7 +201,8 @@ bool unload_policy(void)
 	bool ended;
 
 	if (resident) {
-		ended = !policy_enabled();
+		/* Only a loader prints why the kernel has ended its policy. */
+		ended = !policy_enabled() && !resident_restarts();
 		resident_detach();
 		resident = false;
 		return !ended;

@@ -399,11 +399,16 @@ static void restore_variables(struct resident *resident)
 			transfer(BPF_MAP_UPDATE_BATCH, map, map->values);
 }
 
+/* The kernel's log since the policy was attached. */
+static int kmsg = -1;
+
 bool resident_attach(void)
 {
 	pthread_t thread;
 
 	attached = false;
+	kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	lseek(kmsg, 0, SEEK_END);
 	if (!restore(current) || pthread_create(&thread, NULL, attach, NULL))
 		return false;
 	/* No time passes. While the thread waits inside the kernel, the machine is at rest now and then. */
@@ -415,8 +420,24 @@ bool resident_attach(void)
 	return link_file >= 0;
 }
 
+/* Returns whether the kernel has ended the policy because a CPU went offline or online. */
+bool resident_restarts(void)
+{
+	static const char reason[] = " disabled (unregistered from the main kernel)";
+	char record[8192];
+	ssize_t length;
+
+	while ((length = read(kmsg, record, sizeof(record) - 1)) > 0) {
+		record[length] = 0;
+		if (strstr(record, reason))
+			return true;
+	}
+	return false;
+}
+
 void resident_detach(void)
 {
+	close(kmsg);
 	close(link_file);
 	link_file = -1;
 }

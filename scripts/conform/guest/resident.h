@@ -20,6 +20,7 @@ bool resident_load(const char *machine, char **words, int (*start)(char **words)
 void resident_pause(void);
 /* Attaches the policy of the last resident_load(). Returns false if the kernel refuses it. */
 bool resident_attach(void);
+bool resident_restarts(void);
 void resident_detach(void);
 /* Removes the policy of the last resident_load() from memory. */
 void resident_forget(void);

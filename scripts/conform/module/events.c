@@ -165,6 +165,16 @@ static void on_fork(void *unused, struct task_struct *parent, struct task_struct
 		task_adopt(child);
 }
 
+/*
+ * A task of a script may exit while it must not migrate. Linux would count it for ever, and its CPU could not
+ * go offline.
+ */
+static void on_exit(void *unused, struct task_struct *p, bool group_dead)
+{
+	if (task_of(p) && p->migration_disabled)
+		rq_forget_pinned(task_cpu(p));
+}
+
 static const struct {
 	const char *name;
 	void *probe;
@@ -174,6 +184,7 @@ static const struct {
 	{ "sched_switch", on_switch },
 	{ "sched_migrate_task", on_migrate },
 	{ "sched_process_fork", on_fork },
+	{ "sched_process_exit", on_exit },
 };
 
 static void attach(struct tracepoint *tracepoint, void *unused)

@@ -106,9 +106,11 @@ bool house_ends_policy(void)
 	return atomic_read(&ending) > 0;
 }
 
+/* A thread that ends a policy begins when the driven CPUs are at rest, if a CPU that goes offline has woken it. */
 static int on_end_begins(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	atomic_inc(&ending);
+	ipi_wait_for_rest();
 	return 0;
 }
 
@@ -154,7 +156,16 @@ static int keep_priority(struct kprobe *probe, struct pt_regs *regs)
 	return 1;
 }
 
+/* Keeps the threads of a node on CPU 0 when a CPU of the node comes online. */
+static int keep_affinities(struct kprobe *probe, struct pt_regs *regs)
+{
+	regs_set_return_value(regs, 0);
+	instruction_pointer_set(regs, (unsigned long)kernel.__x86_return_thunk);
+	return 1;
+}
+
 static struct kprobe thread_probes[] = {
+	{ .symbol_name = "kthreads_online_cpu", .pre_handler = keep_affinities },
 	{ .symbol_name = "kthread_affine_node", .pre_handler = keep_affinity },
 	{ .symbol_name = "sched_setscheduler_nocheck", .pre_handler = keep_priority },
 };
@@ -205,6 +216,31 @@ static struct kprobe cancel_probe = { .symbol_name = "sched_cancel_fork", .pre_h
 static struct kretprobe fork_probes[] = { FORK_PROBE("scx_fork"), FORK_PROBE("scx_post_fork") };
 
 /*
+ * When a CPU comes online, the affinities of the guest's own threads change there. Each change chooses a CPU in
+ * turn. The turn of the script must not go on after it.
+ */
+static int on_affinity_begins(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	*(int *)instance->data = *(int *)percpu_of(inside.distribute_cpu_mask_prev, smp_processor_id());
+	/* The handler below is called for the guest's threads only. */
+	return task_of((struct task_struct *)regs->di) != NULL;
+}
+
+static int on_affinity_done(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	*(int *)percpu_of(inside.distribute_cpu_mask_prev, smp_processor_id()) = *(int *)instance->data;
+	return 0;
+}
+
+static struct kretprobe affinity_probe = {
+	.kp.symbol_name = "__set_cpus_allowed_ptr_locked",
+	.entry_handler = on_affinity_begins,
+	.handler = on_affinity_done,
+	.data_size = sizeof(int),
+	.maxactive = 2 * STEP_MAX_CPUS,
+};
+
+/*
  * A cgroup reports at most every 10 ms that it has become empty or populated. The timer for the next
  * report would interrupt a driven CPU, and an idle CPU balances in such an interrupt. Nobody reads the
  * reports.
@@ -221,10 +257,11 @@ static struct kprobe report_probe = { .symbol_name = "cgroup_file_notify", .pre_
 int house_init(void)
 {
 	return register_kprobe(&fallback_probe) ?: register_kprobe(&work_probe) ?: register_kprobe(&thread_probes[0]) ?:
-	       register_kprobe(&thread_probes[1]) ?: register_kretprobe(&end_probes[0]) ?:
-	       register_kretprobe(&end_probes[1]) ?:
+	       register_kprobe(&thread_probes[1]) ?: register_kprobe(&thread_probes[2]) ?:
+	       register_kretprobe(&end_probes[0]) ?: register_kretprobe(&end_probes[1]) ?:
 	       register_kretprobe(&fork_probes[0]) ?: register_kretprobe(&fork_probes[1]) ?:
-	       register_kprobe(&cancel_probe) ?: register_kprobe(&report_probe);
+	       register_kprobe(&cancel_probe) ?: register_kprobe(&report_probe) ?:
+	       register_kretprobe(&affinity_probe);
 }
 
 /* Takes in one task that became runnable on CPU 0 and has no such priority yet. */

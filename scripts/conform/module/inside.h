@@ -47,6 +47,7 @@ extern int scnprintf(char *buffer, unsigned long size, const char *format, ...);
 int rq_has_normal_tasks(int cpu);
 int rq_stopper_queued(int cpu);
 int rq_stopper_runs(int cpu);
+void rq_forget_pinned(int cpu);
 void rq_place_new_task(struct task_struct *p, int cpu);
 void rq_reset(int cpu);
 void domains_reset(int cpu);

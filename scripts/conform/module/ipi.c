@@ -322,6 +322,23 @@ static int before_wait(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
+/* Waits until all driven CPUs are at rest. */
+void ipi_wait_for_rest(void)
+{
+	while (holding && ipi_restless())
+		cpu_relax();
+}
+
+/*
+ * The thread of a CPU that goes offline has done its work. The CPUs handle the interrupts that its tasks have
+ * caused on their way, before stop_machine() stops all CPUs.
+ */
+static int before_takedown(struct kprobe *probe, struct pt_regs *regs)
+{
+	ipi_wait_for_rest();
+	return before_wait(probe, regs);
+}
+
 /*
  * The thread that takes a driven CPU offline waits for a grace period, during which the tasks leave the CPU.
  * The grace period begins when the machine is at rest. Otherwise the number of tasks that leave before its
@@ -369,6 +386,7 @@ bool ipi_at_rest(void)
 static struct kprobe wait_probes[] = {
 	{ .symbol_name = "synchronize_rcu_expedited", .pre_handler = before_grace_period },
 	{ .symbol_name = "percpu_down_write", .pre_handler = before_wait },
+	{ .symbol_name = "takedown_cpu", .pre_handler = before_takedown },
 };
 
 /* Lets a CPU's timer expire. On CPU 0, the caller is interrupted. */

@@ -22,6 +22,12 @@ int rq_stopper_runs(int cpu)
 	return *(struct task_struct *volatile *)&rq->curr == rq->stop;
 }
 
+/* A task with migration disabled no longer counts. */
+void rq_forget_pinned(int cpu)
+{
+	rq_of(cpu)->nr_pinned--;
+}
+
 /* Makes a task that has never run one of a CPU, as sched_cgroup_fork() does. */
 void rq_place_new_task(struct task_struct *p, int cpu)
 {

@@ -101,6 +101,7 @@ void ipi_timer(int cpu);
 void ipi_run_on(int cpu, void (*function)(void *), void *argument);
 void ipi_poke(int cpu);
 int ipi_restless(void);
+void ipi_wait_for_rest(void);
 bool ipi_at_rest(void);
 
 /* house.c: CPU 0 */

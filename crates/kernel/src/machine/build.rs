@@ -178,6 +178,7 @@ impl Machine {
             ext: Core::new(&spec.topology),
             cgroups: Cgroups::new(&workload),
             hotplug_requests: VecDeque::new(),
+            cpus_write_locked: false,
             idle: Idle::new(&region, &spec.topology)?,
             checks: Checks::new(nr_cpus),
             invariants: None,

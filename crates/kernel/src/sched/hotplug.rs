@@ -7,7 +7,7 @@ use crate::sched::class::state::Class;
 use crate::sched::state::task::State;
 use crate::sched::{deadline, ext, fair, rt};
 use crate::simulation::event::Event;
-use crate::simulation::id::{CpuId, IDLE, Server};
+use crate::simulation::id::{CpuId, IDLE, Server, TaskId};
 use crate::watch::state::observed::Transition;
 use crate::watch::state::stepped::Mover;
 use trace::MigrateReason;
@@ -53,18 +53,22 @@ impl Machine {
         if self.online_cpus.contains(cpu) == online || (!online && only) {
             return;
         }
+        self.cpus_write_locked = true;
         if online {
             self.bring_up(cpu);
         } else {
             self.tear_down(cpu);
         }
+        self.cpus_write_locked = false;
+        // A policy that ends has waited for this.
+        ext::resume_ending(self);
     }
 
     /// Brings `cpu` online (bringup_cpu, sched_cpu_activate).
     fn bring_up(&mut self, cpu: CpuId) {
         let scripted = self.stepped.is_some();
         // On x86, all CPUs stop while a new one sets up its caching (cache_ap_online).
-        self.stop_machine();
+        self.stop_machine(|_| ());
         self.settle_interrupts(cpu);
         self.enter(cpu);
         self.rqs[cpu].online = true;
@@ -81,15 +85,17 @@ impl Machine {
         self.online_cpus.insert(cpu);
         self.observe(Transition::Online { cpu });
         self.mirror_online();
-        fair::rebuild_domains(self, cpu);
+        let waited = self.update_numa(cpu);
+        self.rebuild_domains(cpu);
         if !scripted {
             self.idle_cpus.insert(cpu);
             fair::nohz_enter_idle(self, cpu);
         }
         ext::cpu_online(self, cpu);
         if scripted {
-            // The thread has woken others of the CPU (add_nr_running). When it sleeps, the CPU looks for tasks.
-            self.domains.overloaded = true;
+            // The thread has woken others of the CPU (add_nr_running), which have run already if it had to wait.
+            // When it sleeps, the CPU looks for tasks.
+            self.domains.overloaded |= !waited;
             self.end_stopper(cpu);
         }
     }
@@ -113,20 +119,19 @@ impl Machine {
         self.domains.nohz.exit_idle(cpu);
         self.online_cpus.remove(cpu);
         // The thread waits for a grace period of RCU.
-        if interrupts {
+        if scripted {
+            self.wait_for_grace_period(cpu);
+        } else if interrupts {
             self.end_stopper(cpu);
             self.balance_push(cpu);
-        }
-        self.settle_interrupts(cpu);
-        if scripted {
-            self.begin_hotplug_thread(cpu);
         }
         self.update_rq_clock(cpu);
         fair::update_sysctl(self);
         fair::offline(self, cpu);
         ext::rq_offline(self, cpu);
         ext::cpu_offline(self, cpu);
-        fair::rebuild_domains(self, cpu);
+        self.update_numa(cpu);
+        self.rebuild_domains(cpu);
         // The thread waits until the CPU is empty.
         if scripted {
             self.end_stopper(cpu);
@@ -141,8 +146,47 @@ impl Machine {
             // The thread parks.
             self.run_hotplug_thread(cpu, |_| ());
         }
-        self.stop_machine();
+        // BPF programs see cpu_online_mask. Linux clears the CPU's bit only now (take_cpu_down, cpu_disable_common).
+        self.stop_machine(|m| {
+            m.mirror_online();
+            m.migrate_timers(cpu);
+        });
         self.die(cpu);
+    }
+
+    /// In a script, lets the thread of `cpu` wait for a grace period. Tasks leave a CPU that goes offline. The CPUs
+    /// then handle the interrupts that others have sent, after which a policy can still let `cpu` run a task.
+    fn wait_for_grace_period(&mut self, cpu: CpuId) {
+        self.end_stopper(cpu);
+        let leaves = !self.online_cpus.contains(cpu);
+        if leaves {
+            self.balance_push(cpu);
+        }
+        self.settle_interrupts(cpu);
+        while leaves && self.balance_push(cpu) {
+            self.settle_interrupts(cpu);
+        }
+        self.begin_hotplug_thread(cpu);
+    }
+
+    /// Waits for a grace period if the first CPU of a node comes online, or if the last one goes offline
+    /// (sched_update_numa, sched_reset_numa). Returns whether it has waited.
+    fn update_numa(&mut self, cpu: CpuId) -> bool {
+        let node = self.spec.topology.cpus[cpu.index()].node;
+        let mut others = self.cpus().filter(|&other| other != cpu && self.layout.online.contains(other));
+        let alone = others.all(|other| self.spec.topology.cpus[other.index()].node != node);
+        let waits = self.stepped.is_some() && alone;
+        if waits {
+            self.wait_for_grace_period(cpu);
+        }
+        waits
+    }
+
+    /// Rebuilds the scheduling domains without a CPU that goes offline, or with one that comes online.
+    fn rebuild_domains(&mut self, changed: CpuId) {
+        fair::rebuild_domains(self, changed);
+        ext::idle::rebuild_domains(self);
+        self.mirror_active();
     }
 
     /// Lets the thread that brings a CPU online or takes it offline interrupt the running task.
@@ -174,12 +218,33 @@ impl Machine {
     /// In a script, lets the CPUs handle the interrupts that others have sent, and continues on `cpu`.
     fn settle_interrupts(&mut self, cpu: CpuId) {
         if self.stepped.is_some() {
+            ext::irq_work(self);
             self.step_interrupts();
             self.enter(cpu);
         }
     }
 
-    /// Ends the work of an empty CPU (take_cpu_down, sched_cpu_dying).
+    /// Moves the timers of a dying CPU to the first active CPU. They stay there when the CPU comes back
+    /// (hrtimers_cpu_dying).
+    fn migrate_timers(&mut self, cpu: CpuId) {
+        let to = self.online_or_first(cpu);
+        let sleeps = |task: &TaskId| matches!(self.tasks[*task].state(), State::Interruptible | State::Uninterruptible);
+        let sleepers = self.tasks.ids().filter(|&task| self.wake_cpu(task) == cpu);
+        for task in sleepers.filter(sleeps).collect::<Vec<_>>() {
+            self.tasks[task].rare.timer_cpu = Some(to);
+        }
+        let soft = self.soft_timers.iter_mut().filter(|timer| timer.cpu == cpu);
+        soft.for_each(|timer| timer.cpu = to);
+        if let Some(stepped) = self.stepped.as_deref_mut() {
+            stepped.hrtimers.migrate(cpu, to);
+        }
+        ext::migrate_timers(self, cpu, to);
+        let groups = self.task_groups.groups.iter_mut();
+        let pools = groups.map(|group| &mut group.bandwidth).filter(|pool| pool.cpu == cpu);
+        pools.for_each(|pool| pool.cpu = to);
+    }
+
+    /// Ends the work of an empty CPU (sched_cpu_dying).
     fn die(&mut self, cpu: CpuId) {
         assert_eq!(
             self.rqs[cpu].curr, IDLE,
@@ -188,9 +253,6 @@ impl Machine {
         for server in Server::ALL {
             deadline::stop(self, cpu, server);
         }
-        // BPF programs see cpu_online_mask. Linux clears the CPU's bit in this mask only after all
-        // tasks have left the CPU (cpu_disable_common).
-        self.mirror_online();
         let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;

@@ -4,6 +4,7 @@
 
 use crate::layout::*;
 use crate::machine::Machine;
+use crate::sched::ext;
 use crate::sched::state::task::State;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 
@@ -73,9 +74,16 @@ impl Machine {
         rq.advance(self.now, self.rqs[cpu].known_capacity, prev == IDLE);
     }
 
-    /// Updates the masks of online CPUs and the cpusets after CPU hotplug.
+    /// Updates cpu_online_mask and the threads of each core when a CPU has come online or has died.
     pub(crate) fn mirror_online(&mut self) {
         self.layout.online.copy_from(self.online_cpus.words());
+        ext::idle::update_cores(self);
+        self.mirror_active();
+    }
+
+    /// Updates the runqueues that are in a root domain, and the cpusets, when a CPU has come online or begins to
+    /// go offline.
+    pub(crate) fn mirror_active(&mut self) {
         for cpu in self.cpus() {
             self.layout.rq_struct_mut(cpu).online = i32::from(self.online_cpus.contains(cpu));
         }

@@ -139,11 +139,12 @@ impl Machine {
         self.this_cpu = here;
     }
 
-    /// Lets the stoppers of all CPUs interrupt the running tasks. When all have stopped, the CPUs pick their next
-    /// tasks one after the other (stop_machine). Idle CPUs stop only in scripts.
-    pub(crate) fn stop_machine(&mut self) {
+    /// Lets the stoppers of all CPUs interrupt the running tasks. When all have stopped, does `work`. Then the CPUs
+    /// pick their next tasks one after the other (stop_machine). Idle CPUs stop only in scripts.
+    pub(crate) fn stop_machine(&mut self, work: impl FnOnce(&mut Machine)) {
         // If callbacks overlap, a CPU may be inside of one.
         if self.overlap.is_some() {
+            work(self);
             return;
         }
         let scripted = self.stepped.is_some();
@@ -159,6 +160,7 @@ impl Machine {
                 self.observe(Transition::Stopped { cpu, task: curr });
             }
         }
+        work(self);
         for &cpu in &stopped {
             self.end_stopper(cpu);
         }

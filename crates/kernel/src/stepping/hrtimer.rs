@@ -56,6 +56,12 @@ impl Hrtimers {
     pub(crate) fn sleep_cpu(&self, task: TaskId, generation: u32) -> Option<CpuId> {
         self.sleep(task, generation).map(|sleep| sleep.cpu)
     }
+
+    /// Moves the timers of a dying CPU to a different one (hrtimers_cpu_dying).
+    pub(crate) fn migrate(&mut self, cpu: CpuId, to: CpuId) {
+        let sleeps = self.sleeps.iter_mut().filter(|sleep| sleep.cpu == cpu);
+        sleeps.for_each(|sleep| sleep.cpu = to);
+    }
 }
 
 impl Machine {

@@ -96,7 +96,10 @@ impl Machine {
                 self.now = self.now.max(time);
                 match event {
                     Event::Step { cpu } => self.step_again(cpu),
-                    event => due.push(event),
+                    event => match self.coarse_expiry(&event) {
+                        Some(at) => self.events.push(at, event),
+                        None => due.push(event),
+                    },
                 }
                 continue;
             }
@@ -112,9 +115,15 @@ impl Machine {
                 continue;
             }
             let cpu = due.iter().filter_map(|event| self.timer_cpu(event)).min();
-            let (now, later) = due.into_iter().partition(|event| self.timer_cpu(event) == cpu);
+            let cpu = cpu.expect("a timer is due");
+            // In its first tick, a new CPU sets its timer for those that are due by then.
+            let is_tick = |event: &Event| matches!(event, Event::Tick { cpu: other, .. } if *other == cpu);
+            let ticks = self.rqs[cpu].coarse_timers && due.iter().any(is_tick);
+            let (now, later) = due
+                .into_iter()
+                .partition(|event| self.timer_cpu(event) == Some(cpu) && (!ticks || is_tick(event)));
             due = later;
-            self.handle_timers(now, cpu.expect("a timer is due"));
+            self.handle_timers(now, cpu);
         }
         self.now = until;
     }
@@ -123,10 +132,12 @@ impl Machine {
     /// the kernel. No timer expires.
     pub(crate) fn step_interrupts(&mut self) {
         let mut timers = Vec::new();
-        for _ in 0..MOST_AT_ONCE {
-            let Some((time, event)) = self.events.pop(self.now) else {
-                break;
-            };
+        let mut left = MOST_AT_ONCE;
+        while !self.is_stuck()
+            && let Some((time, event)) = self.events.pop(self.now)
+        {
+            left -= 1;
+            self.stepped.as_mut().expect("begin_stepping() was called").is_stuck = left == 0;
             match event {
                 Event::Step { cpu } => self.step_again(cpu),
                 event if self.timer_cpu(&event).is_some() => timers.push((time, event)),
@@ -189,6 +200,14 @@ impl Machine {
         if stops_tick && self.rqs[cpu].nr_running == 0 {
             fair::nohz_enter_idle(self, cpu);
         }
+    }
+
+    /// Returns when a timer expires that is due now on a new CPU: at the CPU's first tick, which makes timers
+    /// exact (hrtimer_switch_to_hres).
+    fn coarse_expiry(&self, timer: &Event) -> Option<u64> {
+        let cpu = self.timer_cpu(timer).filter(|&cpu| self.rqs[cpu].coarse_timers)?;
+        let waits = !matches!(timer, Event::Tick { .. }) && !self.now.is_multiple_of(self.tick_ns());
+        waits.then(|| self.next_tick(cpu))
     }
 
     /// Returns the CPU of a timer, or `None` if the event is an interrupt of another kind.

@@ -296,7 +296,6 @@ fn scx_bpf_get_possible_cpumask(m: &mut Machine) -> u64 {
 
 fn scx_bpf_get_online_cpumask(m: &mut Machine) -> u64 {
     m.ext.charge_mask(m.layout.online.words());
-    m.layout.online.copy_from(m.online_cpus.words());
     m.layout.online.addr()
 }
 

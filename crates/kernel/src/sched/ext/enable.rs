@@ -294,7 +294,8 @@ pub(super) fn advance_ending(m: &mut Machine) {
             let cpu = m.this_cpu;
             m.events.push(at, Event::ExtDeferred { cpu });
         }
-        Ending::Disable { at } if m.now >= at => disable(m),
+        // static_branch_disable() waits until the CPU is online or offline.
+        Ending::Disable { at } if m.now >= at && !m.cpus_write_locked => disable(m),
         _ => {}
     }
 }
@@ -354,6 +355,10 @@ fn disable(m: &mut Machine) {
     m.ext.enabled = false;
     m.ext.deactivate_ops();
     idle::disable(m);
+    if m.stepped.is_some() {
+        // During the grace period, the CPUs reschedule.
+        m.step_interrupts();
+    }
     if m.ext.ops().defines(Callback::Exit) {
         call_exit(m);
     }

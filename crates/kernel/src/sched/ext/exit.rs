@@ -222,8 +222,9 @@ pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> Option<CpuId>
 
 /// Schedules the first step of disabling the policy for the end of the current event handler.
 fn schedule_disable(m: &mut Machine) {
-    let cpu = m.this_cpu;
-    let at = m.local_time(cpu);
+    // A thread does this. In a script, it runs on CPU 0.
+    let cpu = if m.stepped.is_some() { CpuId::BOOT } else { m.this_cpu };
+    let at = m.local_time(m.this_cpu);
     m.ext.ending = Ending::Bypass { at };
     m.events.push(at, Event::ExtDeferred { cpu });
 }

@@ -16,6 +16,8 @@ use crate::simulation::id::{CpuId, IDLE, TaskId};
 pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
     m.idle.enabled = !has_update_idle || ops_flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0;
     m.idle.per_node = ops_flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
+    m.mirror_online();
+    rebuild_domains(m);
     update_topology(m);
     // Initially all online CPUs are marked as idle in Linux 7.2, and none in Linux 7.3. Each CPU corrects
     // its own bit when it schedules.
@@ -46,25 +48,39 @@ pub(crate) fn disable(m: &mut Machine) {
     m.idle.per_node = false;
 }
 
-/// Updates the masks of online CPUs, and decides whether searches consider LLCs and nodes
-/// (scx_idle_update_selcpu_topology). Called when a policy is enabled and after hotplug.
-pub(crate) fn update_topology(m: &mut Machine) {
-    m.mirror_online();
-    let (idle, topology, online) = (&mut m.idle, &m.spec.topology, m.layout.online);
-    for (groups, masks) in [
-        (&topology.cores, &idle.cores),
-        (&topology.llcs, &idle.llcs),
-        (&topology.nodes, &idle.nodes),
-    ] {
-        for (cpus, mask) in groups.iter().zip(masks) {
-            (0..mask.words()).for_each(|word| mask.set_word(word, 0));
-            cpus.iter()
-                .filter_map(|&cpu| m.rqs.id(cpu as usize))
-                .filter(|&cpu| online.contains(cpu))
-                .for_each(|cpu| mask.insert(cpu));
-        }
+/// Updates the threads of each core when a CPU has come online or has died (cpu_smt_mask).
+pub(crate) fn update_cores(m: &Machine) {
+    fill(m, &m.spec.topology.cores, &m.idle.cores, |cpu| {
+        m.layout.online.contains(cpu)
+    });
+}
+
+/// Updates the CPUs of each LLC and node when the scheduling domains have been rebuilt, and whether a core has
+/// more than one thread (sd_llc, sd_numa, sched_smt_present). A CPU that goes offline is in no domain.
+pub(crate) fn rebuild_domains(m: &mut Machine) {
+    let topology = &m.spec.topology;
+    for (groups, masks) in [(&topology.llcs, &m.idle.llcs), (&topology.nodes, &m.idle.nodes)] {
+        fill(m, groups, masks, |cpu| m.online_cpus.contains(cpu));
     }
-    idle.smt_active = idle.cores.iter().any(|core| core.weight() > 1);
+    m.idle.smt_active = m.domains.smt_active;
+}
+
+/// Writes into a mask for each group of CPUs those that satisfy `is_used`.
+fn fill(m: &Machine, groups: &[Vec<u32>], masks: &[Mask], is_used: impl Fn(CpuId) -> bool) {
+    for (cpus, mask) in groups.iter().zip(masks) {
+        (0..mask.words()).for_each(|word| mask.set_word(word, 0));
+        cpus.iter()
+            .filter_map(|&cpu| m.rqs.id(cpu as usize))
+            .filter(|&cpu| is_used(cpu))
+            .for_each(|cpu| mask.insert(cpu));
+    }
+}
+
+/// Decides whether searches consider LLCs and nodes (scx_idle_update_selcpu_topology). Called when a policy is
+/// enabled, and by hotplug: after the domains have been rebuilt for a CPU that comes online, but before they are
+/// rebuilt for one that goes offline.
+pub(crate) fn update_topology(m: &mut Machine) {
+    let online = m.layout.online;
     let Some(first) = online.first() else { return };
     let nr_online = online.weight();
     let (llc, numa) = (llc_weight(m, first), numa_weight(m, first));
@@ -335,9 +351,7 @@ fn select_idle_cpu(
 
     if wake_flags & SCX_WAKE_SYNC != 0 {
         let waker = m.this_cpu;
-        let topology = &m.spec.topology;
-        let share_cache = waker == prev_cpu || topology.cpus[waker.index()].llc == topology.cpus[prev_cpu.index()].llc;
-        if is_prev_allowed && share_cache && test_and_clear_cpu(m, prev_cpu) {
+        if is_prev_allowed && m.domains.share_cache(waker, prev_cpu) && test_and_clear_cpu(m, prev_cpu) {
             return Some(prev_cpu);
         }
         let waker_node = node_of(m, waker);

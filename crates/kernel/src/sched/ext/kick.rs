@@ -201,7 +201,7 @@ fn kick_one(m: &mut Machine, cpu: CpuId, kick: &Kick) -> bool {
     let mut wait = false;
     // The stopper and the housekeeping of a script are in higher classes.
     let higher = class < Class::Ext || m.rqs[target].stopping || m.is_housekeeping(target);
-    let kickable = m.online_cpus.contains(target) && !higher;
+    let kickable = m.layout.online.contains(target) && !higher;
     if kickable && is_denied(m, sched, target) {
         count_denied(m, sched, |stats| stats.sub_kick_denied += 1);
     } else if kickable {
@@ -250,7 +250,7 @@ fn count_denied(m: &mut Machine, sched: SchedId, count: impl FnOnce(&mut Stats))
 fn kick_one_if_idle(m: &mut Machine, kick: &Kick) {
     let &Kick { target, by, sched, .. } = kick;
     m.lock(LockId::Rq(target));
-    if !can_skip_idle_kick(m, target) && m.online_cpus.contains(target) {
+    if !can_skip_idle_kick(m, target) && m.layout.online.contains(target) {
         if is_denied(m, sched, target) {
             count_denied(m, sched, |stats| stats.sub_kick_denied += 1);
         } else {

@@ -59,10 +59,12 @@ use crate::layout;
 use crate::layout::callbacks::Callback;
 use crate::machine::Machine;
 use crate::sched::class::state::{Class, flags};
-use crate::sched::ext::state::core::EnableState;
+use crate::sched::ext::state::core::{EnableState, Ending};
 use crate::sched::ext::state::exit_info::ExitKind;
+use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::state::task::Task;
 use crate::sched::{rt, tracepoint};
+use crate::simulation::event::Event;
 use crate::simulation::id::{CpuId, TaskId};
 use layout::enums::*;
 use workload::SchedPolicy;
@@ -289,6 +291,24 @@ pub(crate) fn rq_offline(m: &mut Machine, cpu: CpuId) {
         if m.ext.dsqs.current(task) != local {
             m.change_queued(task, flags::MOVE, |_| {});
         }
+    }
+}
+
+/// Lets a policy of a script continue to end that has waited for the end of hotplug.
+pub(crate) fn resume_ending(m: &mut Machine) {
+    if m.stepped.is_some() && matches!(m.ext.ending, Ending::Disable { .. }) {
+        m.events.push(m.now, Event::ExtDeferred { cpu: CpuId::BOOT });
+    }
+}
+
+/// Moves the timers of all policies from a dying CPU to a different one.
+pub(crate) fn migrate_timers(m: &mut Machine, cpu: CpuId, to: CpuId) {
+    let policies: Vec<SchedId> = std::iter::once(SchedId::ROOT).chain(m.ext.live_subs()).collect();
+    for id in policies {
+        sub::in_sched(m, id, |m| {
+            let timers = m.ext.policy.iter_mut().flat_map(|policy| &mut policy.timers.slots);
+            timers.filter(|timer| timer.cpu == cpu).for_each(|timer| timer.cpu = to);
+        });
     }
 }
 

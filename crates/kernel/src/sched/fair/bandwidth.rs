@@ -119,12 +119,7 @@ pub(crate) fn slack_timer(m: &mut Machine, group: u32, generation: u32) -> bool 
 /// that started the timer. If that CPU is offline, it is handled on the first online CPU.
 fn enter_timer(m: &mut Machine, group: u32) {
     let cpu = m.task_groups.groups[group as usize].bandwidth.cpu;
-    let cpu = if m.online_cpus.contains(cpu) {
-        cpu
-    } else {
-        m.online_cpus.first().expect("one CPU always stays online")
-    };
-    m.enter_timer_irq(cpu);
+    m.enter_timer_irq(m.online_or_first(cpu));
 }
 
 /// Sets cpu.max and cpu.max.burst of a cgroup (tg_set_cfs_bandwidth). All values are in us. A quota

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// (node_reclaim_distance).
 const NODE_RECLAIM_DISTANCE: u32 = 30;
 
+/// The LLC of a CPU without scheduling domains.
+const NO_LLC: u32 = u32::MAX;
+
 /// Kinds of domains, smallest first: the threads of a core, the CPUs of an LLC, and the CPUs of a
 /// node. The numbers from `NUMA` on are for NUMA domains, one for each distance between nodes.
 const SMT: u32 = 0;
@@ -27,6 +30,10 @@ impl Domains {
     /// The same is true of isolated CPUs.
     pub(crate) fn for_online(topology: &Topology, priorities: &[u32], online: &CpuSet, isolated: &[u32]) -> Domains {
         let nr_online = online.weight();
+        let smt_active = online_topology(topology, online)
+            .cores
+            .iter()
+            .any(|core| core.len() > 1);
         let mut balanced = online.clone();
         let isolated = CpuSet::from_cpus(topology.nr_cpus(), isolated);
         isolated.iter().for_each(|cpu| balanced.remove(cpu));
@@ -49,7 +56,13 @@ impl Domains {
             reduced: false,
             llcs: topology.llcs.iter().map(|cpus| Llc::new(nr_cpus, cpus)).collect(),
             llc_index: topology.cpus.iter().map(|c| c.llc).collect(),
-            smt_active: topology.cores.iter().any(|core| core.len() > 1),
+            llc_ids: topology
+                .cpus
+                .iter()
+                .zip(0..)
+                .map(|(c, cpu)| if online.contains_nr(cpu) { c.llc } else { NO_LLC })
+                .collect(),
+            smt_active,
             priorities: priorities.to_vec(),
             asym: false,
             capacities: capacities(topology, online),

@@ -214,6 +214,9 @@ pub struct Domains {
     pub(crate) llcs: Vec<Llc>,
     /// Index in `llcs` for each CPU.
     pub(crate) llc_index: Table<CpuId, u32>,
+    /// The same index, or NO_LLC for CPUs without domains: offline and isolated ones (sd_llc_id).
+    llc_ids: Table<CpuId, u32>,
+    /// Whether a core has more than one online thread (sched_smt_present).
     pub(crate) smt_active: bool,
     /// Priority of each CPU (arch_asym_cpu_priority). Empty if CPUs have no priorities.
     pub(crate) priorities: Vec<u32>,
@@ -284,9 +287,10 @@ impl Domains {
         self.snapshot.note_change(cpu);
     }
 
-    /// Returns whether two CPUs share an LLC (cpus_share_cache).
+    /// Returns whether two CPUs share an LLC. A CPU without domains shares none with a CPU in a domain
+    /// (cpus_share_cache).
     pub(crate) fn share_cache(&self, a: CpuId, b: CpuId) -> bool {
-        self.llc_index[a] == self.llc_index[b]
+        a == b || self.llc_ids[a] == self.llc_ids[b]
     }
 
     pub(crate) fn llc(&mut self, cpu: CpuId) -> &mut Llc {

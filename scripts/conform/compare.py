@@ -101,7 +101,7 @@ class Both:
             if guest := self.guests.pop(cpus, None):
                 guest.close(keep_console=True)
             self.unanswered += 1
-            print(f"conform: a script is skipped: {crash}\n{script}", file=sys.stderr)
+            print(f"conform: a script is skipped: {crash}", file=sys.stderr)
             return None
 
     def simulate(self, words, seconds):
@@ -130,12 +130,14 @@ class Both:
             return [path.with_suffix(".log").read_text() for path in paths]
 
     def differences(self, scripts):
-        """Yields (script, log of the kernel, first difference or None) for each script."""
+        """Yields (script, log of the kernel, first difference or None) for each script.
+
+        The log is None if the guest does not answer.
+        """
         scripts = list(scripts)
         for script, ours in zip(scripts, self.simulators(scripts)):
             theirs = self.kernel(script)
-            if theirs is not None:
-                yield script, theirs, difference(theirs, ours)
+            yield script, theirs, theirs and difference(theirs, ours)
 
     def shrink(self, script, limit):
         """Removes lines while the logs still differ, for at most `limit` seconds."""
@@ -231,6 +233,9 @@ def random_scripts(both, options, counts):
         size = min(BATCH, 24 if options.seconds <= 120 else BATCH, *([last - seed] if last else []))
         batch = {options.set.script(number): number for number in range(seed, seed + size)}
         for script, log, found in both.differences(batch):
+            if log is None:
+                print(f"seed {batch[script]}: the guest does not answer")
+                continue
             counts.add(script, log, found, batch[script])
             if results:
                 kind = kind_of(found) if found else None
@@ -272,6 +277,9 @@ def main():
     if not options.no_examples:
         names = {path.read_text(): path.stem for path in sorted(EXAMPLES.glob("*.script"))}
         for script, log, found in both.differences(names):
+            if log is None:
+                print(f"{names[script]}: the guest does not answer")
+                continue
             examples.add(script, log, found)
             if found:
                 show(names[script], script, found)

@@ -275,9 +275,21 @@ class Set:
 
 # Policies that the verifier accepts within seconds, also in a guest without KVM.
 POLICIES = ["fifo", "vtime", "percpu", "shared_runq", "rr", "steal"]
+# scx_central is compiled by `make compat`, and must be copied into target/live/policies.
+ALL = (
+    "bfs dss dss25 edf fifo linux26 lottery mlfq mqs nest o1 percpu pls pmqs rr shared_runq shinjuku steal stride "
+    "torus ule vtime windows scx_central"
+).split()
 PLAIN = ("limits", "rt", "hotplug")
 # CPU 0 does not take part in scripts. With its default quantum of 30 us, shinjuku writes thousands of lines.
 PARAMETERS = {"scx_central": "central_cpu=1", "shinjuku": "quantum_ns=1500000"}
+
+
+def with_parameters(policy):
+    """Returns the words of a script that load a policy."""
+    return " ".join(filter(None, (policy, PARAMETERS.get(policy))))
+
+
 SETS = {
     "fair": Set("fair", PLAIN),
     "features": Set("features", PLAIN, switched=True),
@@ -287,10 +299,10 @@ SETS = {
     "all": Set("all", ("hotplug",)),
     "hotplug": Set("hotplug", always=("hotplug",)),
     "hotplug_ext": Set("hotplug_ext", ("limits", "rt"), POLICIES, always=("hotplug",)),
+    "hotplug_all": Set("hotplug_all", ("limits", "rt"), [with_parameters(name) for name in ALL], always=("hotplug",)),
 }
 
 
 def named_set(name):
     """Returns the set with a name. The name of a policy stands for scripts with this policy."""
-    policy = " ".join(filter(None, (name, PARAMETERS.get(name))))
-    return SETS.get(name) or Set(name, PLAIN, (policy,))
+    return SETS.get(name) or Set(name, PLAIN, (with_parameters(name),))

@@ -173,7 +173,9 @@ impl Machine {
     /// (sched_update_numa, sched_reset_numa). Returns whether it has waited.
     fn update_numa(&mut self, cpu: CpuId) -> bool {
         let node = self.spec.topology.cpus[cpu.index()].node;
-        let mut others = self.cpus().filter(|&other| other != cpu && self.layout.online.contains(other));
+        let mut others = self
+            .cpus()
+            .filter(|&other| other != cpu && self.layout.online.contains(other));
         let alone = others.all(|other| self.spec.topology.cpus[other.index()].node != node);
         let waits = self.stepped.is_some() && alone;
         if waits {

@@ -29,7 +29,7 @@ fn policies_see_what_the_kernel_shows_them() {
         assert_eq!(kernel.lines().count(), ran.stdout.lines().count(), "{}", path.display());
         compared += 1;
     }
-    assert_eq!(compared, 55);
+    assert_eq!(compared, 61);
 }
 
 #[test]

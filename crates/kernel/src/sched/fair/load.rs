@@ -447,13 +447,14 @@ impl Machine {
         self.rqs[cpu].fair.misfit_task_load = load;
     }
 
-    /// Returns the greatest capacity among the CPUs that a task may use.
+    /// Returns the greatest capacity among the CPUs that a task may use. Offline CPUs count as well
+    /// (set_task_max_allowed_capacity).
     fn max_allowed_capacity(&self, task: TaskId) -> u64 {
         if self.tasks[task].migration_disabled() > 0 && self.has_narrowed_mask(task) {
             return self.arch_capacity(self.tasks[task].cpu());
         }
         let allowed = &self.tasks[task].cpus;
-        let capacities = &self.domains.capacities;
+        let capacities = &self.domains.all_capacities;
         let found = capacities.iter().find(|(_, cpus)| cpus.intersects(allowed));
         found.map_or(1024, |&(capacity, _)| capacity)
     }

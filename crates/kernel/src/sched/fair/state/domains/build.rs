@@ -37,6 +37,8 @@ impl Domains {
         let mut balanced = online.clone();
         let isolated = CpuSet::from_cpus(topology.nr_cpus(), isolated);
         isolated.iter().for_each(|cpu| balanced.remove(cpu));
+        let mut possible = CpuSet::all(topology.nr_cpus());
+        isolated.iter().for_each(|cpu| possible.remove(cpu));
         let online = &balanced;
         let topology = &online_topology(topology, online);
         let nr_cpus = topology.nr_cpus();
@@ -66,6 +68,7 @@ impl Domains {
             priorities: priorities.to_vec(),
             asym: false,
             capacities: capacities(topology, online),
+            all_capacities: capacities(topology, &possible),
             idle_policy_cpus: CpuSet::empty(nr_cpus),
             base_slice: base_slice(nr_online),
             overloaded: false,
@@ -282,11 +285,10 @@ fn cpus_within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
     cpus
 }
 
-/// Returns the different capacities of the online CPUs, greatest first, each with the CPUs that
-/// have it.
-fn capacities(topology: &Topology, online: &CpuSet) -> Vec<(u64, CpuSet)> {
+/// Returns the different capacities of some CPUs, greatest first, each with the CPUs that have it.
+fn capacities(topology: &Topology, cpus: &CpuSet) -> Vec<(u64, CpuSet)> {
     let mut found: BTreeMap<u32, CpuSet> = BTreeMap::new();
-    for cpu in online.iter() {
+    for cpu in cpus.iter() {
         found
             .entry(topology.cpus[cpu.index()].capacity)
             .or_insert_with(|| CpuSet::empty(topology.nr_cpus()))

@@ -222,8 +222,10 @@ pub struct Domains {
     pub(crate) priorities: Vec<u32>,
     /// Whether CPUs differ in capacity.
     pub(crate) asym: bool,
-    /// The different capacities of CPUs, greatest first, each with the CPUs that have it.
+    /// The different capacities of online CPUs, greatest first, each with the CPUs that have it.
     pub(crate) capacities: Vec<(u64, CpuSet)>,
+    /// The same for all CPUs, also those that are offline (asym_cap_list).
+    pub(crate) all_capacities: Vec<(u64, CpuSet)>,
     /// CPUs on which all fair tasks have the policy SCHED_IDLE.
     pub(crate) idle_policy_cpus: CpuSet,
     /// Length of a slice, ns.

@@ -152,6 +152,7 @@ impl Machine {
         self.mark_stale_clock(skips, false);
         let rq = &mut self.rqs[cpu];
         rq.rescheduling = false;
+        rq.clock_lags = false;
         if self.overlap.is_none() {
             // The choice has answered the requests that it made itself when it queued tasks. If callbacks
             // overlap, a different CPU may have made a request that the choice has not seen.
@@ -389,7 +390,14 @@ impl Machine {
             self.migrate_disable_switch(curr);
         }
         self.tasks[curr].set_state(state);
-        if !self.skips_clock(cpu) {
+        if self.skips_clock(cpu) {
+            // The running task has been charged up to the last update, which may have been that of a tick.
+            self.account(cpu);
+            let rq = &mut self.rqs[cpu];
+            rq.clock_updated = rq.clock_updated.max(self.now - rq.uncharged);
+        }
+        self.rqs[cpu].clock_lags = self.skips_clock(cpu);
+        if !self.rqs[cpu].clock_lags {
             self.update_rq_clock(cpu);
         }
         let special = if state == State::Dead { flags::SPECIAL } else { 0 };

@@ -39,7 +39,8 @@ impl Machine {
     #[inline]
     pub(crate) fn clock_pelt(&self, cpu: CpuId) -> u64 {
         let rq = &self.rqs[cpu];
-        self.now - rq.fair.clock.behind(self.now, pace(rq))
+        let now = if rq.clock_lags { rq.clock_updated } else { self.now };
+        now - rq.fair.clock.behind(now, pace(rq))
     }
 
     /// Updates the clock before the capacity of `cpu` changes.
@@ -65,6 +66,7 @@ impl Machine {
             let now = self.clock_pelt(self.queue_cpu(id));
             let runtime = self.runtime(id);
             (runtime.pelt_clock_stopped, runtime.pelt_clock_stopped_at) = (true, now);
+            self.task_groups.remove_leaf(id);
         }
     }
 

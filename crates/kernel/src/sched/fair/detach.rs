@@ -87,9 +87,12 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     m.lock(LockId::Rq(env.dst_cpu));
     for &(task, delayed) in detached.iter().rev() {
         attach_task(m, task, env.dst_cpu, delayed);
-        // A newly idle CPU picks its next task anyway, so no preemption is necessary.
         if env.idle != IdleType::NewlyIdle {
             m.wakeup_preempt(env.dst_cpu, task, 0);
+        } else if m.rqs[env.dst_cpu].curr != IDLE {
+            // The CPU picks its next task anyway, so no preemption is necessary. If its previous task is
+            // throttled, this task still counts as queued.
+            m.skip_next_update(env.dst_cpu);
         }
     }
     m.unlock(LockId::Rq(env.dst_cpu));

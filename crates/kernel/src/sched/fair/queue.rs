@@ -131,9 +131,14 @@ fn enqueue_entity(m: &mut Machine, cpu: CpuId, above: CfsRqId, id: EntityId, fla
         e.exec_start = 0;
     }
     e.on_rq = true;
-    if above >= GROUP && m.task_groups.limited && m.cfs(above).nr_queued == 1 {
-        m.check_enqueue_throttle(above);
-        m.start_pelt_clock(above);
+    if above >= GROUP && m.cfs(above).nr_queued == 1 {
+        if m.task_groups.limited {
+            m.check_enqueue_throttle(above);
+        }
+        m.task_groups.add_leaf(above);
+        if m.task_groups.limited {
+            m.start_pelt_clock(above);
+        }
     }
 }
 

@@ -144,6 +144,9 @@ impl Machine {
         let cpu = self.queue_cpu(id);
         let mut se = id;
         while se >= GROUP {
+            if !self.task_groups.rq(se).runtime.pelt_clock_stopped {
+                self.task_groups.add_leaf(se);
+            }
             let above = self.cfs_rq_of(cpu, se);
             self.update_load_avg(above, se, Update::Group);
             se = above;
@@ -157,14 +160,13 @@ impl Machine {
         self.rqs[cpu].clock_updated = self.now;
         rt::update_other_load_avgs(self, cpu);
         let mut blocked = false;
-        for at in 0..self.task_groups.bottom_up.len() {
-            let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
-            let rq = self.task_groups.rq(id);
-            let decayed = !rq.cfs.avg.decays() && rq.tg_load_avg_contrib == 0 && rq.propagate.is_none();
-            // An empty queue that is throttled leaves the list of queues (list_del_leaf_cfs_rq).
-            if decayed || rq.runtime.pelt_clock_stopped {
-                continue;
-            }
+        let mut at = 0;
+        while let Some(id) = self
+            .task_groups
+            .leaves
+            .get(cpu.index())
+            .and_then(|leaves| leaves.get(at))
+        {
             if self.update_cfs_avg(id) {
                 self.update_tg_load_avg(id);
                 if self.cfs(id).nr_queued == 0 {
@@ -177,6 +179,11 @@ impl Machine {
             if avg.load_avg > 0 || avg.util_avg > 0 || self.task_groups.rq(id).propagate.is_some() {
                 let above = self.cfs_rq_of(cpu, id);
                 self.update_load_avg(above, id, Update::Group);
+            }
+            if self.task_groups.is_decayed(id) {
+                self.task_groups.remove_leaf(id);
+            } else {
+                at += 1;
             }
         }
         if self.update_cfs_avg(cpu.nr()) {

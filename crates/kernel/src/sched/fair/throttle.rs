@@ -122,6 +122,14 @@ impl Machine {
         self.bandwidth(id).throttled.retain(|&other| other != id);
         self.lock(LockId::Rq(cpu));
         self.for_queues_below(id, |m, queue| m.unthrottle_up(cpu, queue));
+        if self.cfs(id).load == 0 && self.task_groups.rq(id).on_list {
+            // The load of an empty queue decays with the queues above it.
+            let mut above = self.cfs_rq_of(cpu, id);
+            while above >= GROUP {
+                self.task_groups.add_leaf(above);
+                above = self.cfs_rq_of(cpu, above);
+            }
+        }
         if self.rqs[cpu].curr == IDLE && self.rqs[cpu].fair.cfs.h_nr_queued > 0 {
             self.resched_curr(cpu);
         }
@@ -150,6 +158,9 @@ impl Machine {
             self.observe(Transition::Queued { task });
             self.update_curr(cpu);
             enqueue_task(self, cpu, task, flags::WAKEUP);
+        }
+        if !self.task_groups.is_decayed(id) {
+            self.task_groups.add_leaf(id);
         }
     }
 

@@ -70,6 +70,9 @@ pub struct Rq {
     pub(crate) rescheduling: bool,
     /// Whether the next schedule() does not update the clock (RQCF_REQ_SKIP). Only on a stepped machine.
     pub(crate) skip_clock: bool,
+    /// Whether the current task sleeps without an update of the clock, so load averages change up to
+    /// `clock_updated`.
+    pub(crate) clock_lags: bool,
     /// Time of the last update of the clock outside of ticks. Only scripts use it.
     pub(crate) clock_updated: u64,
     /// Whether `curr` has left its queue since the stopper has interrupted it, and has been queued on
@@ -174,6 +177,7 @@ impl Rq {
             stopping: false,
             rescheduling: false,
             skip_clock: false,
+            clock_lags: false,
             clock_updated: 0,
             returned: false,
             departed: false,

@@ -5,6 +5,7 @@ pub mod clock;
 pub mod domains;
 pub mod entity;
 pub mod group;
+pub(crate) mod leaf;
 pub mod numa;
 pub mod pelt;
 pub mod quota;

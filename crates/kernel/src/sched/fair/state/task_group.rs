@@ -17,6 +17,7 @@
 //! has no task groups.
 
 use crate::sched::fair::state::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, scale_load};
+use crate::sched::fair::state::leaf::LeafList;
 use crate::sched::fair::state::quota::{Bandwidth, Runtime};
 use crate::sched::state::rq::Rq;
 use crate::sched::state::task::Task;
@@ -52,6 +53,8 @@ pub(crate) struct GroupRq {
     /// Load that has joined (positive) or left (negative) the queue since the group's entity was
     /// last updated (prop_runnable_sum).
     pub propagate: Option<i64>,
+    /// Whether the queue is in the list of its CPU (cfs_rq->on_list).
+    pub on_list: bool,
     /// Contribution of this queue to the group's `load_avg`.
     pub tg_load_avg_contrib: u64,
     /// Contribution of this queue to the group's `runnable_avg`.
@@ -89,6 +92,8 @@ pub struct TaskGroups {
     pub(crate) entities: Vec<Entity>,
     /// Queues, indexed by cgroup and CPU.
     pub(crate) queues: Vec<GroupRq>,
+    /// For each CPU, the queues whose load averages are updated at regular intervals.
+    pub(crate) leaves: Vec<LeafList>,
     /// All cgroups except the root, children before parents, and the newest of several children first
     /// (walk_tg_tree).
     pub(crate) bottom_up: Vec<u32>,
@@ -126,6 +131,7 @@ impl TaskGroups {
             nr_cpus,
             entities: groups.iter().flat_map(per_cpu).collect(),
             queues: (0..nr_cpus * groups.len() as u32).map(|_| GroupRq::default()).collect(),
+            leaves: vec![LeafList::default(); nr_cpus as usize],
             groups,
             bottom_up,
             limited: false,
@@ -163,6 +169,49 @@ impl TaskGroups {
         &mut self.queues[(id & !GROUP) as usize]
     }
 
+    /// Returns the CPU of a group's queue.
+    fn cpu(&self, id: CfsRqId) -> usize {
+        ((id & !GROUP) % self.nr_cpus) as usize
+    }
+
+    /// Returns the queue of the parent group on the same CPU, or `None` if the parent is the root.
+    fn above(&self, id: CfsRqId) -> Option<CfsRqId> {
+        let parent = self.group(id).parent;
+        (parent > 0).then(|| GROUP | (parent * self.nr_cpus + self.cpu(id) as u32))
+    }
+
+    /// Adds a group's queue to the list of its CPU, unless it is there (list_add_leaf_cfs_rq).
+    pub(crate) fn add_leaf(&mut self, id: CfsRqId) {
+        if !std::mem::replace(&mut self.rq_mut(id).on_list, true) {
+            let (cpu, above) = (self.cpu(id), self.above(id));
+            self.leaves[cpu].add(id, above);
+        }
+    }
+
+    /// Removes a group's queue from the list of its CPU, if it is there (list_del_leaf_cfs_rq).
+    pub(crate) fn remove_leaf(&mut self, id: CfsRqId) {
+        if std::mem::take(&mut self.rq_mut(id).on_list) {
+            let cpu = self.cpu(id);
+            self.leaves[cpu].remove(id);
+        }
+    }
+
+    /// Returns whether neither a group's queue nor those of its children have any load left
+    /// (cfs_rq_is_decayed).
+    pub(crate) fn is_decayed(&self, id: CfsRqId) -> bool {
+        let GroupRq {
+            cfs,
+            tg_load_avg_contrib,
+            ..
+        } = self.rq(id);
+        let child = || {
+            self.leaves[self.cpu(id)]
+                .before(id)
+                .filter(|&before| self.above(before) == Some(id))
+        };
+        cfs.load == 0 && !cfs.avg.decays() && child().is_none() && *tg_load_avg_contrib == 0
+    }
+
     /// Returns whether `group` is the group `above` or one of its descendants.
     pub(crate) fn is_in(&self, group: u32, above: u32) -> bool {
         let mut at = group;
@@ -192,6 +241,7 @@ impl TaskGroups {
                 group: parent,
                 ..Entity::default()
             };
+            self.remove_leaf(GROUP | at as u32);
             self.queues[at] = GroupRq::default();
         }
     }

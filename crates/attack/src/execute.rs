@@ -131,7 +131,7 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
         Ok(opened) => opened,
         Err(error) => return (End::Refused(error.to_string()), 0),
     };
-    policy.vm.set_budget(size.budget);
+    policy.vm().set_budget(size.budget);
     let mut sink = HashOnly::default();
     let mut end = None;
     match attach(&mut m, &image, policy, &profile) {

@@ -125,9 +125,9 @@ pub struct Machine {
     pub(crate) hotplug_requests: VecDeque<(CpuId, bool)>,
     /// Whether a CPU goes offline or comes online at the moment (cpus_write_lock).
     pub(crate) cpus_write_locked: bool,
-    pub checks: Checks,
+    pub(crate) checks: Checks,
     /// Invariants that are checked during the run, or `None`.
-    pub invariants: Option<Box<Invariants>>,
+    pub(crate) invariants: Option<Box<Invariants>>,
     /// Log of scheduling decisions. Decisions are recorded only if `Decisions::on` is set.
     pub decisions: Decisions,
     /// Whether the policy has ended and [`Options::stop_with_policy`] is set.
@@ -367,8 +367,24 @@ impl Machine {
         &self.tasks
     }
 
-    pub fn tasks_mut(&mut self) -> &mut [Task] {
-        &mut self.tasks
+    /// Sets the nesting depth of migrate_disable() of the live task with this pid, if there is one.
+    /// Like migrate_disable(), this changes only the depth and does not inform the scheduler.
+    pub fn set_migration_disabled(&mut self, pid: u32, depth: u16) {
+        if let Some(task) = self.find_task(pid) {
+            self.tasks[task].task_struct.migration_disabled = depth;
+        }
+    }
+
+    /// Returns how long CPUs were idle although a task waited that could have run there, summed over
+    /// all CPUs, in ns.
+    pub fn idle_while_waiting_ns(&self) -> u64 {
+        self.checks.idle_while_waiting_ns
+    }
+
+    /// Ends the checks that [`Machine::watch`] started, and returns the violations that they found.
+    /// There are none if the invariants are not checked.
+    pub fn take_violations(&mut self) -> Invariants {
+        self.invariants.take().map_or_else(Invariants::default, |found| *found)
     }
 
     pub(crate) fn pid_of(&self, task: TaskId) -> u32 {

@@ -87,7 +87,7 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
         progress(running.at().saturating_mul(1000) / running.until());
     }
     running.end(&mut Tee::new());
-    let watched = running.machine.invariants.take().unwrap_or_default();
+    let watched = running.machine.take_violations();
     let result = running.outcome()?.result;
     let checked = |name, about, bound_ns, tally| CheckedInvariant {
         name,

@@ -38,7 +38,7 @@ pub fn switched_off() -> bool {
 
 /// Lets this process write compiled code to files, and read the files of earlier processes.
 pub fn enable() {
-    set_store(Store {
+    let store = Store {
         load: |key| load(folder()?, key).ok(),
         save: |key, bytes| {
             if let Some(folder) = folder() {
@@ -46,7 +46,10 @@ pub fn enable() {
                 let _ = save(folder, key, bytes, MAX_FILES);
             }
         },
-    });
+    };
+    // SAFETY: `load` returns only the contents of files that this user owns and nobody else can
+    // write. The name of a file is the key under which `save` wrote it.
+    unsafe { set_store(store) };
 }
 
 /// Returns the folder of the files, or `None` if there is no folder that only this user can write.

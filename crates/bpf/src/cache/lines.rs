@@ -242,10 +242,14 @@ impl Lines {
         self.caches.get(cpu as usize).unwrap_or(&self.caches[0])
     }
 
+    /// Returns the word of the cache line at `addr`.
+    ///
+    /// # Safety
+    /// As for [`Lines::load`].
     #[inline]
-    fn word(&self, addr: u64) -> &Cell<u64> {
+    unsafe fn word(&self, addr: u64) -> &Cell<u64> {
         debug_assert!(in_reach(self.region_base(), addr), "{addr:#x} is not in the region");
-        // SAFETY: the word lies in the mapping, and only this thread uses it.
+        // SAFETY: as the caller promises, the word lies in the mapping. Only this thread uses it.
         unsafe { &*(self.bias.wrapping_add(addr / LINE * 8) as *const Cell<u64>) }
     }
 
@@ -261,29 +265,38 @@ impl Lines {
 
     /// Charges a load by `cpu` from the cache line at `addr`. Fetches the line if the CPU's cache
     /// does not hold it. Returns the cost in ns.
+    ///
+    /// # Safety
+    /// `addr` lies in the region of this model, or within [`REACH`] of it.
     #[inline]
-    pub fn load(&self, cpu: u32, addr: u64) -> u64 {
+    pub unsafe fn load(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
-        let word = self.word(addr);
-        if word.get() & cache.own != 0 {
-            return 0;
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.word(addr).get() & cache.own != 0 {
+                return 0;
+            }
+            self.fetch(cache, addr)
         }
-        self.fetch(cache, addr)
     }
 
     /// Charges a load by `cpu` from the first cache line of some objects of an array, like
     /// [`Lines::load`]. The array starts at `base`, and an object begins every `stride` bytes. Both
     /// numbers are multiples of the size of a cache line. Returns the number of loads and their total
     /// cost in ns.
+    ///
+    /// # Safety
+    /// [`Lines::load`] may be called for `base + index * stride` with each index.
     #[inline]
-    pub fn load_each(&self, cpu: u32, base: u64, stride: u64, indexes: impl Iterator<Item = u64>) -> (u64, u64) {
+    pub unsafe fn load_each(&self, cpu: u32, base: u64, stride: u64, indexes: impl Iterator<Item = u64>) -> (u64, u64) {
         debug_assert!(base.is_multiple_of(LINE) && stride.is_multiple_of(LINE));
         let cache = self.cache(cpu);
         let (mut nr, mut total) = (0, 0);
         if self.special.is_some() {
             indexes.for_each(|index| {
                 nr += 1;
-                total += self.load(cpu, base + index * stride);
+                // SAFETY: as the caller promises.
+                total += unsafe { self.load(cpu, base + index * stride) };
             });
             return (nr, total);
         }
@@ -314,39 +327,57 @@ impl Lines {
 
     /// Charges a store by `cpu` to the cache line at `addr`. Invalidates all other copies of the
     /// line. Returns the cost in ns.
+    ///
+    /// # Safety
+    /// `addr` lies in the region of this model, or within [`REACH`] of it.
     #[inline]
-    pub fn store(&self, cpu: u32, addr: u64) -> u64 {
+    pub unsafe fn store(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
-        let word = self.word(addr);
-        if word.get() == cache.own {
-            return 0;
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.word(addr).get() == cache.own {
+                return 0;
+            }
+            self.claim(cache, addr)
         }
-        self.claim(cache, addr)
     }
 
     /// Like [`Lines::store`], for the cache line at `addr` and the next one.
+    ///
+    /// # Safety
+    /// `addr` and `addr + LINE` are addresses for which [`Lines::store`] may be called.
     #[inline]
-    pub fn store_two(&self, cpu: u32, addr: u64) -> u64 {
+    pub unsafe fn store_two(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
-        let (first, second) = (self.word(addr), self.word(addr + LINE));
-        if first.get() == cache.own && second.get() == cache.own {
-            return 0;
+        // SAFETY: as the caller promises.
+        unsafe {
+            let (first, second) = (self.word(addr), self.word(addr + LINE));
+            if first.get() == cache.own && second.get() == cache.own {
+                return 0;
+            }
+            self.claim(cache, addr) + self.claim(cache, addr + LINE)
         }
-        self.claim(cache, addr) + self.claim(cache, addr + LINE)
     }
 
     /// Moves the cache line at `addr` to the cache of `cpu` free of charge. The caller charges for
     /// the transfer.
-    pub fn transfer_to(&self, cpu: u32, addr: u64) {
-        let word = self.word(addr);
+    ///
+    /// # Safety
+    /// `addr` lies in the region of this model, or within [`REACH`] of it.
+    pub unsafe fn transfer_to(&self, cpu: u32, addr: u64) {
+        // SAFETY: as the caller promises.
+        let word = unsafe { self.word(addr) };
         if word.get() != PRIVATE {
             word.set(self.cache(cpu).own);
         }
     }
 
+    /// # Safety
+    /// As for [`Lines::load`].
     #[inline(never)]
-    fn fetch(&self, cache: &Cache, addr: u64) -> u64 {
-        let word = self.word(addr);
+    unsafe fn fetch(&self, cache: &Cache, addr: u64) -> u64 {
+        // SAFETY: as the caller promises.
+        let word = unsafe { self.word(addr) };
         let holders = word.get();
         word.set(holders | cache.own);
         match (&self.special, holders) {
@@ -356,9 +387,12 @@ impl Lines {
         }
     }
 
+    /// # Safety
+    /// As for [`Lines::load`].
     #[inline(never)]
-    fn claim(&self, cache: &Cache, addr: u64) -> u64 {
-        let word = self.word(addr);
+    unsafe fn claim(&self, cache: &Cache, addr: u64) -> u64 {
+        // SAFETY: as the caller promises.
+        let word = unsafe { self.word(addr) };
         let holders = word.get();
         if holders == PRIVATE || holders == cache.own {
             return 0;
@@ -408,7 +442,8 @@ impl Lines {
         let conflicts = special.conflicts.as_ref()?;
         let entered = conflicts.enter(cache.own.trailing_zeros(), addr / LINE * LINE)?;
         if let Some(evicted) = entered.evicted {
-            let word = self.word(evicted);
+            // SAFETY: the evicted line has entered the cache by an access to an address in it.
+            let word = unsafe { self.word(evicted) };
             word.set(word.get() & !cache.own);
         }
         Some(entered.prices)
@@ -425,8 +460,10 @@ impl Lines {
 
     /// Makes accesses to these bytes free.
     pub(crate) fn make_private(&self, addr: u64, len: u64) {
+        assert!(in_reach(self.region_base(), addr) && in_reach(self.region_base(), addr + len));
         for line in (addr / LINE..(addr + len).div_ceil(LINE)).map(|line| line * LINE) {
-            self.word(line).set(PRIVATE);
+            // SAFETY: the lines lie between two addresses that are near to the region.
+            unsafe { self.word(line).set(PRIVATE) };
         }
     }
 

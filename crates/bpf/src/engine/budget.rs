@@ -10,6 +10,7 @@
 //! as the program asks for, for example copy a number of bytes, charge the budget in proportion
 //! ([`Vm::charge`]). This changes neither [`Vm::executed`] nor simulated time.
 
+use super::context::Context;
 use super::vm::Vm;
 use super::world::World;
 use crate::fault::Fault;
@@ -55,13 +56,18 @@ impl<W: World> Vm<W> {
     #[inline]
     pub fn charge(&self, work: u64) -> Result<(), Fault> {
         let cx = self.cx.as_ptr();
-        // SAFETY: the VM is alive, and there is no other reference to its context.
-        let cx = unsafe { &mut *cx };
-        if cx.depth == 0 {
-            return Ok(());
+        // SAFETY: the VM is alive, and there is no reference to the fields that change.
+        unsafe {
+            if (*cx).depth == 0 {
+                return Ok(());
+            }
+            Context::charge(cx, i64::try_from(work).unwrap_or(i64::MAX));
+            if (*cx).left < 0 {
+                Err((*cx).over_budget())
+            } else {
+                Ok(())
+            }
         }
-        cx.charge(i64::try_from(work).unwrap_or(i64::MAX));
-        if cx.left < 0 { Err(cx.over_budget()) } else { Ok(()) }
     }
 
     /// Charges the budget for `bytes` bytes that are copied, cleared or checked. A small number of

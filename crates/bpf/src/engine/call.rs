@@ -62,12 +62,12 @@ impl Args for u64 {
 pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: usize, args: A) -> Option<u64> {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
+        if (*cx).depth > 0 {
+            return nested_call(cx, world, function, &args.all());
+        }
         (*cx).world = world;
         (*cx).function = function;
         let entry = (&(*cx).entries)[function];
-        if (*cx).depth > 0 {
-            return nested_call(cx, entry, &args.all());
-        }
         (*cx).until += (*cx).limit - (*cx).left;
         (*cx).left = (*cx).limit;
         (*cx).depth = 1;
@@ -103,10 +103,11 @@ pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
 /// Calls into the program for a helper, while the call in which the program called this helper is
 /// still running.
 #[inline(never)]
-unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option<u64> {
+unsafe fn nested_call(cx: *mut Context, world: *mut (), function: usize, args: &[u64; 5]) -> Option<u64> {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
     unsafe {
-        (*cx).charge(CALL);
+        let entry = (&(*cx).entries)[function];
+        Context::charge(cx, CALL);
         if (*cx).left < 0 {
             (*cx).fault = Some((*cx).over_budget());
             return None;
@@ -120,9 +121,13 @@ unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option
         }
         let saved = ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting);
         let path = (*cx).count_path;
+        // A second world may share the VM, and may be dropped after this call.
+        let outer = std::mem::replace(&mut (*cx).world, world);
+        (*cx).function = function;
         (*cx).depth += 1;
         let outcome = enter::enter(cx, entry, args);
         (*cx).depth -= 1;
+        (*cx).world = outer;
         let pc = (*cx).pc;
         ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting) = saved;
         (*cx).count_path = path;

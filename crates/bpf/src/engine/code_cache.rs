@@ -23,8 +23,7 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
     /// Returns the bytes that [`Store::save`] has kept under this key, or `None` if there are none.
-    /// The cache detects and refuses damaged bytes, but it cannot recognise malicious code. The
-    /// store must therefore return only bytes that this user has written.
+    /// The cache detects and refuses damaged bytes, but it cannot recognise malicious code.
     pub load: fn(&[u8; 32]) -> Option<Vec<u8>>,
     /// Keeps bytes under a key. If this function fails, a later process compiles the code again.
     pub save: fn(&[u8; 32], &[u8]),
@@ -33,7 +32,12 @@ pub struct Store {
 static STORE: OnceLock<Store> = OnceLock::new();
 
 /// Sets the store of this process. Only the first call has an effect.
-pub fn set_store(store: Store) {
+///
+/// # Safety
+/// This process executes the bytes that [`Store::load`] returns. The store must return only bytes
+/// that [`Store::save`] of this user's processes has received for the same key. Damaged bytes are
+/// allowed, because a checksum detects them.
+pub unsafe fn set_store(store: Store) {
     let _ = STORE.set(store);
 }
 

@@ -167,6 +167,8 @@ pub struct Context {
     /// Provenances of r0 to r5 (the object to which each register points), which a call passes to
     /// the called function and a return passes back. Used by the sanitizer only.
     pub(crate) arg_prov: [u64; 6],
+    /// A number that no other context in this process has, or ever had.
+    pub(super) id: u64,
 }
 
 impl Context {
@@ -235,11 +237,19 @@ impl Context {
 
     /// Subtracts `work` from the remaining budget, but stops at -1. The charged work does not count
     /// as executed instructions.
+    ///
+    /// The function takes a pointer because its callers may have borrowed other fields.
+    ///
+    /// # Safety
+    /// The context is alive, and no reference to the fields `left` and `until` is used.
     #[inline]
-    pub(crate) fn charge(&mut self, work: i64) {
-        let work = work.min(self.left.max(0) + 1);
-        self.left -= work;
-        self.until -= work;
+    pub(crate) unsafe fn charge(cx: *mut Context, work: i64) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let work = work.min((*cx).left.max(0) + 1);
+            (*cx).left -= work;
+            (*cx).until -= work;
+        }
     }
 }
 
@@ -254,7 +264,8 @@ pub(crate) unsafe fn pending(cx: *mut Context) -> bool {
 /// Charges a load from the cache line at `addr`. The load costs time if the line must first be
 /// fetched into this CPU's cache.
 pub(crate) unsafe extern "C" fn load_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    // SAFETY: `cx` is the context of the running program, see [`Entry`].
+    // SAFETY: `cx` is the context of the running program, see [`Entry`]. The engine has checked
+    // that the base register of the access points into the region, so `addr` is within reach of it.
     unsafe { (*cx).cost += (*cx).region.lines().load((*cx).cpu, addr) };
     0
 }
@@ -262,7 +273,7 @@ pub(crate) unsafe extern "C" fn load_line(cx: *mut Context, addr: u64, _: u64, _
 /// Charges a store to the cache line at `addr`. The store costs time if copies in other caches must
 /// first be invalidated.
 pub(crate) unsafe extern "C" fn store_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    // SAFETY: `cx` is the context of the running program, see [`Entry`].
+    // SAFETY: as in `load_line`.
     unsafe { (*cx).cost += (*cx).region.lines().store((*cx).cpu, addr) };
     0
 }

@@ -213,9 +213,9 @@ impl<W: World> Vm<W> {
     ///
     /// # Errors
     /// The program has the sanitizer, with which neither engine counts, or the compiler fails.
-    pub fn count_instructions(&self) -> Result<(), Error> {
+    pub fn count_instructions(&mut self) -> Result<(), Error> {
         let cx = self.cx.as_ptr();
-        // SAFETY: the VM is alive, and there is no other reference to its context.
+        // SAFETY: the VM is alive and borrowed mutably, so no reference to its context exists.
         unsafe {
             if (*cx).sanitizer.is_some() {
                 return Err("instructions cannot be counted while the sanitizer checks them".into());

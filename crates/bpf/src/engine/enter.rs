@@ -250,7 +250,7 @@ mod host {
             let gregs = &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
             let (ip, addr) = (gregs[libc::REG_RIP as usize] as u64, (*info).si_addr() as u64);
             if !cx.is_null() && (*cx).owns(ip, addr) {
-                if gap::resume(&mut *cx, gregs) {
+                if gap::resume(cx, gregs) {
                     return;
                 }
                 (*cx).hardware = Hardware { addr, ip };

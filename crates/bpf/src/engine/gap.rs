@@ -40,16 +40,19 @@ impl Context {
             && self.region().check(addr, size, false).is_err()
     }
 
-    /// Counts an access of instruction `pc` to a gap.
+    /// Counts an access of instruction `pc` to a gap. The function takes a pointer because callers
+    /// up the stack may have borrowed other fields of the context.
     #[cold]
-    pub(super) fn count_gap(&mut self, pc: usize, addr: u64) {
-        let write = class(self.code.insns[pc].op) != insn::LDX;
+    pub(super) unsafe fn count_gap(cx: *mut Context, pc: usize, addr: u64) {
+        // SAFETY: `cx` is the context of the running program, see [`Entry`](super::context::Entry).
+        let (code, maps, gaps) = unsafe { (&(*cx).code, &(*cx).maps, &mut (*cx).gaps) };
+        let write = class(code.insns[pc].op) != insn::LDX;
         let low = addr & (ARENA_SIZE - 1);
         // The address at which user space wants to map the arena. If it is 0, the kernel chooses it.
-        let wanted = self.maps.iter().find(|map| map.def().kind == kind::ARENA);
+        let wanted = maps.iter().find(|map| map.def().kind == kind::ARENA);
         let user = wanted.map_or(0, |map| map.def().extra) & !(ARENA_SIZE - 1);
         let addr = if user == 0 { addr } else { user | low };
-        let gap = self.gaps.entry(pc as u32).or_insert(Gap { addr, write, count: 0 });
+        let gap = gaps.entry(pc as u32).or_insert(Gap { addr, write, count: 0 });
         gap.count += 1;
     }
 }
@@ -58,12 +61,13 @@ impl Context {
 /// returns 1. The instruction must then be skipped.
 pub(crate) unsafe extern "C" fn atomic_gap(cx: *mut Context, base: u64, offset: u64, size: u64, _: u64, _: u64) -> u64 {
     // SAFETY: `cx` is the context of the running program, see [`Entry`](super::context::Entry).
-    let cx = unsafe { &mut *cx };
-    let addr = base.wrapping_add(offset);
-    if !cx.is_gap(addr, size) {
-        return 0;
+    unsafe {
+        let addr = base.wrapping_add(offset);
+        if !(*cx).is_gap(addr, size) {
+            return 0;
+        }
+        Context::count_gap(cx, (*cx).pc as usize, addr);
     }
-    cx.count_gap(cx.pc as usize, addr);
     1
 }
 
@@ -86,12 +90,14 @@ mod host {
     }
 
     /// Skips the machine instruction at the instruction pointer in `gregs` if it is a load or store
-    /// of `cx` that has raised a signal because of a gap in the arena. A skipped load sets its
+    /// of `context` that has raised a signal because of a gap in the arena. A skipped load sets its
     /// register to 0. Returns whether the code can continue.
     ///
     /// # Safety
-    /// `gregs` must be the registers of this thread when it executed compiled code of `cx`.
-    pub(in crate::engine) unsafe fn resume(cx: &mut Context, gregs: &mut [i64]) -> bool {
+    /// `gregs` must be the registers of this thread when it executed compiled code of `context`.
+    pub(in crate::engine) unsafe fn resume(context: *mut Context, gregs: &mut [i64]) -> bool {
+        // SAFETY: the program of `context` is running, so its context is alive.
+        let cx = unsafe { &*context };
         let ip = gregs[libc::REG_RIP as usize].cast_unsigned();
         let Some(compiled) = &cx.compiled else {
             return false;
@@ -127,7 +133,8 @@ mod host {
             return false;
         }
         gregs[libc::REG_RIP as usize] += code.len() as i64;
-        cx.count_gap(pc, addr);
+        // SAFETY: as above. `cx` is not used any more.
+        unsafe { Context::count_gap(context, pc, addr) };
         true
     }
 

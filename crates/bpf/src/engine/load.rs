@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::budget::BUDGET;
 use super::context::{Context, Entry, Hardware};
@@ -34,6 +35,9 @@ pub enum Engine {
     Jit,
 }
 
+/// [`Context::id`] of the next program that is loaded.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
 impl Engine {
     /// The engines that work on this host.
     pub const AVAILABLE: &[Engine] = &[
@@ -46,7 +50,8 @@ impl Engine {
 impl<W: World> Vm<W> {
     /// Makes linked code callable. `funcs` contains all functions that the code may call: the
     /// helpers of this crate ([`helper::table`](crate::helper::table)) and the functions of the
-    /// world. A call of any other function faults.
+    /// world. A call of any other function faults. Panics if a map was created in a different
+    /// region.
     pub fn new(
         code: Code,
         maps: Vec<Map>,
@@ -111,6 +116,7 @@ impl<W: World> Vm<W> {
         region.lines().make_private(stack, FRAMES * FRAME + SLACK);
         let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
         for map in &maps {
+            assert!(map.is_in(&region), "a program's maps are in the program's region");
             let text = |fault: Fault| format!("map {}: {fault}", map.name());
             if matches!(map.def().kind, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) {
                 for &(key, inner) in &map.def().values {
@@ -175,6 +181,7 @@ impl<W: World> Vm<W> {
             count_path: 0,
             sanitizer: None,
             arg_prov: [0; 6],
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         });
         if let Some(rules) = rules {
             cx.sanitizer = Some(Box::new(Sanitizer::new(&cx, rules)?));

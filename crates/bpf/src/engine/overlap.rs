@@ -116,9 +116,9 @@ impl<W: World> Vm<W> {
     ///
     /// # Errors
     /// The program has the sanitizer, whose state belongs to one call at a time.
-    pub fn overlap(&self) -> Result<(), Error> {
+    pub fn overlap(&mut self) -> Result<(), Error> {
         let cx = self.cx.as_ptr();
-        // SAFETY: the VM is alive, and there is no other reference to its context.
+        // SAFETY: the VM is alive and borrowed mutably, so no reference to its context exists.
         unsafe {
             if (*cx).sanitizer.is_some() {
                 return Err("callbacks cannot overlap while the sanitizer checks them".into());
@@ -143,11 +143,15 @@ impl<W: World> Vm<W> {
     }
 
     /// Creates the state of a call that has not begun. The call will run on a stack of the host
-    /// whose lowest address is `host_stack_end`. `W::region` provides its BPF stack.
+    /// whose lowest address is `host_stack_end`. The VM's region provides its BPF stack.
     ///
     /// # Errors
     /// The run's memory limit leaves no room for the BPF stack.
-    pub fn execution(&self, host_stack_end: u64) -> Result<Execution, Fault> {
+    ///
+    /// # Safety
+    /// `host_stack_end` is the lowest usable address of the host stack on which the call runs. The
+    /// execution is passed only to [`Vm::switch`] of this VM.
+    pub unsafe fn execution(&self, host_stack_end: u64) -> Result<Execution, Fault> {
         let cx = self.cx();
         let stack = cx
             .region()
@@ -177,27 +181,38 @@ impl<W: World> Vm<W> {
 
     /// Exchanges the state of the running call with that of `other`. The number of executed
     /// instructions ([`Vm::executed`]) does not change.
-    pub fn switch(&self, other: &mut Execution) {
+    ///
+    /// # Safety
+    /// The caller must meet four conditions:
+    ///
+    /// - `other` comes from [`Vm::execution`] of this VM.
+    /// - Code of a call runs only while the VM has the state of this call. In particular, a helper
+    ///   or kfunc that is suspended returns only after its state was switched back.
+    /// - Code of `other` runs only on the host stack that `other` was created for.
+    /// - The VM is not dropped while a call is suspended.
+    pub unsafe fn switch(&self, other: &mut Execution) {
         let cx = self.cx.as_ptr();
-        // SAFETY: the VM is alive, and there is no other reference to its context.
-        let cx = unsafe { &mut *cx };
         enter::adopt(cx);
-        let executed = cx.until - cx.left;
-        std::mem::swap(&mut cx.left, &mut other.left);
-        cx.until = executed + cx.left;
-        std::mem::swap(&mut cx.fp, &mut other.fp);
-        std::mem::swap(&mut cx.stack_limit, &mut other.stack_limit);
-        std::mem::swap(&mut cx.stack, &mut other.stack);
-        std::mem::swap(&mut cx.pc, &mut other.pc);
-        std::mem::swap(&mut cx.contexts, &mut other.contexts);
-        std::mem::swap(&mut cx.own_cache, &mut other.own_cache);
-        std::mem::swap(&mut cx.cpu, &mut other.cpu);
-        std::mem::swap(&mut cx.rsp, &mut other.rsp);
-        std::mem::swap(&mut cx.interpreting, &mut other.interpreting);
-        std::mem::swap(&mut cx.depth, &mut other.depth);
-        std::mem::swap(&mut cx.native_limit, &mut other.native_limit);
-        std::mem::swap(&mut cx.function, &mut other.function);
-        std::mem::swap(&mut cx.arg_tags, &mut other.arg_tags);
-        std::mem::swap(&mut cx.state.borrow_mut().running_timer, &mut other.running_timer);
+        // SAFETY: the VM is alive, and no reference to one of these fields exists. Callers may have
+        // borrowed other fields, so this code borrows one field at a time.
+        unsafe {
+            let executed = (*cx).until - (*cx).left;
+            std::mem::swap(&mut (*cx).left, &mut other.left);
+            (*cx).until = executed + (*cx).left;
+            std::mem::swap(&mut (*cx).fp, &mut other.fp);
+            std::mem::swap(&mut (*cx).stack_limit, &mut other.stack_limit);
+            std::mem::swap(&mut (*cx).stack, &mut other.stack);
+            std::mem::swap(&mut (*cx).pc, &mut other.pc);
+            std::mem::swap(&mut (*cx).contexts, &mut other.contexts);
+            std::mem::swap(&mut (*cx).own_cache, &mut other.own_cache);
+            std::mem::swap(&mut (*cx).cpu, &mut other.cpu);
+            std::mem::swap(&mut (*cx).rsp, &mut other.rsp);
+            std::mem::swap(&mut (*cx).interpreting, &mut other.interpreting);
+            std::mem::swap(&mut (*cx).depth, &mut other.depth);
+            std::mem::swap(&mut (*cx).native_limit, &mut other.native_limit);
+            std::mem::swap(&mut (*cx).function, &mut other.function);
+            std::mem::swap(&mut (*cx).arg_tags, &mut other.arg_tags);
+            std::mem::swap(&mut (*cx).state.borrow_mut().running_timer, &mut other.running_timer);
+        }
     }
 }

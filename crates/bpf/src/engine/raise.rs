@@ -16,10 +16,11 @@ use crate::sanitizer::report::add_report;
 #[cold]
 pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     // SAFETY: `cx` is the context of the running program, see [`Entry`].
-    let cx = unsafe { &mut *cx };
-    if let Some(fault) = cx.fault.take() {
+    if let Some(fault) = unsafe { (*cx).fault.take() } {
         return fault;
     }
+    // SAFETY: as above.
+    let cx = unsafe { &*cx };
     let Hardware { addr, ip } = cx.hardware;
     let addr = addr.wrapping_sub(cx.delta);
     let pc = match ip {

@@ -138,7 +138,7 @@ impl<W: World> Vm<W> {
     }
 
     /// Copies `bytes` to the BPF stack, calls `f` with the world and the address of the copy, and
-    /// removes the copy.
+    /// removes the copy. Panics if `f` replaces the world's program.
     pub fn with_stack<R>(
         world: &mut W,
         bytes: &[u8],
@@ -147,22 +147,29 @@ impl<W: World> Vm<W> {
         let cx = world.vm().cx.as_ptr();
         // SAFETY: the VM is alive. The bytes between `stack_limit` and `fp` belong to the unused
         // part of its stack.
-        unsafe {
+        let (id, fp, addr) = unsafe {
             let fp = (*cx).fp;
-            let addr = (fp - bytes.len() as u64) & !15;
+            let addr = fp.saturating_sub(bytes.len() as u64) & !15;
             if addr < (*cx).stack_limit {
                 return Err(Fault::new(FaultKind::Stack, "BPF stack overflow"));
             }
-            let region = world.region();
+            let region = (*cx).region();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.host::<u8>(addr), bytes.len());
             // Clears the padding above the copy, so that the program sees no data of earlier calls.
             let end = addr + bytes.len() as u64;
             std::ptr::write_bytes(region.host::<u8>(end), 0, (fp - end) as usize);
             (*cx).fp = addr;
-            let result = f(world, addr);
-            (*cx).fp = fp;
-            result
-        }
+            ((*cx).id, fp, addr)
+        };
+        let result = f(world, addr);
+        let vm = world.vm();
+        assert!(
+            vm.cx().id == id,
+            "the program is not replaced while its stack is in use"
+        );
+        // SAFETY: the world's VM is alive, and it is still the one whose stack contains `fp`.
+        unsafe { (*vm.cx.as_ptr()).fp = fp };
+        result
     }
 
     /// Returns the total cost in ns so far of all kfuncs and helpers that the program has called
@@ -176,7 +183,10 @@ impl<W: World> Vm<W> {
     /// the cost to [`Vm::cost`].
     #[inline]
     pub(crate) fn load_line(&self, cpu: u32, addr: u64) {
-        let ns = self.cx().region.lines().load(cpu, addr);
+        let region = self.cx().region();
+        assert!(region.contains(addr), "{addr:#x} is not in the region");
+        // SAFETY: the address has just been checked.
+        let ns = unsafe { region.lines().load(cpu, addr) };
         // SAFETY: the VM is alive, and there is no reference to this field.
         unsafe { (*self.cx.as_ptr()).cost += ns };
     }
@@ -185,7 +195,10 @@ impl<W: World> Vm<W> {
     /// cost to [`Vm::cost`].
     #[inline]
     pub(crate) fn store_line(&self, cpu: u32, addr: u64) {
-        let ns = self.cx().region.lines().store(cpu, addr);
+        let region = self.cx().region();
+        assert!(region.contains(addr), "{addr:#x} is not in the region");
+        // SAFETY: the address has just been checked.
+        let ns = unsafe { region.lines().store(cpu, addr) };
         // SAFETY: the VM is alive, and there is no reference to this field.
         unsafe { (*self.cx.as_ptr()).cost += ns };
     }
@@ -288,10 +301,14 @@ unsafe fn stack_overflow(cx: *mut Context) -> Option<u64> {
 
 impl<W> Drop for Vm<W> {
     fn drop(&mut self) {
+        // If a kfunc catches this panic, it returns to the program's code. That is why nothing is
+        // freed before the test.
+        // SAFETY: the context is alive.
+        let depth = unsafe { (*self.cx.as_ptr()).depth };
+        assert!(depth == 0, "the VM is not dropped while its program runs");
         enter::forget(self.cx.as_ptr());
         // SAFETY: `new` made the pointer with Box::leak.
         let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
-        assert!(cx.depth == 0, "the VM is not dropped while its program runs");
         for stack in cx.more_stacks.iter().copied().chain([cx.stack]) {
             cx.region.release_pages(stack, FRAMES * FRAME + SLACK);
         }

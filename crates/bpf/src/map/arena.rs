@@ -50,7 +50,8 @@ impl Arena {
             )));
         }
         let base = match def.arena {
-            Some(base) => base,
+            Some(base) if region.is_arena(base) => base,
+            Some(base) => return Err(Error::new(format!("{base:#x} is not the address of an arena"))),
             None => region
                 .arena()
                 .ok_or("the simulated address space has no room for another arena")?,
@@ -78,13 +79,18 @@ impl Arena {
 
     /// Shares all pages with a process. The process can use pages that the program has not
     /// allocated, as in the kernel, where the first access of the process allocates a page.
-    pub fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// See [`SharedFile`].
+    pub unsafe fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), Error> {
         let (low, size) = (self.low(0), u64::from(self.pages) * PAGE);
         let first = size.min(ARENA_SIZE - low);
-        region.share(self.base | low, first, file)?;
+        // SAFETY: as the caller promises.
+        unsafe { region.share(self.base | low, first, file)? };
         if size > first {
             let offset = file.offset + first;
-            region.share(self.base, size - first, SharedFile { offset, ..file })?;
+            // SAFETY: as above.
+            unsafe { region.share(self.base, size - first, SharedFile { offset, ..file })? };
         }
         self.shared = true;
         Ok(())

@@ -75,8 +75,11 @@ impl Array {
         u64::from(self.max) * u64::from(self.cpus)
     }
 
-    pub fn share(&self, region: &Region, file: SharedFile) -> Result<(), Error> {
-        region.share(self.base, self.stride * self.elements(), file)
+    /// # Safety
+    /// See [`SharedFile`].
+    pub unsafe fn share(&self, region: &Region, file: SharedFile) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        unsafe { region.share(self.base, self.stride * self.elements(), file) }
     }
 
     pub fn release(&self, region: &Region) {

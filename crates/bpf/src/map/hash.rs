@@ -11,6 +11,7 @@ use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
 use crate::errno::long::*;
 use crate::error::Error;
 use crate::image::MapDef;
+use crate::memory::layout::LARGEST_CLASS;
 use crate::memory::{OutOfMemory, RECORD, Region, Use};
 use std::collections::BTreeMap;
 
@@ -26,11 +27,16 @@ const LONG_STEP: usize = 8;
 const SLOTS: usize = 4;
 
 pub(super) struct Hash {
+    /// [`Region::id`] of the region that contains the elements.
+    region: u64,
     key_size: usize,
     value_size: u64,
     max: u32,
     cpus: u32,
     lru: bool,
+    /// Whether an element is so large that it has its own pages. They become inaccessible if
+    /// something frees the element while the map still refers to it.
+    own_pages: bool,
     /// Address that stands for the map in code.
     handle: u64,
     /// First slot of each chain. The number of chains is a power of two.
@@ -59,7 +65,7 @@ struct Slot {
 }
 
 impl Hash {
-    pub fn create(def: &MapDef, cpus: u32) -> Result<Hash, Error> {
+    pub fn create(def: &MapDef, region: &Region, cpus: u32) -> Result<Hash, Error> {
         if def.key_size == 0 || def.value_size == 0 || def.max_entries == 0 {
             let MapDef {
                 key_size,
@@ -71,7 +77,11 @@ impl Hash {
                 "a hash map cannot have key size {key_size}, value size {value_size} and {max_entries} entries"
             )));
         }
+        let key_bytes = u64::from(def.key_size).next_multiple_of(8);
+        let value_bytes = u64::from(def.value_size).next_multiple_of(8) * u64::from(cpus);
         Ok(Hash {
+            region: region.id(),
+            own_pages: key_bytes + value_bytes > LARGEST_CLASS,
             key_size: def.key_size as usize,
             value_size: u64::from(def.value_size).next_multiple_of(8),
             max: def.max_entries,
@@ -94,8 +104,12 @@ impl Hash {
     /// Returns whether the element of a slot that is in use has this key.
     fn has_key(&self, region: &Region, slot: &Slot, key: &[u8]) -> bool {
         debug_assert!(region.contains(slot.addr) && slot.addr != 0);
-        // SAFETY: the map has allocated the element in the region, and `key_size` bytes are its
-        // key. The reference ends before other code can change these bytes.
+        if self.own_pages && region.check(slot.addr, self.key_size as u64, false).is_err() {
+            return false;
+        }
+        // SAFETY: the map has allocated the element in this region, which `find` has checked, and
+        // `key_size` bytes are its key. The reference ends before other code can change these
+        // bytes.
         equal(
             unsafe { std::slice::from_raw_parts(region.host(slot.addr), self.key_size) },
             key,
@@ -111,6 +125,7 @@ impl Hash {
     }
 
     fn find(&self, region: &Region, key: &[u8], hash: u32) -> Option<u32> {
+        assert!(self.region == region.id(), "a map is used with its own region");
         let mut n = self.buckets[hash as usize & (self.buckets.len() - 1)];
         let mut steps = 0;
         while n != NONE {

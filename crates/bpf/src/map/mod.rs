@@ -69,6 +69,8 @@ const BPF_F_NO_PREALLOC: u32 = 1;
 
 pub struct Map {
     def: MapDef,
+    /// [`Region::id`] of the region in which the map was created.
+    region: u64,
     data: Data,
 }
 
@@ -107,10 +109,10 @@ impl Map {
             kind::ARRAY | kind::ARRAY_OF_MAPS => Array::create(def, region, 1).map(Data::Array),
             kind::PERCPU_ARRAY => Array::create(def, region, nr_cpus).map(Data::Array),
             kind::HASH | kind::LRU_HASH | kind::HASH_OF_MAPS => {
-                Hash::create(def, 1).map(|hash| Data::Hash(RefCell::new(hash)))
+                Hash::create(def, region, 1).map(|hash| Data::Hash(RefCell::new(hash)))
             }
             kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => {
-                Hash::create(def, nr_cpus).map(|hash| Data::Hash(RefCell::new(hash)))
+                Hash::create(def, region, nr_cpus).map(|hash| Data::Hash(RefCell::new(hash)))
             }
             kind::QUEUE | kind::STACK => Queue::create(def).map(|queue| Data::Queue(RefCell::new(queue))),
             kind::TASK_STORAGE | kind::CGRP_STORAGE => Ok(Data::Storage(RefCell::new(Storage::create(def)))),
@@ -122,7 +124,16 @@ impl Map {
             _ => Ok(Data::NotModelled),
         };
         let data = data.map_err(|error| format!("map {}: {error}", def.name))?;
-        Ok(Map { def: def.clone(), data })
+        Ok(Map {
+            def: def.clone(),
+            region: region.id(),
+            data,
+        })
+    }
+
+    /// Returns whether the map was created in this region.
+    pub(crate) fn is_in(&self, region: &Region) -> bool {
+        self.region == region.id()
     }
 
     /// Returns the definition from which the map was created.
@@ -154,7 +165,8 @@ impl Map {
     }
 
     /// Returns the address of the value for a key, or 0 if there is none. In a per-CPU map, this is
-    /// the value of `cpu`. `key` must have the map's key size.
+    /// the value of `cpu`. `key` must have the map's key size. Panics if the map is a hash map of a
+    /// different region.
     #[inline]
     pub fn lookup(&self, region: &Region, key: &[u8], cpu: u32) -> Result<u64, Fault> {
         let value = match &self.data {
@@ -363,11 +375,17 @@ impl Map {
     ///
     /// # Errors
     /// The map has no memory that a process could map, or the host cannot map the file.
-    pub fn share(&self, region: &Region, file: SharedFile) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// See [`SharedFile`].
+    pub unsafe fn share(&self, region: &Region, file: SharedFile) -> Result<(), Error> {
         match &self.data {
-            Data::Array(array) => array.share(region, file),
-            Data::Ringbuf(ring) => ring.borrow_mut().share(region, file),
-            Data::Arena(arena) => arena.borrow_mut().share(region, file),
+            // SAFETY: as the caller promises.
+            Data::Array(array) => unsafe { array.share(region, file) },
+            // SAFETY: as the caller promises.
+            Data::Ringbuf(ring) => unsafe { ring.borrow_mut().share(region, file) },
+            // SAFETY: as the caller promises.
+            Data::Arena(arena) => unsafe { arena.borrow_mut().share(region, file) },
             _ => Err(Error::new(format!(
                 "map {} has no memory that a process can map",
                 self.def.name

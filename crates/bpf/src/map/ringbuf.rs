@@ -93,7 +93,8 @@ impl Ringbuf {
             ..MapDef::default()
         };
         let mut ring = Ringbuf::create(&def, region).expect("memory");
-        ring.share(region, file).expect("the file can be mapped");
+        // SAFETY: the tests use a file of 16 pages, and write to it only between calls of the ring.
+        unsafe { ring.share(region, file) }.expect("the file can be mapped");
         ring
     }
 
@@ -108,14 +109,20 @@ impl Ringbuf {
     ///
     /// # Errors
     /// The host cannot map the file.
-    pub(super) fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// See [`SharedFile`].
+    pub(super) unsafe fn share(&mut self, region: &Region, file: SharedFile) -> Result<(), Error> {
         let data = SharedFile {
             offset: file.offset + 2 * PAGE,
             ..file
         };
-        region.share(self.base, self.size, data)?;
-        region.share(self.base + self.size, self.size, data)?;
-        self.window = Some(Window::new(file)?);
+        // SAFETY: as the caller promises.
+        unsafe {
+            region.share(self.base, self.size, data)?;
+            region.share(self.base + self.size, self.size, data)?;
+            self.window = Some(Window::new(file)?);
+        }
         Ok(())
     }
 

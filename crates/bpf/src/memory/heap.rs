@@ -45,7 +45,7 @@ impl Region {
     }
 
     /// Gives the memory of these pages back to the host. The addresses of the pages are not reused.
-    pub fn release_pages(&self, addr: u64, size: u64) {
+    pub(crate) fn release_pages(&self, addr: u64, size: u64) {
         let size = size.max(1).next_multiple_of(PAGE);
         self.discard(addr, size);
         self.memory.uncharge(Use::Maps, size);
@@ -111,7 +111,7 @@ impl Region {
         Some(())
     }
 
-    /// Frees an object that `alloc` returned. Panics if there is no such object at `addr`. A caller
+    /// Frees an object that `alloc` returned. Panics unless an object starts at `addr`. A caller
     /// must therefore check the address if it comes from a policy.
     pub fn free(&self, addr: u64) {
         if let Some(freed) = &mut *self.freed.borrow_mut() {
@@ -124,9 +124,18 @@ impl Region {
             heap.large_free.entry(size).or_default().push(addr);
             return;
         }
-        let class = heap.class[((addr - self.base) / CHUNK) as usize];
-        assert!(class != 0, "free of {addr:#x}, which was not allocated");
-        heap.free[class as usize - 1].push(addr);
+        let offset = addr.wrapping_sub(self.base);
+        let class = heap
+            .class
+            .get((offset / CHUNK) as usize)
+            .map_or(0, |&class| usize::from(class));
+        // A later `alloc` clears the whole object. If the address lay inside of an object, `alloc`
+        // could write beyond the end of the chunk.
+        assert!(
+            class != 0 && ((offset % CHUNK) as u32).is_multiple_of(CLASSES[class - 1] as u32),
+            "free of {addr:#x}, which was not allocated"
+        );
+        heap.free[class - 1].push(addr);
     }
 
     /// Starts recording the addresses of freed objects for [`Region::take_freed`].
@@ -171,6 +180,11 @@ impl Region {
     /// BPF programs.
     pub(crate) fn in_bpf_area(&self, addr: u64) -> bool {
         (self.base + BPF..self.base + BPF_END).contains(&addr)
+    }
+
+    /// Returns whether the address is the first one of an arena.
+    pub(crate) fn is_arena(&self, addr: u64) -> bool {
+        self.in_arenas(addr) && (addr - self.base - ARENAS).is_multiple_of(ARENA_SIZE)
     }
 
     /// Returns whether the address lies in an arena.

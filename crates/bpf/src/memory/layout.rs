@@ -54,6 +54,9 @@ pub(crate) const CLASSES: [u64; 19] = [
     16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768,
 ];
 
+/// Largest size of a small object. A larger object has its own pages.
+pub(crate) const LARGEST_CLASS: u64 = CLASSES[CLASSES.len() - 1];
+
 /// Returns whether the `size` bytes at `offset` lie within the `len` bytes at `start`.
 pub(super) fn within(offset: u64, size: u64, start: u64, len: u64) -> bool {
     offset >= start && offset - start < len && size <= len - (offset - start)

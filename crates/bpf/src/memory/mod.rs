@@ -55,7 +55,8 @@ pub use layout::{ARENA_SIZE, NULL_LIMIT, OWN_SHIFT, PAGE, REACH, SHIFT, SIZE};
 pub use limit::{DEFAULT_LIMIT, Memory, OutOfMemory, RECORD, Use};
 pub use owned::Owned;
 pub use region::{Bytes, Region};
-pub use share::{SharedFile, Window};
+pub use share::SharedFile;
+pub(crate) use share::Window;
 pub use slab::{ObjectType, Slab};
 
 #[cfg(test)]

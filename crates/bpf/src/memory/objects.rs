@@ -36,7 +36,7 @@ impl Region {
             let _ = self.writable.set(layout);
         }
         self.slabs.borrow_mut().push(layout);
-        Ok(Slab::new(layout, max))
+        Ok(Slab::new(self.id(), layout, max))
     }
 
     /// Returns whether a program may store to these bytes in kernel memory. The bytes must belong

@@ -19,7 +19,8 @@ impl<T> Owned<T> {
     ///
     /// # Safety
     /// The region contains a valid `T` at `addr` and lives longer than the owner. The object has no
-    /// other owner that is still used.
+    /// other owner that is still used, and nothing frees it while the owner is used: the next
+    /// [`Slab::alloc`](super::Slab::alloc) would clear it.
     pub unsafe fn new(region: &Region, addr: u64) -> Owned<T> {
         debug_assert!(region.contains(addr), "{addr:#x} is not in the region");
         Owned {

@@ -21,7 +21,7 @@ impl Region {
     }
 
     /// Frees an arena and its contents.
-    pub fn release_arena(&self, base: u64) {
+    pub(crate) fn release_arena(&self, base: u64) {
         let n = (base - self.base - ARENAS) / ARENA_SIZE;
         self.arenas.set(self.arenas.get() & !(1 << n));
         let first = (base - self.base) / PAGE;
@@ -33,7 +33,7 @@ impl Region {
     }
 
     /// Makes pages of an arena accessible and fills them with zeros.
-    pub fn commit_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
+    pub(crate) fn commit_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
         self.memory.charge(Use::Arenas, size)?;
         self.commit(addr, size)
             .inspect_err(|_| self.memory.uncharge(Use::Arenas, size))?;
@@ -41,7 +41,7 @@ impl Region {
     }
 
     /// Frees pages of an arena and their contents.
-    pub fn discard_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
+    pub(crate) fn discard_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
         self.discard_part(addr, size)?;
         self.memory.uncharge(Use::Arenas, size);
         Ok(())
@@ -68,7 +68,7 @@ impl Region {
     pub(super) fn discard(&self, addr: u64, size: u64) {
         self.unshare(addr, size);
         let protected = self.protect(addr, size, Access::None);
-        // SAFETY: the pages belong to this region.
+        // SAFETY: `protect` has checked that the pages belong to this region.
         unsafe { drop_contents(self.host::<u8>(addr) as u64, size as usize) };
         if protected.is_err() {
             self.mark(addr, size, Access::None);
@@ -76,8 +76,12 @@ impl Region {
     }
 
     /// Sets the access rights of pages. Fails if the host allows no more memory mappings or has no
-    /// memory left.
+    /// memory left. Panics if the pages do not lie in the region.
     pub(super) fn protect(&self, addr: u64, size: u64, access: Access) -> Result<(), OutOfMaps> {
+        assert!(
+            size <= SIZE && within(addr.wrapping_sub(self.base), size.next_multiple_of(PAGE), 0, SIZE),
+            "{size} bytes at {addr:#x} are not in the region"
+        );
         // SAFETY: the pages belong to this region.
         if !unsafe { protect(self.host::<u8>(addr) as u64, size as usize, access) } {
             return Err(OutOfMaps);

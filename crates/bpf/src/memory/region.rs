@@ -4,6 +4,7 @@
 
 use crate::error::Error;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::heap::Heap;
 use super::host::{Access, release, reserve_anywhere, reserve_at, want_huge_pages};
@@ -23,8 +24,12 @@ const SHORT: usize = 64;
 /// A copy of bytes of the region.
 pub type Bytes = SmallVec<[u8; SHORT]>;
 
+/// [`Region::id`] of the next region.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
 /// The address space of one simulated machine. It is not shared between threads.
 pub struct Region {
+    id: u64,
     pub(super) base: u64,
     /// Number that is added to an address in the region to get the host's address of the same
     /// memory.
@@ -63,6 +68,7 @@ impl Region {
             unsafe { release(host) }
         })?;
         let region = Region {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             lines,
             base,
             delta: host.wrapping_sub(base),
@@ -86,6 +92,13 @@ impl Region {
         zeros.map_err(|_| "the host has no memory left: is the process's memory limited (ulimit -v)?")?;
         region.lines.make_private(base + ZEROS, ZEROS_SIZE);
         Ok(region)
+    }
+
+    /// Returns a number that no other region in this process has, or ever had. Slabs and maps use
+    /// it to recognise their region. Addresses do not suffice: all regions have the same base.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Returns the first address of the region.

@@ -7,6 +7,7 @@
 
 use crate::error::Error;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::host::{Access, map_file, replace, replace_by_file, unmap};
 use super::layout::{ARENA_SIZE, ARENAS, BASE, BPF, NR_ARENAS, PAGE, within};
@@ -14,6 +15,14 @@ use super::limit::Use;
 use super::region::Region;
 
 /// A part of a file whose pages are shared.
+///
+/// Functions that map the part are unsafe, because the compiler assumes that nothing else changes
+/// the memory of this process. Their callers guarantee, for as long as the pages are in use:
+///
+/// - The file stays at least as long as its last mapped page. An access beyond the end of the file
+///   would raise SIGBUS.
+/// - Other processes write to the pages only while no thread of this process accesses the same
+///   bytes. The positions of a ring buffer, in its first two pages, are exempt: they are atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedFile {
     /// The file. It stays open as long as the pages are in use.
@@ -38,7 +47,10 @@ impl Region {
     ///
     /// # Errors
     /// The pages lie in a different area, or the host cannot map the file.
-    pub fn share(&self, addr: u64, size: u64, file: SharedFile) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// See [`SharedFile`].
+    pub unsafe fn share(&self, addr: u64, size: u64, file: SharedFile) -> Result<(), Error> {
         let size = size.max(1).next_multiple_of(PAGE);
         let end = ARENAS + NR_ARENAS * ARENA_SIZE;
         let own = within(addr.wrapping_sub(self.base), size, BPF, end - BPF);
@@ -90,7 +102,7 @@ impl Region {
 
 /// Two words in pages of a file: the positions of the consumer and the producer of a ring buffer,
 /// which lie at the beginning of two adjacent pages.
-pub struct Window {
+pub(crate) struct Window {
     host: u64,
 }
 
@@ -99,38 +111,41 @@ impl Window {
     ///
     /// # Errors
     /// The host cannot map the file.
-    pub fn new(file: SharedFile) -> Result<Window, Error> {
+    ///
+    /// # Safety
+    /// See [`SharedFile`].
+    pub unsafe fn new(file: SharedFile) -> Result<Window, Error> {
         let host = map_file(2 * PAGE, file);
         let host = host.ok_or_else(|| format!("the host cannot share memory: {}", std::io::Error::last_os_error()))?;
         Ok(Window { host })
     }
 
-    fn word(&self, page: u64) -> *mut u64 {
-        (self.host + page * PAGE) as *mut u64
+    /// Returns the word at the beginning of page 0 or 1. A process may access it at any time.
+    fn word(&self, page: u64) -> &AtomicU64 {
+        assert!(page < 2);
+        // SAFETY: the word is aligned and lies in a page that this value has mapped. This process
+        // accesses the page only through this function.
+        unsafe { AtomicU64::from_ptr((self.host + page * PAGE) as *mut u64) }
     }
 
     /// Returns the position of the consumer.
     pub fn consumer(&self) -> u64 {
-        // SAFETY: the word lies in a page that this value has mapped.
-        unsafe { self.word(0).read_volatile() }
+        self.word(0).load(Ordering::Acquire)
     }
 
     /// Returns the position of the producer.
     pub fn producer(&self) -> u64 {
-        // SAFETY: as in `consumer`.
-        unsafe { self.word(1).read_volatile() }
+        self.word(1).load(Ordering::Acquire)
     }
 
     /// Sets the position of the consumer.
     pub fn set_consumer(&self, position: u64) {
-        // SAFETY: as in `consumer`.
-        unsafe { self.word(0).write_volatile(position) }
+        self.word(0).store(position, Ordering::Release);
     }
 
     /// Sets the position of the producer.
     pub fn set_producer(&self, position: u64) {
-        // SAFETY: as in `consumer`.
-        unsafe { self.word(1).write_volatile(position) }
+        self.word(1).store(position, Ordering::Release);
     }
 }
 
@@ -165,15 +180,18 @@ mod tests {
         }
     }
 
+    fn share(region: &Region, addr: u64, size: u64, file: SharedFile) -> Result<(), Error> {
+        // SAFETY: the tests keep the file at its size, and write to it only between accesses.
+        unsafe { region.share(addr, size, file) }
+    }
+
     #[test]
     fn both_sides_see_stores_to_shared_pages() {
         let region = Region::new().expect("a region");
         let file = file();
         let addr = region.pages(PAGE).expect("memory");
         file.write_all_at(b"before", PAGE).expect("the file can be written");
-        region
-            .share(addr, PAGE, part(&file, 1))
-            .expect("the pages are a program's");
+        share(&region, addr, PAGE, part(&file, 1)).expect("the pages are a program's");
         assert_eq!(region.bytes(addr, 6).expect("accessible").as_slice(), b"before");
         region.write(addr + 8, b"after").expect("accessible");
         let mut bytes = [0; 5];
@@ -182,11 +200,11 @@ mod tests {
         region.release_pages(addr, PAGE);
         assert!(region.bytes(addr, 1).is_err(), "released pages are inaccessible");
         assert!(
-            region.share(region.base(), PAGE, part(&file, 1)).is_err(),
+            share(&region, region.base(), PAGE, part(&file, 1)).is_err(),
             "not memory of programs"
         );
         assert!(
-            region.share(region.base() + (90 << 30), PAGE, part(&file, 1)).is_err(),
+            share(&region, region.base() + (90 << 30), PAGE, part(&file, 1)).is_err(),
             "kernel memory"
         );
     }
@@ -200,9 +218,7 @@ mod tests {
         assert_eq!(next, Some(arena));
         assert_eq!(region.next_arena(1, 0), third, "one arena fewer is free");
         region.commit_arena(arena, 2 * PAGE).expect("memory");
-        region
-            .share(arena, 4 * PAGE, part(&file, 0))
-            .expect("the pages are a program's");
+        share(&region, arena, 4 * PAGE, part(&file, 0)).expect("the pages are a program's");
         // Panics if more is released than was charged.
         region.release_arena(arena);
         assert_eq!(region.arena(), Some(arena));

@@ -78,6 +78,8 @@ impl SlabLayout {
 /// An array of objects of one kind. The object that was freed last is reused first.
 #[derive(Debug)]
 pub struct Slab {
+    /// [`Region::id`] of the region that contains the slab.
+    region: u64,
     layout: SlabLayout,
     max: u64,
     /// Number of objects that were ever allocated. Object `next` is the first one that was never in
@@ -89,8 +91,9 @@ pub struct Slab {
 }
 
 impl Slab {
-    pub(super) fn new(layout: SlabLayout, max: u64) -> Slab {
+    pub(super) fn new(region: u64, layout: SlabLayout, max: u64) -> Slab {
         Slab {
+            region,
             layout,
             max,
             next: 0,
@@ -100,8 +103,9 @@ impl Slab {
     }
 
     /// Allocates an object, filled with zeros. Returns `None` if `max` objects are in use or the
-    /// host has no memory left.
+    /// host has no memory left. Panics if the slab belongs to a different region.
     pub fn alloc(&mut self, region: &Region) -> Option<u64> {
+        assert!(self.region == region.id(), "a slab is used with its own region");
         if let Some(index) = self.free.pop() {
             let addr = self.addr(u64::from(index));
             // SAFETY: the object was allocated before, so it is accessible, and it is free now.

@@ -112,3 +112,32 @@ fn slabs_recognise_their_objects() {
     slab.free(objects[1]);
     assert_eq!(slab.alloc(&region), Some(objects[1]));
 }
+
+#[test]
+#[should_panic(expected = "which was not allocated")]
+fn only_the_start_of_an_object_can_be_freed() {
+    let region = Region::new().unwrap();
+    let addr = region.alloc(32768).unwrap();
+    region.free(addr + 16);
+}
+
+#[test]
+#[should_panic(expected = "are not in the region")]
+fn pages_before_the_region_stay_as_they_are() {
+    let region = Region::new().unwrap();
+    let _ = region.discard_arena(region.base() - PAGE, PAGE);
+}
+
+#[test]
+#[should_panic(expected = "are not in the region")]
+fn pages_behind_the_region_stay_as_they_are() {
+    let region = Region::new().unwrap();
+    let _ = region.commit_arena(region.base() + SIZE - PAGE, 2 * PAGE);
+}
+
+#[test]
+#[should_panic(expected = "a slab is used with its own region")]
+fn a_slab_is_used_with_its_own_region() {
+    let (region, other) = (Region::new().unwrap(), Region::new().unwrap());
+    let _ = region.slab(&OBJECT, 100, 10).unwrap().alloc(&other);
+}

@@ -37,9 +37,9 @@ pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, 
 pub(crate) unsafe extern "C" fn after_call(cx: *mut Context, r0: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     // SAFETY: `cx` is the context of the running program, see `Entry`.
     unsafe {
-        let (cx, sanitizer) = split(cx);
-        let prov = sanitizer.after(cx, r0);
-        cx.charge(sanitizer.objects.take_work());
+        let (context, sanitizer) = split(cx);
+        let prov = sanitizer.after(context, r0);
+        Context::charge(cx, sanitizer.objects.take_work());
         prov.0
     }
 }

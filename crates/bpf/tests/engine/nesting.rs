@@ -2,10 +2,12 @@
 //! Tests of calls by the simulated machine: outermost and nested calls, and the state after a
 //! fault. Also tests maps as user space uses them.
 
+use std::rc::Rc;
+
 use bpf::engine::{ANY, Engine, Vm, World};
 use bpf::fault::FaultKind;
 use bpf::image::{Code, FUNC_BASE, MapDef};
-use bpf::map::kind;
+use bpf::map::{Map, kind};
 
 use crate::asm;
 use crate::world::{NR_CPUS, TestWorld, funcs, kfunc};
@@ -67,6 +69,51 @@ fn a_callback_takes_an_array_and_cannot_be_called_otherwise() {
         let fault = Vm::call_address(&mut world, FUNC_BASE, [0; 5]).unwrap_err();
         assert!(fault.message.contains("is not a function"), "{fault}");
     }
+}
+
+#[test]
+fn code_cannot_call_a_callback() {
+    for engine in ENGINES {
+        let mut world = TestWorld::new();
+        let mut program = asm::assemble("func main:\ncall turn\nexit\nfunc turn:\nr0 = 0\nexit")
+            .expect("the text is a valid program");
+        program.code.functions[1].is_callback = true;
+        let refused = world.load(program.code, &program.maps, program.types, engine);
+        let error = refused.expect_err("the code calls a callback").to_string();
+        assert!(error.contains("calls a callback"), "{error}");
+    }
+}
+
+#[test]
+fn a_nested_call_in_another_world_returns_to_the_first_one() {
+    for engine in ENGINES {
+        let mut world = TestWorld::new();
+        let text = "func main:\nr1 = func turn\ncall test_inner\nr6 = r0\ncall test_note\nr0 += r6\nexit\n\
+                    func turn:\ncall test_note\nexit";
+        load(&mut world, text, engine);
+        assert_eq!(Vm::call(&mut world, 0, [0; 5]).unwrap(), 2, "each log has one line");
+        assert_eq!(world.log, ["note"]);
+    }
+}
+
+#[test]
+fn a_running_program_is_not_dropped() {
+    for engine in ENGINES {
+        let mut world = TestWorld::new();
+        load(&mut world, "call test_drop\nexit", engine);
+        assert_eq!(Vm::call(&mut world, 0, [0; 5]).unwrap(), 1);
+    }
+}
+
+#[test]
+#[should_panic(expected = "the program is not replaced while its stack is in use")]
+fn a_program_is_not_replaced_while_its_stack_is_in_use() {
+    let mut world = TestWorld::new();
+    load(&mut world, "r0 = 0\nexit", Engine::Interpreter);
+    let _ = Vm::with_stack(&mut world, &[1], |world, _| {
+        load(world, "r0 = 0\nexit", Engine::Interpreter);
+        Ok(())
+    });
 }
 
 #[test]
@@ -262,7 +309,7 @@ fn calls_have_the_cost_set_by_the_world() {
             engine,
         )
         .unwrap();
-        world.vm = Some(vm);
+        world.vm = Some(Rc::new(vm));
         world.vm().set_contexts(ANY);
         Vm::call(&mut world, 0, [0; 5]).unwrap();
         assert_eq!(world.vm().cost(), 65);
@@ -381,4 +428,21 @@ fn a_bug_of_the_simulator_is_not_a_fault_of_the_policy() {
             "engine {engine}: {child:?}"
         );
     }
+}
+
+#[test]
+#[should_panic(expected = "a map is used with its own region")]
+fn a_hash_map_is_used_with_its_own_region() {
+    let [world, other] = [TestWorld::new(), TestWorld::new()];
+    let def = MapDef {
+        kind: kind::HASH,
+        key_size: 4,
+        value_size: 8,
+        max_entries: 1,
+        ..MapDef::default()
+    };
+    let map = Map::create(&def, &world.region, NR_CPUS).expect("the definition is valid");
+    map.update(&world.region, &[1; 4], &[0; 8], 0, 0)
+        .expect("the key is new");
+    let _ = map.lookup(&other.region, &[1; 4], 0);
 }

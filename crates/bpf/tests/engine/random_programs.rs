@@ -325,7 +325,7 @@ fn counted(world: &mut TestWorld, code: &Code, engine: Engine) -> (Vec<PathCount
         .load(code.clone(), &[], Default::default(), engine)
         .expect("the program can be loaded");
     world.vm().set_budget(3000);
-    world.vm().count_instructions().expect("the program can be counted");
+    world.vm_mut().count_instructions().expect("the program can be counted");
     assert_eq!(world.vm().why_interpreted(), None);
     // The second call begins with the state that the first one has left, for example after a fault.
     let before = world.vm().executed();

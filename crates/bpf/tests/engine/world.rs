@@ -2,6 +2,7 @@
 //! The simplest world (simulated machine) in which a program can run.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use bpf::engine::{ANY, Body, Engine, Func, Row, Vm, World};
@@ -27,7 +28,7 @@ static TASK: ObjectType = ObjectType {
 
 pub struct TestWorld {
     pub region: Rc<Region>,
-    pub vm: Option<Vm<TestWorld>>,
+    pub vm: Option<Rc<Vm<TestWorld>>>,
     /// Whether programs are loaded with the sanitizer.
     pub sanitized: bool,
     /// Address of 4 KiB of memory for programs.
@@ -53,7 +54,18 @@ impl TestWorld {
     }
 
     pub fn with(region: Region) -> TestWorld {
-        let region = Rc::new(region);
+        TestWorld::on(Rc::new(region))
+    }
+
+    /// Returns a second world with the region and the program of `other`.
+    pub fn sharing(other: &TestWorld) -> TestWorld {
+        TestWorld {
+            vm: other.vm.clone(),
+            ..TestWorld::on(Rc::clone(&other.region))
+        }
+    }
+
+    fn on(region: Rc<Region>) -> TestWorld {
         let memory = region.pages(4096).expect("the region has this memory");
         let mut tasks = region.slab(&TASK, 256, 16).expect("the region has room for the slab");
         let task = tasks.alloc(&region).expect("the slab has room for a task");
@@ -92,16 +104,22 @@ impl TestWorld {
             .map(|def| Map::create(def, &self.region, NR_CPUS))
             .collect::<Result<_, _>>()?;
         let region = self.region.clone();
-        self.vm = Some(match self.sanitized {
+        self.vm = Some(Rc::new(match self.sanitized {
             true => Vm::with_sanitizer(code, maps, types, &funcs(), region, engine, self.rules())?,
             false => Vm::new(code, maps, types, &funcs(), region, engine)?,
-        });
+        }));
         self.vm().set_contexts(HERE);
         Ok(())
     }
 }
 
 impl TestWorld {
+    /// Returns the program, which no other world shares.
+    pub fn vm_mut(&mut self) -> &mut Vm<TestWorld> {
+        let vm = self.vm.as_mut().expect("the test has loaded a program");
+        Rc::get_mut(vm).expect("no other world has the program")
+    }
+
     /// Returns the sanitizer's rules. They treat `memory` as a section of globals, and a
     /// task_struct as read-only.
     fn rules(&self) -> Rules {
@@ -167,6 +185,25 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
         kfunc(ANY, "u64 test_stack(void)", |_: &mut TestWorld| {
             let here = 0u8;
             std::hint::black_box(&raw const here) as u64
+        }),
+        // Calls the callback in a second world, which is gone when the call returns.
+        kfunc(
+            ANY,
+            "u64 test_inner(u64 callback)",
+            |w: &mut TestWorld, callback: u64| {
+                let mut inner = TestWorld::sharing(w);
+                Vm::call_address(&mut inner, callback, [0; 5])
+            },
+        ),
+        // Appends a line to the log and returns the number of lines.
+        kfunc(ANY, "u64 test_note(void)", |w: &mut TestWorld| {
+            w.log.push("note".into());
+            w.log.len() as u64
+        }),
+        // Returns whether the running program refuses to be dropped.
+        kfunc(ANY, "bool test_drop(void)", |w: &mut TestWorld| {
+            let vm = w.vm.take();
+            catch_unwind(AssertUnwindSafe(|| drop(vm))).is_err()
         }),
         kfunc(HERE, "u64 test_here(void)", |_: &mut TestWorld| 7u64),
         kfunc(ELSEWHERE, "u64 test_elsewhere(void)", |_: &mut TestWorld| 8u64),

@@ -148,7 +148,9 @@ impl Program {
         for (section, at) in sections {
             let found = image.sections.iter().find(|known| known.name == section);
             if let (Some(found), Some(file)) = (found, self.shared_part(at)) {
-                m.region().share(found.addr, found.size, file).map_err(Error::new)?;
+                // SAFETY: the file keeps its size. The program shares its pages as it does with a
+                // kernel, and does not run while the simulation uses them.
+                unsafe { m.region().share(found.addr, found.size, file) }.map_err(Error::new)?;
             }
         }
         let mut report = self.report.borrow_mut();
@@ -166,7 +168,8 @@ impl Program {
             let map = &self.bpf.maps[at];
             let linked = map.linked.as_deref().and_then(|name| m.ext().vm().map_by_name(name));
             if let (Some(linked), Some(file)) = (linked, self.shared_part(at)) {
-                linked.share(m.region(), file).map_err(Error::new)?;
+                // SAFETY: as above.
+                unsafe { linked.share(m.region(), file) }.map_err(Error::new)?;
             }
             for (key, value, flags) in std::mem::take(&mut self.bpf.maps[at].pending) {
                 self.update_linked(m, at, &key, &value, flags);

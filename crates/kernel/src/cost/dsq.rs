@@ -34,7 +34,8 @@ impl Machine {
         let visited = self.ext.dsqs.search_path(dsq, task);
         let (first, stride) = self.layout.task_spacing();
         let slots = visited.map(|task| task.slot().into());
-        let (levels, transfers) = self.region.lines().load_each(cpu, first, stride, slots);
+        // SAFETY: the slots are those of existing tasks, whose task_structs lie in the region.
+        let (levels, transfers) = unsafe { self.region.lines().load_each(cpu, first, stride, slots) };
         self.charge_here(levels * u64::from(self.spec.costs.dsq_level_ns) + transfers);
         self.charge_dsq_links(self.ext.dsqs.neighbours(task));
     }
@@ -64,7 +65,8 @@ impl Machine {
         let mut ns = u64::from(self.spec.costs.dsq_op_ns);
         for task in tasks {
             if task != IDLE {
-                ns += self.region.lines().store(cpu, self.layout.task_addr(task));
+                // SAFETY: the task_struct lies in the region.
+                ns += unsafe { self.region.lines().store(cpu, self.layout.task_addr(task)) };
             }
         }
         self.charge_here(ns);
@@ -113,7 +115,8 @@ mod tests {
         charged(m, cpu, |m| {
             // The waking CPU has the cache lines of the task.
             let addr = m.tasks[task].addr();
-            m.region.lines().transfer_to(m.this_cpu.nr(), addr);
+            // SAFETY: the task_struct lies in the region.
+            unsafe { m.region.lines().transfer_to(m.this_cpu.nr(), addr) };
             m.ext.dsqs.insert(dsq, task, position);
             m.charge_dsq_insert(dsq, task);
         })

@@ -275,7 +275,8 @@ impl Layout {
     /// Returns the masks `cpus_allowed` and `effective_cpus` of a cgroup's cpuset.
     pub(crate) fn cpuset_masks(&self, region: &Region, cgroup: u32) -> [Mask; 2] {
         let first = 2 * u64::from(self.cgroups.current[cgroup as usize]);
-        [first, first + 1].map(|mask| Mask::at(region, self.cgroups.cpuset_masks.addr(mask), self.nr_cpus))
+        // SAFETY: both masks were allocated together with the current object of the cgroup.
+        [first, first + 1].map(|mask| unsafe { Mask::at(region, self.cgroups.cpuset_masks.addr(mask), self.nr_cpus) })
     }
 
     pub(crate) fn css_set_addr(&self, cgroup: u32) -> u64 {

@@ -9,6 +9,11 @@ use bpf::memory::Region;
 
 /// A `struct cpumask` in the region, with one bit for each CPU. Each word is read and written
 /// separately, because masks may overlap and policies may change them between two accesses.
+///
+/// A mask is a copy of an address, which neither borrows the region nor knows when the object is
+/// freed. The indexes of words are checked only in builds with debug assertions, because the masks
+/// are read in every wake-up. This is sound only inside this crate, where each machine uses only
+/// its own masks and CPU numbers, so no other crate can get a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask {
     addr: u64,
@@ -18,8 +23,13 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Returns the mask at the address `addr`. It must be one of the simulated kernel's own masks.
-    pub(crate) fn at(region: &Region, addr: u64, nr_cpus: u32) -> Mask {
+    /// Returns the mask at the address `addr`.
+    ///
+    /// # Safety
+    /// While the mask or a copy of it is in use, `region` is alive and the memory at `addr` is
+    /// mapped for `nr_cpus` bits, rounded up to words. Only a mask in memory of the simulated kernel,
+    /// to which nobody has a reference, may be written.
+    pub(crate) unsafe fn at(region: &Region, addr: u64, nr_cpus: u32) -> Mask {
         Mask {
             addr,
             host: region.host::<u64>(addr) as u64,
@@ -28,33 +38,36 @@ impl Mask {
     }
 
     /// Returns the mask at an address that a policy has passed, after checking that the memory is
-    /// readable.
+    /// readable. The caller only reads the mask, and drops it before BPF code runs again.
     pub(crate) fn checked(region: &Region, addr: u64, nr_cpus: u32) -> Result<Mask, Fault> {
-        let mask = Mask::at(region, addr, nr_cpus);
-        region.check(addr, u64::from(mask.words()) * 8, false)?;
-        Ok(mask)
+        region.check(addr, u64::from(nr_cpus.div_ceil(64)) * 8, false)?;
+        // SAFETY: the memory was just checked. Pages are unmapped only when a program ends or frees
+        // them, and no program runs while a kfunc uses the mask.
+        Ok(unsafe { Mask::at(region, addr, nr_cpus) })
     }
 
-    pub fn addr(self) -> u64 {
+    pub(crate) fn addr(self) -> u64 {
         self.addr
     }
 
     /// Returns the number of 64-bit words.
-    pub fn words(self) -> u32 {
+    pub(crate) fn words(self) -> u32 {
         self.nr_cpus.div_ceil(64)
     }
 
     #[inline]
-    pub fn word(self, index: u32) -> u64 {
+    pub(crate) fn word(self, index: u32) -> u64 {
         debug_assert!(index < self.words());
-        // SAFETY: `at` and `checked` guarantee that the words of the mask are accessible.
+        // SAFETY: the words of the mask are mapped, see `at`. The index exists, because callers
+        // iterate over `words` or have the number of a CPU of the machine.
         unsafe { (self.host as *const u64).add(index as usize).read_unaligned() }
     }
 
     #[inline]
-    pub fn set_word(self, index: u32, value: u64) {
+    pub(crate) fn set_word(self, index: u32, value: u64) {
         debug_assert!(index < self.words());
-        // SAFETY: as in `word`. Only the kernel's own masks are written.
+        // SAFETY: as in `word`. Only masks of the simulated kernel are written, and nobody has a
+        // reference to their words.
         unsafe { (self.host as *mut u64).add(index as usize).write_unaligned(value) }
     }
 
@@ -74,18 +87,18 @@ impl Mask {
         self.set_word(cpu.nr() / 64, self.word(cpu.nr() / 64) & !(1 << (cpu.nr() % 64)));
     }
 
-    pub fn copy_from(self, words: &[u64]) {
+    pub(crate) fn copy_from(self, words: &[u64]) {
         for (index, &word) in words.iter().enumerate() {
             self.set_word(index as u32, word);
         }
     }
 
-    pub fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         (0..self.words()).all(|index| self.word(index) == 0)
     }
 
     /// Returns the number of CPUs in the mask (cpumask_weight()).
-    pub fn weight(self) -> u32 {
+    pub(crate) fn weight(self) -> u32 {
         (0..self.words()).map(|index| self.word(index).count_ones()).sum()
     }
 
@@ -124,7 +137,8 @@ mod tests {
     fn next_and_stays_in_both_masks() {
         let region = Region::new().unwrap();
         let new = |cpus: &[u32]| {
-            let mask = Mask::at(&region, region.alloc(24).unwrap(), 192);
+            // SAFETY: the mask has three words, and the region outlives it.
+            let mask = unsafe { Mask::at(&region, region.alloc(24).unwrap(), 192) };
             cpus.iter().for_each(|&cpu| mask.insert(cpu_id(cpu)));
             mask
         };

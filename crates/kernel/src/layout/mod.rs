@@ -17,7 +17,7 @@
 //! `mirror_*`).
 
 pub use crate::layout::cgroups::*;
-pub use crate::layout::mask::Mask;
+pub(crate) use crate::layout::mask::Mask;
 pub use crate::layout::object::WRITABLE;
 pub use crate::layout::ops::*;
 pub use crate::layout::runqueue::*;
@@ -89,12 +89,12 @@ pub struct Layout {
     pub cpufreq_cpu_data: u64,
     /// Number of references that the policy holds to each task, by TaskId.
     refs: Vec<u64>,
-    pub possible: Mask,
-    pub online: Mask,
+    pub(crate) possible: Mask,
+    pub(crate) online: Mask,
     /// The mask `cpu_none_mask`.
-    pub none: Mask,
+    pub(crate) none: Mask,
     /// The CPUs of each node (cpumask_of_node()).
-    pub nodes: Vec<Mask>,
+    pub(crate) nodes: Vec<Mask>,
 }
 
 /// Size in bytes of a CPU mask that is not part of another object. It is the maximum size in the
@@ -107,12 +107,12 @@ impl Layout {
     ///
     /// # Errors
     /// If there are too many CPUs or cgroups for the memory of the simulated kernel.
-    pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, Error> {
+    pub(crate) fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, Error> {
         let nr_cpus = spec.topology.nr_cpus();
         let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
         let mut masks = region.slab(&object::MASK, MASK_BYTES, 3 + spec.topology.nodes.len() as u64)?;
         let mut mask = |cpus: &CpuSet| {
-            let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
+            let mask = new_mask(&mut masks, region, nr_cpus);
             mask.copy_from(cpus.words());
             mask
         };
@@ -155,7 +155,7 @@ impl Layout {
         {
             let mut masks = region.slab(&object::MASK, MASK_BYTES, nr_cpus.into())?;
             for cpu in CpuSet::all(nr_cpus).iter() {
-                let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
+                let mask = new_mask(&mut masks, region, nr_cpus);
                 mask.insert(cpu);
                 layout.single.push(mask);
             }
@@ -199,9 +199,10 @@ impl Layout {
     }
 
     /// Initializes the idle task and the `rq` of a CPU.
-    fn lay_out_cpu(&self, region: &Region, cpu: CpuId) {
+    fn lay_out_cpu(&mut self, region: &Region, cpu: CpuId) {
         let idle_addr = self.idle.addr(cpu.into());
-        // SAFETY: both objects were just allocated, and each is borrowed once.
+        // SAFETY: both objects were just allocated, and `self`, which owns them, is borrowed
+        // exclusively.
         let (idle, rq) = unsafe {
             (
                 &mut *self.idle.host::<task_struct>(cpu.into()),
@@ -221,7 +222,8 @@ impl Layout {
         rq.cpu = cpu.nr() as i32;
         rq.online = 1;
         rq.scx.cpuperf_target = enums::SCX_CPUPERF_ONE as u32;
-        Mask::at(region, cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
+        // SAFETY: the task_struct ends with a mask for all CPUs, and `idle` is not used any more.
+        unsafe { Mask::at(region, cpus_mask(idle_addr), self.nr_cpus) }.insert(cpu);
     }
 
     /// Sets the fields that are equal in all tasks of the kernel itself.
@@ -248,9 +250,9 @@ impl Layout {
     ///
     /// It exists for policies that look up the current task while they are enabled. The simulator
     /// does not schedule it, and calls no ops.init_task() for it.
-    fn lay_out_enable_helper(&self, region: &Region) {
+    fn lay_out_enable_helper(&mut self, region: &Region) {
         let addr = self.enable_helper_addr();
-        // SAFETY: the object was just allocated, and is borrowed once.
+        // SAFETY: the object was just allocated, and `self`, which owns it, is borrowed exclusively.
         let task = unsafe { &mut *self.enable_helper.host::<task_struct>(0) };
         self.lay_out_kernel_task(task, addr, CpuId::BOOT);
         task.pid = ENABLE_HELPER_PID as i32;
@@ -262,7 +264,9 @@ impl Layout {
         task.normal_prio = 49;
         task.rt_priority = 50;
         set_comm(&mut task.comm, ENABLE_HELPER_COMM);
-        Mask::at(region, cpus_mask(addr), self.nr_cpus).copy_from(CpuSet::all(self.nr_cpus).words());
+        // SAFETY: as in `lay_out_cpu`.
+        let mask = unsafe { Mask::at(region, cpus_mask(addr), self.nr_cpus) };
+        mask.copy_from(CpuSet::all(self.nr_cpus).words());
     }
 
     /// Returns the address of the task_struct of the kernel thread that enables policies.
@@ -294,7 +298,11 @@ impl Layout {
     /// Creates the task_struct of a new task, and sets all fields that do not depend on the state
     /// of the task. `leader` is the first task of the task's process. `parent` is `None` if the
     /// workload itself starts the task.
-    pub(crate) fn new_task_struct(
+    ///
+    /// # Safety
+    /// `region` is the machine's region and outlives the owner. The slot `task` is new, or its
+    /// previous task is dead and its owner is not used any more.
+    pub(crate) unsafe fn new_task_struct(
         &mut self,
         region: &Region,
         task: TaskId,
@@ -307,7 +315,7 @@ impl Layout {
             assert_eq!(new, addr, "the task_structs of new slots are allocated in their order");
         }
         // SAFETY: the memory was allocated when the slot was first used, and zero is a valid value
-        // of every field. The previous task of the slot is dead, and nothing uses it any more.
+        // of every field. The caller guarantees that the object has no other owner that is used.
         let mut s = unsafe {
             region.host::<task_struct>(addr).write_bytes(0, 1);
             Owned::<task_struct>::new(region, addr)
@@ -408,11 +416,12 @@ impl Layout {
         self.idle.addr(cpu.into())
     }
 
-    /// Returns the scx_dispatch_q of the DSQ with this `Dsqs::slot`. Creates it if necessary.
+    /// Writes the id and length of the DSQ with this `Dsqs::slot` into its scx_dispatch_q. Creates
+    /// the object if necessary. Returns its address.
     ///
     /// # Errors
     /// The memory of the simulated kernel has no room for it.
-    pub(crate) fn dispatch_q(&mut self, region: &Region, slot: u32) -> Result<Owned<scx_dispatch_q>, Error> {
+    pub(crate) fn show_dispatch_q(&mut self, region: &Region, slot: u32, id: u64, nr: u32) -> Result<u64, Error> {
         let slab = match &mut self.dsqs {
             Some(slab) => slab,
             none => none.insert(region.slab(&object::DSQ, size_of::<scx_dispatch_q>() as u64, MAX_DSQS)?),
@@ -422,8 +431,13 @@ impl Layout {
             slab.alloc(region)
                 .ok_or("there are too many DSQs for the memory of the simulated kernel")?;
         }
-        // SAFETY: the object is allocated, and the caller drops it before the next one is created.
-        Ok(unsafe { Owned::new(region, slab.addr(index)) })
+        // SAFETY: the object is allocated, and no other reference to it exists. The fields are
+        // written one by one, so that the padding, which programs can read, keeps its value.
+        unsafe {
+            let dsq = &mut *slab.host::<scx_dispatch_q>(index);
+            (dsq.id, dsq.nr) = (id, nr);
+        }
+        Ok(slab.addr(index))
     }
 
     pub(crate) fn rq_addr(&self, cpu: CpuId) -> u64 {
@@ -454,6 +468,14 @@ pub(crate) fn set_comm(to: &mut [i8; 16], comm: &str) {
     for (to, byte) in to.iter_mut().zip(comm.bytes().take(15)) {
         *to = byte as i8;
     }
+}
+
+/// Allocates a mask without CPUs in a slab of `Layout::new`, whose objects have [`MASK_BYTES`].
+fn new_mask(slab: &mut Slab, region: &Region, nr_cpus: u32) -> Mask {
+    let addr = alloc(slab, region);
+    // SAFETY: the object was just allocated, and is never freed. The machine, which uses the mask,
+    // keeps the region alive.
+    unsafe { Mask::at(region, addr, nr_cpus) }
 }
 
 fn alloc(slab: &mut Slab, region: &Region) -> u64 {

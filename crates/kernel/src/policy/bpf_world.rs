@@ -210,18 +210,20 @@ impl World for Machine {
     }
 
     fn spin_lock(&mut self, lock: u64) -> Result<(), Fault> {
-        ops::settle(self);
+        ops::settle_any(self);
         if !self.locks.knows_bpf(lock) {
             self.region.memory().charge_record(Use::Queues)?;
         }
         // The cost of acquiring the lock already includes the transfer of its cache line.
-        self.region.lines().transfer_to(self.this_cpu.nr(), lock);
+        assert!(self.region.contains(lock), "{lock:#x} is not in the region");
+        // SAFETY: the address has just been checked.
+        unsafe { self.region.lines().transfer_to(self.this_cpu.nr(), lock) };
         self.lock(LockId::Bpf(lock));
         Ok(())
     }
 
     fn spin_unlock(&mut self, lock: u64) {
-        ops::settle(self);
+        ops::settle_any(self);
         self.unlock(LockId::Bpf(lock));
     }
 

@@ -38,6 +38,9 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
 ///
 /// # Errors
 /// If the profile does not fit the object, or if the policy fails while it is being enabled.
+///
+/// # Panics
+/// If the policy was opened for a different machine.
 pub fn attach(m: &mut Machine, image: &Image, policy: PreparedPolicy, profile: &Profile) -> Result<(), LoadError> {
     let cid = policy.cid;
     install_policy(m, image, policy, profile)?;
@@ -119,9 +122,10 @@ fn install_policy(m: &mut Machine, image: &Image, policy: PreparedPolicy, profil
 ///
 /// # Errors
 /// The exit record if the kernel would reject the policy, or if the policy failed while it was being
-/// enabled. It has then been removed.
+/// enabled. It has then been removed. A policy that is already enabled stays enabled.
 pub fn enable(m: &mut Machine, image: &Image, cid: bool, change: impl FnOnce(&mut OpsTable)) -> Result<(), LoadError> {
     let release = m.options.release;
+    ext::enable::check_disabled(m, m.ext.ops()).map_err(LoadError::Refused)?;
     let Some(policy) = m.ext.policy.as_mut() else {
         return Err(LoadError::Input(InputError::NotInstalled));
     };

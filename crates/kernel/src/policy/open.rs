@@ -19,6 +19,7 @@ use bpf::map::Map;
 use bpf::object::Object;
 use bpf::sanitizer::Finding;
 use profile::{Profile, Properties};
+use std::rc::Rc;
 
 /// Links and compiles an object. Afterwards its global variables are in memory, but none of its
 /// code has run.
@@ -219,8 +220,9 @@ fn build_policy(
     let maps = image.maps.iter().map(|def| Map::create(def, &m.region, m.nr_cpus()));
     let maps: Vec<Map> = maps.collect::<Result<_, _>>().map_err(refused)?;
     let funcs = kfuncs::table_of(&m.spec.costs, release);
-    let (code, types, region) = (image.code.clone(), image.types.clone(), m.region.clone());
-    let vm = match sanitizer {
+    let (code, types) = (image.code.clone(), image.types.clone());
+    let region = Rc::clone(&m.region);
+    let mut vm = match sanitizer {
         true => Vm::with_sanitizer(code, maps, types, &funcs, region, engine, rules(m, image)),
         false => Vm::new(code, maps, types, &funcs, region, engine),
     }
@@ -228,7 +230,12 @@ fn build_policy(
     if m.options.hotspots && !sanitizer {
         vm.count_instructions().map_err(refused)?;
     }
-    Ok(PreparedPolicy { vm, ops, cid })
+    Ok(PreparedPolicy {
+        vm,
+        region: Rc::clone(&m.region),
+        ops,
+        cid,
+    })
 }
 
 /// Returns the callback with this name in struct sched_ext_ops, or in sched_ext_ops_cid if `cid` is set.

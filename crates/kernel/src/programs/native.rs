@@ -9,6 +9,7 @@ use crate::sched::ext::enable::run_as_user;
 use crate::sched::tracepoint;
 use crate::simulation::cpuset::CpuSet;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
+use std::rc::Rc;
 use workload::{Op, Program, SchedPolicy, TaskSpec, Workload};
 
 pub use crate::programs::state::native::{Native, Turn as NativeTurn};
@@ -147,6 +148,21 @@ pub fn stop(m: &mut Machine) {
     m.stopped = true;
 }
 
+/// Calls a function of a program outside of this crate. The caller has numbers of tasks and CPUs,
+/// which a different machine may not have.
+///
+/// # Panics
+/// If the function replaces the machine.
+fn on_same_machine<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
+    let region = Rc::clone(&m.region);
+    let result = call(m);
+    assert!(
+        Rc::ptr_eq(&region, &m.region),
+        "a program has replaced the machine that calls it"
+    );
+    result
+}
+
 /// Handles the event that [`post`] has announced. Returns whether kernel code has begun that has to end.
 pub(crate) fn event(m: &mut Machine, cpu: CpuId) -> bool {
     m.native_posted = false;
@@ -154,7 +170,7 @@ pub(crate) fn event(m: &mut Machine, cpu: CpuId) -> bool {
         return false;
     };
     m.this_cpu = cpu;
-    let woken = program.event(m);
+    let woken = on_same_machine(m, |m| program.event(m));
     m.native = Some(program);
     let woken: Vec<TaskId> = woken.into_iter().filter_map(|pid| m.find_task(pid)).collect();
     if woken.is_empty() {
@@ -176,7 +192,7 @@ pub(crate) fn event(m: &mut Machine, cpu: CpuId) -> bool {
 pub(super) fn run(m: &mut Machine, task: TaskId) -> Option<Turn> {
     let pid = m.tasks[task].pid();
     let mut program = m.native.take()?;
-    let turn = program.run(m, pid);
+    let turn = on_same_machine(m, |m| program.run(m, pid));
     m.native = Some(program);
     let cursor = &mut m.tasks[task].program;
     cursor.stage = Stage::Start;

@@ -136,7 +136,9 @@ impl Machine {
             .and_then(|index| self.sync.created.get(&index).copied());
         let named_parent = named_parent.and_then(|pid| self.find_task(pid));
         let above = if parent == IDLE { named_parent } else { Some(parent) };
-        let mut task_struct = self.layout.new_task_struct(&self.region, id, leader, above);
+        // SAFETY: the slot is new or free. A slot is free only after its task is dead, and the new
+        // task replaces the dead one below, before any code reads the dead one.
+        let mut task_struct = unsafe { self.layout.new_task_struct(&self.region, id, leader, above) };
         task_struct.pid = pid as i32;
         task_struct.tgid = tgid as i32;
         task_struct.flags = self.noise.flags(index, &spec.comm) | layout::PF_FORKNOEXEC;

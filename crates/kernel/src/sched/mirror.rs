@@ -53,16 +53,20 @@ impl Machine {
 
     /// Returns the mask `p->cpus_mask` of a task, which contains its affinity.
     #[inline]
-    pub fn cpus_mask(&self, task: TaskId) -> Mask {
-        Mask::at(&self.region, cpus_mask(self.layout.task_addr(task)), self.nr_cpus())
+    pub(crate) fn cpus_mask(&self, task: TaskId) -> Mask {
+        let addr = cpus_mask(self.layout.task_addr(task));
+        // SAFETY: the slot of a task has a task_struct, which ends with a mask for all CPUs.
+        unsafe { Mask::at(&self.region, addr, self.nr_cpus()) }
     }
 
     /// Returns the mask to which `p->cpus_ptr` of a task points. It is the affinity, or only the
     /// task's CPU after a task with migration disabled was switched out.
     #[inline]
-    pub fn cpus_ptr(&self, task: TaskId) -> Mask {
+    pub(crate) fn cpus_ptr(&self, task: TaskId) -> Mask {
         let addr = self.tasks[task].task_struct.cpus_ptr as u64;
-        Mask::at(&self.region, addr, self.nr_cpus())
+        // SAFETY: policies cannot write the pointer, which points to the mask in the task_struct or
+        // to one of the masks of `Layout::cpumask_of`.
+        unsafe { Mask::at(&self.region, addr, self.nr_cpus()) }
     }
 
     /// Updates the `rq` of a CPU after the CPU has switched from `prev` to `next`.

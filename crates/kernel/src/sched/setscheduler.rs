@@ -128,7 +128,11 @@ impl Machine {
 
     /// Sets the affinity of the task with this pid, if there is one, on behalf of a user outside of
     /// the simulated workload. No simulated CPU is charged for this.
+    ///
+    /// # Panics
+    /// If `cpus` is a set of the CPUs of a machine with a different number of CPUs.
     pub fn sched_setaffinity(&mut self, pid: u32, cpus: CpuSet) {
+        assert_eq!(cpus.nr_cpus(), self.nr_cpus(), "the set is for a different machine");
         if let Some(task) = self.find_task(pid) {
             ext::enable::run_as_user(self, |m| m.set_cpus_allowed(task, cpus));
         }

@@ -52,6 +52,11 @@ impl CpuSet {
         set
     }
 
+    /// Returns the number of CPUs of the machine whose CPUs the set contains.
+    pub(crate) fn nr_cpus(&self) -> u32 {
+        self.nr_cpus
+    }
+
     pub fn words(&self) -> &[u64] {
         &self.words
     }

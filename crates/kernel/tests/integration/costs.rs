@@ -157,8 +157,11 @@ fn shared_cache_lines_come_from_the_kernels_node() {
             machine.region().lines(),
             machine.region().alloc(64).expect("the region has free memory"),
         );
-        lines.store(3, addr);
-        [2, 0, 1].map(|cpu| lines.load(cpu, addr))
+        // SAFETY: the address lies in the region to which the cache lines belong.
+        unsafe {
+            lines.store(3, addr);
+            [2, 0, 1].map(|cpu| lines.load(cpu, addr))
+        }
     };
     assert_eq!(reads(&spec), [100, 1000, 100]);
     spec.topology.kernel_node = Some(0);

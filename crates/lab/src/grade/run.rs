@@ -75,7 +75,7 @@ fn execute(scenario: &Scenario) -> Result<Result<Observed, String>, Stop> {
         }
     }
     running.end(&mut Tee::new().with(&mut watch));
-    let idle = running.machine.invariants.take().unwrap_or_default().idle_while_waiting;
+    let idle = running.machine.take_violations().idle_while_waiting;
     let result = running.outcome()?.result;
     if let Some(failure) = result.failure() {
         return Ok(Err(failure));

@@ -50,7 +50,7 @@ impl Running<'_> {
             seed: scenario.spec.seed,
             simulated_ns: machine.now,
             wall_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,
+            idle_while_waiting_ns: machine.idle_while_waiting_ns(),
             trace_hash: self.sinks.hash.value(),
             status: self.status(),
             exit: self.exit().map(results::exit_record),

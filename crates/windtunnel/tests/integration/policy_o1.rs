@@ -283,7 +283,7 @@ fn idle_cpus_pull_from_the_longest_queue() {
     let ran = Run::new("o1").machine(costly(4)).tasks(tasks).for_ms(100);
     assert_eq!(ran.counter("nr_idle_pulls"), 3);
     // After a few ticks, all CPUs have tasks.
-    assert!(ran.machine.checks.idle_while_waiting_ns < 3 * 3 * MS);
+    assert!(ran.machine.idle_while_waiting_ns() < 3 * 3 * MS);
     // If the last task of a CPU exits, the CPU pulls a task at once. It does not wait for the
     // timer.
     let tasks = Tasks::default()

@@ -354,6 +354,6 @@ fn check_no_cpu_idles(policy: &Tested, case: &Case) {
         let event = &record.event;
         matches!(event, Event::Wakeup { .. } | Event::Switch { .. } | Event::Phase { .. })
     });
-    let (idle, most) = (ran.machine.checks.idle_while_waiting_ns, 2000 * late.count() as u64);
+    let (idle, most) = (ran.machine.idle_while_waiting_ns(), 2000 * late.count() as u64);
     assert!(idle <= most, "{idle} ns idle while a task waits, more than {most}");
 }

@@ -96,7 +96,7 @@ fn no_cpu_idles_while_a_task_waits() {
         .for_ms(200);
     let idle: u64 = ran.machine.rqs().iter().map(|rq| rq.time.idle_ns).sum();
     assert!(idle < 4 * MS, "{idle}");
-    let waiting = ran.machine.checks.idle_while_waiting_ns;
+    let waiting = ran.machine.idle_while_waiting_ns();
     assert!(waiting < 4 * MS, "{waiting}");
 }
 

@@ -3,6 +3,50 @@
 
 use super::*;
 use crate::memory::Region;
+use std::ops::Deref;
+
+/// Cache lines whose functions check the addresses that they get.
+#[derive(Clone, Copy)]
+struct Checked<'a>(&'a Lines);
+
+impl Deref for Checked<'_> {
+    type Target = Lines;
+
+    fn deref(&self) -> &Lines {
+        self.0
+    }
+}
+
+impl Checked<'_> {
+    fn check(self, addr: u64) {
+        assert!(in_reach(self.region_base(), addr));
+    }
+
+    fn load(self, cpu: u32, addr: u64) -> u64 {
+        self.check(addr);
+        // SAFETY: the address has just been checked.
+        unsafe { self.0.load(cpu, addr) }
+    }
+
+    fn load_each(self, cpu: u32, base: u64, stride: u64, indexes: std::ops::Range<u64>) -> (u64, u64) {
+        indexes.clone().for_each(|index| self.check(base + index * stride));
+        // SAFETY: the addresses have just been checked.
+        unsafe { self.0.load_each(cpu, base, stride, indexes) }
+    }
+
+    fn store(self, cpu: u32, addr: u64) -> u64 {
+        self.check(addr);
+        // SAFETY: the address has just been checked.
+        unsafe { self.0.store(cpu, addr) }
+    }
+
+    fn store_two(self, cpu: u32, addr: u64) -> u64 {
+        self.check(addr);
+        self.check(addr + LINE);
+        // SAFETY: the addresses have just been checked.
+        unsafe { self.0.store_two(cpu, addr) }
+    }
+}
 
 /// Returns the caches of a machine with eight cores and two nodes. Each node has two last-level
 /// caches, and two cores share each of them.
@@ -23,7 +67,7 @@ fn eight() -> Vec<Cache> {
 fn a_transfer_costs_once_and_depends_on_the_distance() {
     let mut region = Region::new().unwrap();
     region.lines_mut().set_caches(eight());
-    let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
+    let (addr, lines) = (region.alloc(64).unwrap(), Checked(region.lines()));
     assert_eq!(lines.store(0, addr), 0, "the first access is free");
     assert_eq!(
         lines.store(0, addr + 63),
@@ -52,7 +96,7 @@ fn a_line_in_several_caches_comes_from_memory() {
         ..cache
     };
     region.lines_mut().set_caches(eight().into_iter().map(far).collect());
-    let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
+    let (addr, lines) = (region.alloc(64).unwrap(), Checked(region.lines()));
     lines.store(0, addr);
     assert_eq!(
         lines.load(1, addr),
@@ -84,7 +128,10 @@ fn an_evicted_line_comes_back_from_memory_or_another_cache() {
     };
     region.lines_mut().set_caches(eight());
     region.lines_mut().set_sets(eight().into_iter().map(sets).collect());
-    let (base, lines) = (region.alloc(16 * LINE).unwrap().next_multiple_of(LINE), region.lines());
+    let (base, lines) = (
+        region.alloc(16 * LINE).unwrap().next_multiple_of(LINE),
+        Checked(region.lines()),
+    );
     lines.add_competitors(Competitors {
         base,
         stride: 2 * LINE,
@@ -148,7 +195,10 @@ fn watched_transfers_cost_the_same_and_add_up() {
         if watched {
             region.lines_mut().watch_transfers();
         }
-        let (addr, lines) = (region.alloc(256).unwrap().next_multiple_of(LINE), region.lines());
+        let (addr, lines) = (
+            region.alloc(256).unwrap().next_multiple_of(LINE),
+            Checked(region.lines()),
+        );
         lines.register_values(addr, 24, 24, 5);
         let each = lines.load_each(2, addr, LINE, 0..2).1;
         let ns = each + lines.store(0, addr + 8) + lines.load(4, addr + 8) + lines.store_two(5, addr);
@@ -166,7 +216,7 @@ fn watched_transfers_cost_the_same_and_add_up() {
 fn private_lines_cost_nothing() {
     let mut region = Region::new().unwrap();
     region.lines_mut().set_caches(eight());
-    let (addr, lines) = (region.alloc(256).unwrap(), region.lines());
+    let (addr, lines) = (region.alloc(256).unwrap(), Checked(region.lines()));
     lines.make_private(addr, 128);
     for cpu in [0, 7, 3] {
         assert_eq!(lines.load(cpu, addr) + lines.store(cpu, addr + 64), 0);
@@ -178,6 +228,6 @@ fn private_lines_cost_nothing() {
 fn every_address_within_reach_has_a_word() {
     let region = Region::new().unwrap();
     for addr in [region.base() - REACH, region.base() + SIZE + REACH - 1] {
-        assert_eq!(region.lines().load(0, addr), 0);
+        assert_eq!(Checked(region.lines()).load(0, addr), 0);
     }
 }

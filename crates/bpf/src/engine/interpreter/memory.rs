@@ -47,7 +47,7 @@ pub(super) unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32,
                 false => context::store_line(cx, line, 0, 0, 0, 0),
             };
             if is_gap {
-                (*cx).count_gap(pc, addr);
+                Context::count_gap(cx, pc, addr);
                 return Place::Gap;
             }
             return Place::At(addr.wrapping_add((*cx).delta));

@@ -149,7 +149,8 @@ impl Machine {
     /// Charges the current CPU for reading the cache line at the address `addr`.
     #[inline]
     pub(crate) fn read_line(&mut self, addr: u64) {
-        let ns = self.region.lines().load(self.this_cpu.nr(), addr);
+        // SAFETY: callers pass addresses of kernel objects, which lie in the machine's region.
+        let ns = unsafe { self.region.lines().load(self.this_cpu.nr(), addr) };
         if ns > 0 {
             self.charge_here(ns);
         }
@@ -158,7 +159,8 @@ impl Machine {
     /// Charges the current CPU for writing to the cache line at the address `addr`.
     #[inline]
     pub(crate) fn write_line(&mut self, addr: u64) {
-        let ns = self.region.lines().store(self.this_cpu.nr(), addr);
+        // SAFETY: as in `read_line`.
+        let ns = unsafe { self.region.lines().store(self.this_cpu.nr(), addr) };
         if ns > 0 {
             self.charge_here(ns);
         }
@@ -169,7 +171,8 @@ impl Machine {
     #[inline(always)]
     pub(crate) fn write_task(&mut self, task: TaskId) {
         let addr = self.tasks[task].addr();
-        let ns = self.region.lines().store_two(self.this_cpu.nr(), addr);
+        // SAFETY: the task_struct lies in the region and is larger than two cache lines.
+        let ns = unsafe { self.region.lines().store_two(self.this_cpu.nr(), addr) };
         if ns > 0 {
             self.charge_here(ns);
         }

@@ -94,7 +94,7 @@ fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
     if m.ext.enforces_caps() {
         return keep_last_7_3(m, cpu, prev);
     }
-    if prev_queued && (m.ext.loaded().ops.flags & SCX_OPS_ENQ_LAST == 0 || m.ext.bypassing()) {
+    if prev_queued && (m.ext.ops_flags() & SCX_OPS_ENQ_LAST == 0 || m.ext.bypassing()) {
         m.ext.stats.dispatch_keep_last += 1;
         return Verdict::Prev;
     }
@@ -121,7 +121,7 @@ fn keep_last_7_3(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
         return Verdict::None;
     }
     sub::in_sched_of(m, prev, |m| {
-        let keeps = m.ext.loaded().ops.flags & SCX_OPS_ENQ_LAST == 0 || m.ext.bypassing();
+        let keeps = m.ext.ops_flags() & SCX_OPS_ENQ_LAST == 0 || m.ext.bypassing();
         m.ext.stats.dispatch_keep_last += i64::from(keeps);
         if keeps { Verdict::Prev } else { Verdict::None }
     })

@@ -300,11 +300,9 @@ fn record_change(m: &mut Machine, dsq: DsqRef, task: TaskId) {
 
 /// Updates `p->scx.dsq`, which the policy reads, and the DSQ that it points to.
 fn show_dsq(m: &mut Machine, dsq: DsqRef, task: TaskId) {
-    let addr = match m.layout.dispatch_q(&m.region, m.ext.dsqs.slot(dsq)) {
-        Ok(mut seen) => {
-            (seen.id, seen.nr) = (m.ext.dsqs.id(dsq), m.ext.dsqs.nr(dsq));
-            seen.addr()
-        }
+    let (slot, id, nr) = (m.ext.dsqs.slot(dsq), m.ext.dsqs.id(dsq), m.ext.dsqs.nr(dsq));
+    let addr = match m.layout.show_dispatch_q(&m.region, slot, id, nr) {
+        Ok(addr) => addr,
         Err(error) => {
             exit::error(m, error.to_string());
             return;

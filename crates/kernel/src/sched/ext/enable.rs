@@ -21,7 +21,7 @@ use crate::sched::deadline;
 use crate::sched::ext::state::core::{DirectDispatch, EnableState, Ending};
 use crate::sched::ext::state::entity::TaskState;
 use crate::sched::ext::state::exit_info::{Exit, ExitKind};
-use crate::sched::ext::state::ops_table::{Frame, PreparedPolicy};
+use crate::sched::ext::state::ops_table::{Frame, OpsTable, PreparedPolicy};
 use crate::sched::ext::state::rescue::RescueKnobs;
 use crate::sched::ext::state::scheds::SchedId;
 use crate::sched::ext::state::{cids, ops_table};
@@ -42,18 +42,27 @@ const GRACE_TICKS: u64 = 4;
 /// # Errors
 /// The exit record if the kernel would reject the policy. The policy is then not installed.
 pub(crate) fn install(m: &mut Machine, policy: PreparedPolicy, hooks: Tracing) -> Result<(), Box<Exit>> {
-    let PreparedPolicy { vm, ops, cid } = policy;
-    if m.ext.state != EnableState::Disabled {
-        let loaded = m.ext.ops().name();
-        let message = format!("another scheduler, \"{loaded}\", is loaded ({})", -EBUSY);
-        return Err(Exit::refusal(ops.name(), message, m.now));
-    }
+    let (vm, ops, cid) = policy.into_parts(m);
+    check_disabled(m, &ops)?;
     let arenas = vm.maps().iter().filter(|map| map.def().kind == kind::ARENA).count();
     if let Some(message) = cids::check_arenas(arenas).filter(|_| cid) {
         return Err(Exit::refusal(ops.name(), message, m.now));
     }
     m.ext.install(vm, ops, hooks);
     Ok(())
+}
+
+/// Checks that no policy is enabled, so that the policy with the callbacks `ops` can be.
+///
+/// # Errors
+/// The exit record if a policy is enabled.
+pub(crate) fn check_disabled(m: &Machine, ops: &OpsTable) -> Result<(), Box<Exit>> {
+    if m.ext.state == EnableState::Disabled {
+        return Ok(());
+    }
+    let loaded = m.ext.ops().name();
+    let message = format!("another scheduler, \"{loaded}\", is loaded ({})", -EBUSY);
+    Err(Exit::refusal(ops.name(), message, m.now))
 }
 
 /// Removes a policy that could not be enabled, regardless of the step that failed.

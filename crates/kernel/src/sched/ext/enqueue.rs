@@ -116,7 +116,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, mut enq
         direct_dispatch(m, cpu, task, enq_flags);
         return;
     }
-    let ops_flags = m.ext.loaded().ops.flags;
+    let ops_flags = m.ext.ops_flags();
     let t = &m.tasks[task];
     if ops_flags & SCX_OPS_ENQ_EXITING == 0 && t.flags() & PF_EXITING != 0 {
         m.ext.stats.enq_skip_exiting += 1;

@@ -28,7 +28,7 @@ pub(super) fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
         refuse_immed(m, dsq_id);
         return None;
     }
-    let always = m.ext.loaded().ops.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
+    let always = m.ext.ops_flags() & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
     Some(if always { enq_flags | SCX_ENQ_IMMED } else { enq_flags })
 }
 
@@ -128,7 +128,8 @@ fn invalid(m: &mut Machine, enq_flags: u64) {
 /// Records the running instruction as the one that inserts the task.
 #[inline(always)]
 pub(super) fn note_inserter(m: &mut Machine, task: TaskId) {
-    let pc = m.ext.loaded().vm.pc() as u32;
+    // SAFETY: a program of the loaded policy has called the kfunc that inserts the task.
+    let pc = unsafe { m.ext.loaded() }.vm.pc() as u32;
     m.tasks[task].ext.inserted_by = m.ext.frame.op.map(|op| (op, pc));
 }
 

@@ -94,7 +94,9 @@ fn call_nested<const N: usize>(
 /// `m.ext.frame` still has the values of this call.
 #[inline(always)]
 fn invoke<const N: usize>(m: &mut Machine, op: Callback, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
-    let function = m.ext.loaded().ops.functions[op as usize];
+    // SAFETY: the callers have found the callback in the table of the loaded policy (`has_op`,
+    // `ops`). Without a policy, the table is empty.
+    let function = unsafe { m.ext.loaded() }.ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "the policy does not define ops.{}()", op.name());
     // Sets the fields one by one, which is faster than a copy of the whole frame. Such a copy reads
     // several fields at once, shortly after each field was written separately. This stalls the CPU
@@ -229,18 +231,30 @@ pub(crate) fn run<R>(
 }
 
 /// Charges the current CPU for the BPF code that was executed since the last charge. Functions that
-/// need the exact time on this CPU, for example for locks and IPIs, call this first.
+/// need the exact time on this CPU, for example for locks and IPIs, call this first. They run only
+/// while a policy is loaded. Code that can run without a policy calls [`settle_any`].
 #[inline]
 pub(crate) fn settle(m: &mut Machine) {
-    if m.ext.loaded().vm.executed() != m.ext.settled_insns {
+    // SAFETY: the callers handle a task or a DSQ of the class, or a program has called them.
+    let policy = unsafe { m.ext.loaded() };
+    if policy.vm.executed() != m.ext.settled_insns {
         settle_with(m, 0);
+    }
+}
+
+/// Does the work of [`settle`] if a policy is loaded.
+#[inline]
+pub(crate) fn settle_any(m: &mut Machine) {
+    if m.ext.has_policy() {
+        settle(m);
     }
 }
 
 /// Charges the current CPU for the BPF code that was executed since the last charge, plus `ns`.
 #[inline]
 fn settle_with(m: &mut Machine, ns: u64) {
-    let vm = &m.ext.loaded().vm;
+    // SAFETY: as in `settle`.
+    let vm = &unsafe { m.ext.loaded() }.vm;
     let (executed, cost) = (vm.executed(), vm.cost());
     let insns = executed - m.ext.settled_insns;
     let ns = ns + cost - m.ext.settled_cost;

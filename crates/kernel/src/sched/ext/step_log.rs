@@ -109,6 +109,15 @@ fn policy(m: &Machine) -> String {
     }
 }
 
+/// Returns the numbers in the mask at an address. A mask of cids is in the arena of the policy, which
+/// can free it.
+fn mask_at(m: &Machine, addr: u64) -> String {
+    match Mask::checked(&m.region, addr, m.nr_cpus()) {
+        Ok(mask) => m.format_cpus(m.cpus().filter(|cpu| mask.contains(*cpu))),
+        Err(_) => "none".into(),
+    }
+}
+
 /// Returns the text of a call, or an empty text if the log does not show the call.
 pub(super) fn call<const N: usize>(m: &Machine, op: Callback, args: &[u64; N]) -> String {
     let shown = arguments(op);
@@ -127,22 +136,10 @@ pub(super) fn call<const N: usize>(m: &Machine, op: Callback, args: &[u64; N]) -
             ArgumentKind::Number => write!(text, " {label}={}", value as i32),
             ArgumentKind::Hex => write!(text, " {label}={value:#x}"),
             ArgumentKind::Bool => write!(text, " {label}={}", value & 1),
-            ArgumentKind::Cpus => {
-                let mask = Mask::at(&m.region, value, m.nr_cpus());
-                write!(
-                    text,
-                    " {label}={}",
-                    m.format_cpus(m.cpus().filter(|cpu| mask.contains(*cpu)))
-                )
-            }
+            ArgumentKind::Cpus => write!(text, " {label}={}", mask_at(m, value)),
             ArgumentKind::Cids => {
                 let bits = value + offset_of!(scx_cmask, bits) as u64;
-                let mask = Mask::at(&m.region, bits, m.nr_cpus());
-                write!(
-                    text,
-                    " {label}={}",
-                    m.format_cpus(m.cpus().filter(|cpu| mask.contains(*cpu)))
-                )
+                write!(text, " {label}={}", mask_at(m, bits))
             }
             ArgumentKind::Sub => {
                 let table = m

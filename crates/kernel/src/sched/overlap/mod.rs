@@ -82,7 +82,7 @@ impl Machine {
         if self.turns.is_some() {
             return Err(OverlapError::Turns);
         }
-        let policy = self.ext.policy.as_ref().ok_or(OverlapError::NoPolicy)?;
+        let policy = self.ext.policy.as_mut().ok_or(OverlapError::NoPolicy)?;
         policy.vm.overlap()?;
         self.overlap = Some(Box::new(Overlap::new(plan, self.nr_cpus())));
         self.locks.observed = true;
@@ -235,7 +235,8 @@ impl Machine {
         };
         if slot.execution.is_none() || slot.policy != policy {
             let end = stack.limit().get() as u64;
-            slot.execution = Some(self.ext.policy.as_ref()?.vm.execution(end).ok()?);
+            // SAFETY: the call runs on the stack that ends at `end`. `policy` identifies the VM.
+            slot.execution = Some(unsafe { self.ext.policy.as_ref()?.vm.execution(end).ok()? });
             slot.policy = policy;
         }
         slot.cpu = cpu;
@@ -270,14 +271,18 @@ impl Machine {
         let executed = slot.executed;
         overlap.running = Some(index);
         saved.switch(self);
-        self.ext.vm().switch(&mut execution);
+        // SAFETY: only the coroutine, on its own stack, runs the call of `execution`, and the VM has
+        // the state of this call meanwhile. No policy is removed while a handler is suspended
+        // (`Needs::All`), so `execution` belongs to this VM.
+        unsafe { self.ext.vm().switch(&mut execution) };
         if coroutine.started() {
             // The CPU has executed kernel code until now.
             self.rqs[cpu].free_at = self.rqs[cpu].free_at.max(self.now);
             self.ext.frame.nested += self.ext.vm().executed() - executed;
         }
         let done = coroutine.resume(()).as_return().is_some();
-        self.ext.vm().switch(&mut execution);
+        // SAFETY: as above. The coroutine does not run now.
+        unsafe { self.ext.vm().switch(&mut execution) };
         saved.switch(self);
         let executed = self.ext.vm().executed();
         let Some(overlap) = self.overlap.as_mut() else {
@@ -369,9 +374,7 @@ impl Machine {
         if self.overlap.as_ref().is_none_or(|overlap| overlap.running.is_none()) || is_free(self) {
             return true;
         }
-        if self.ext.has_policy() {
-            ops::settle(self);
-        }
+        ops::settle_any(self);
         if let Some(overlap) = &mut self.overlap {
             overlap.nr_waits += 1;
         }

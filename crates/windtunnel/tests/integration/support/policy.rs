@@ -12,6 +12,7 @@ use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
 use kernel::Machine;
+use kernel::task::Task;
 use machine::MachineSpec;
 use std::collections::BTreeSet;
 use trace::{Event, Record};
@@ -217,10 +218,10 @@ impl Run {
         if self.load_at > 0 {
             machine.advance(self.load_at, &mut records);
         }
-        for task in 0..machine.tasks().len() {
-            if self.migration_disabled.contains(&machine.tasks()[task].comm()) {
-                machine.tasks_mut()[task].task_struct.migration_disabled = 1;
-            }
+        let stay = |task: &&Task| self.migration_disabled.contains(&task.comm());
+        let stay: Vec<u32> = machine.tasks().iter().filter(stay).map(Task::pid).collect();
+        for pid in stay {
+            machine.set_migration_disabled(pid, 1);
         }
         let image = policy
             .as_ref()

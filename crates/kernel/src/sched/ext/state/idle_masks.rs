@@ -6,7 +6,7 @@ use crate::layout::{MASK_BYTES, Mask, object};
 use crate::simulation::id::CpuId;
 use crate::simulation::table::Id;
 use bpf::error::Error;
-use bpf::memory::Region;
+use bpf::memory::{Region, Slab};
 use machine::Topology;
 
 /// Idle CPUs of a node or of the machine. `cpu` contains all idle CPUs, `smt` only those whose
@@ -119,8 +119,14 @@ impl Idle {
         let stride = (u64::from(nr_cpus.div_ceil(64)) * 8).max(64);
         let mut idle_slab = region.slab(&object::MASK, MASK_BYTES, 2 + 2 * topology.nodes.len() as u64)?;
         let mut slab = region.slab(&object::MASK, stride, groups as u64)?;
-        let mut idle_mask = || Mask::at(region, idle_slab.alloc(region).expect("the slab has room"), nr_cpus);
-        let mut group_mask = || Mask::at(region, slab.alloc(region).expect("the slab has room"), nr_cpus);
+        let new_mask = |slab: &mut Slab| {
+            let addr = slab.alloc(region).expect("the slab has room");
+            // SAFETY: the object was just allocated, has a bit for each CPU, and is never freed. The
+            // machine, which uses the mask, keeps the region alive.
+            unsafe { Mask::at(region, addr, nr_cpus) }
+        };
+        let mut idle_mask = || new_mask(&mut idle_slab);
+        let mut group_mask = || new_mask(&mut slab);
         let distance = |a: usize, b: usize| topology.node_distances[a][b];
         let near = (0..topology.nodes.len()).map(|node| {
             let mut others: Vec<u32> = (0..topology.nodes.len() as u32)
@@ -162,12 +168,12 @@ impl Idle {
     }
 
     /// Returns the idle CPUs of a node, or of the machine for `None` (scx_bpf_get_idle_cpumask).
-    pub fn cpumask(&self, node: Option<u32>) -> Mask {
+    pub(crate) fn cpumask(&self, node: Option<u32>) -> Mask {
         self.node_masks(node).cpu
     }
 
     /// Returns the CPUs on fully idle cores, or all idle CPUs if SMT is not active.
-    pub fn smtmask(&self, node: Option<u32>) -> Mask {
+    pub(crate) fn smtmask(&self, node: Option<u32>) -> Mask {
         if self.smt_active {
             self.node_masks(node).smt
         } else {

@@ -183,14 +183,26 @@ impl Core {
         self.policy.as_ref().map(|policy| &policy.vm).or(self.last_vm.as_ref())
     }
 
-    /// Returns the loaded policy without checking that a policy is loaded. Callers must know that a
-    /// policy is loaded, for example because its callback is running.
+    /// Returns the loaded policy without checking that a policy is loaded, because a context switch
+    /// needs the policy many times. Builds with debug assertions, and thus all tests, do check it.
+    ///
+    /// # Safety
+    /// A policy is loaded ([`Core::has_policy`]). This holds between [`Core::install`] and the
+    /// removal of the policy: while a program runs, and while the class has a task or a DSQ with
+    /// tasks.
     #[inline(always)]
-    pub(crate) fn loaded(&self) -> &LoadedPolicy {
+    pub(crate) unsafe fn loaded(&self) -> &LoadedPolicy {
         debug_assert!(self.policy.is_some(), "no policy is loaded");
-        // SAFETY: callbacks run, and tasks and DSQs of the class exist, only between `install` and
-        // `remove_policy`.
+        // SAFETY: see above.
         unsafe { self.policy.as_ref().unwrap_unchecked() }
+    }
+
+    /// Returns the flags SCX_OPS_* of the policy that schedules the tasks of the class. Only code
+    /// that handles such a task, or that a program has called, calls this.
+    #[inline(always)]
+    pub(crate) fn ops_flags(&self) -> u64 {
+        // SAFETY: the class has tasks, and programs run, only while a policy is loaded.
+        unsafe { self.loaded() }.ops.flags
     }
 
     /// Returns whether a tracing program is attached to the entry of a function.

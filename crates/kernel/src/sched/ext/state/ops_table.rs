@@ -7,6 +7,8 @@ pub use crate::layout::callbacks::{Callback, NR_OPS};
 use crate::machine::Machine;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
+use bpf::memory::Region;
+use std::rc::Rc;
 
 /// Value of `functions` for a callback that the policy does not define.
 pub(crate) const ABSENT: u32 = u32::MAX;
@@ -101,11 +103,33 @@ pub(crate) fn normal_ops() -> impl Iterator<Item = Callback> {
 }
 
 /// A policy that is ready to be loaded: its code and its callbacks.
+///
+/// Its code has been compiled for the memory of one machine, so no other machine can load it.
 pub struct PreparedPolicy {
-    pub vm: Vm<Machine>,
+    pub(crate) vm: Vm<Machine>,
+    pub(crate) region: Rc<Region>,
     pub ops: OpsTable,
     /// Whether the policy is defined with a struct sched_ext_ops_cid.
     pub cid: bool,
+}
+
+impl PreparedPolicy {
+    /// Returns the code and maps of the policy.
+    pub fn vm(&self) -> &Vm<Machine> {
+        &self.vm
+    }
+
+    /// Returns the parts of the policy: its code, its callbacks, and whether it uses cids.
+    ///
+    /// # Panics
+    /// If the policy was opened for a different machine.
+    pub(crate) fn into_parts(self, m: &Machine) -> (Vm<Machine>, OpsTable, bool) {
+        assert!(
+            Rc::ptr_eq(&self.region, &m.region),
+            "the policy was opened for a different machine"
+        );
+        (self.vm, self.ops, self.cid)
+    }
 }
 
 /// Number of calls of a callback, and number of instructions that these calls executed, without the

@@ -80,7 +80,7 @@ pub(crate) fn install(
     hooks: Tracing,
     cgroup: u32,
 ) -> Result<SchedId, Box<Exit>> {
-    let PreparedPolicy { vm, ops, cid } = policy;
+    let (vm, ops, cid) = policy.into_parts(m);
     let refuse = |m: &Machine, message: String| Exit::refusal(ops.name(), message, m.now);
     let parent = find_parent(m, cgroup).map_err(|error| refuse(m, error.to_string()))?;
     if !cid {

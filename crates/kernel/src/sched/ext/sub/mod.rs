@@ -50,7 +50,7 @@ pub(crate) fn in_sched_of<R>(m: &mut Machine, task: TaskId, f: impl FnOnce(&mut 
 
 #[cold]
 fn enter(m: &mut Machine, id: SchedId) -> (SchedId, Frame) {
-    settle(m);
+    ops::settle_any(m);
     let (outer, frame) = (m.ext.current_sched(), m.ext.frame);
     // The callbacks of the policies that are suspended meanwhile are not visible to this policy. The
     // lock of the runqueue remains held.
@@ -64,16 +64,9 @@ fn enter(m: &mut Machine, id: SchedId) -> (SchedId, Frame) {
 
 #[cold]
 fn leave(m: &mut Machine, outer: SchedId, frame: Frame) {
-    settle(m);
+    ops::settle_any(m);
     m.ext.switch_to(outer);
     m.ext.frame = frame;
-}
-
-/// Charges the current CPU for the code of the current policy, if a policy is loaded.
-fn settle(m: &mut Machine) {
-    if m.ext.has_policy() {
-        ops::settle(m);
-    }
 }
 
 /// Returns the policy that schedules the tasks of a cgroup (cgroup.scx_sched).

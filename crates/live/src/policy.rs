@@ -327,10 +327,9 @@ impl Source {
 
     fn not_loaded(&self, error: &libbpf_rs::Error) -> Failure {
         let messages = verifier::messages();
-        let log = std::env::temp_dir().join(format!("windtunnel-live-{}.log", self.name));
-        let where_log = match std::fs::write(&log, &messages) {
-            Ok(()) => format!("the full log: {}", log.display()),
-            Err(error) => format!("the full log could not be written to {}: {error}", log.display()),
+        let where_log = match verifier::write_log(&self.name, &messages) {
+            Ok(log) => format!("the full log: {}", log.display()),
+            Err(error) => format!("the full log could not be written: {error}"),
         };
         match verifier::rejection(&messages) {
             Some(found) => {

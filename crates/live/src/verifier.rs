@@ -3,7 +3,9 @@
 //! rejected, finds the source line in the messages.
 
 use libbpf_rs::{PrintLevel, libbpf_sys, set_print};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
@@ -97,6 +99,16 @@ pub fn effort(object: &libbpf_rs::Object) -> Vec<(String, u32)> {
         .collect();
     programs.sort_by_key(|(_, instructions)| std::cmp::Reverse(*instructions));
     programs
+}
+
+/// Writes the verifier's log of a policy to a new file, which stays. Its name is random, so no other
+/// user can put a link to a different file there.
+pub fn write_log(name: &str, messages: &str) -> io::Result<PathBuf> {
+    let prefix = format!("windtunnel-live-{name}-");
+    let mut file = tempfile::Builder::new().prefix(&prefix).suffix(".log").tempfile()?;
+    file.write_all(messages.as_bytes())?;
+    let (_, path) = file.keep()?;
+    Ok(path)
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use input::error::Error;
 use report::{Run, RunResult};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,12 +30,14 @@ const POLL: Duration = Duration::from_millis(20);
 /// The command cannot be executed or recorded, it fails, or it exceeds the limit.
 pub fn run(words: &[String], workload: &Workload, limit: u64, seed: u64) -> Result<Live, Error> {
     let begun = Instant::now();
-    let printed = finish(spawn(words)?, words, limit, &mut || Ok(()))?;
+    let (child, output) = spawn(words)?;
+    finish(child, &output, words, limit, &mut || Ok(()))?;
+    let printed = read_output(&output)?;
     let wall_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let mut recorder = Recorder::start(4 * windtunnel::live::BUFFER_KIB)?;
-    let child = spawn(words)?;
+    let (child, output) = spawn(words)?;
     let pid = child.id();
-    finish(child, words, limit, &mut || recorder.drain())?;
+    finish(child, &output, words, limit, &mut || recorder.drain())?;
     let Recorded { recording, lost } = recorder.stop()?;
     let (places, hz) = record::places()?;
     let tasks = Tasks::of(&recording.records, pid);
@@ -81,42 +84,49 @@ pub fn run(words: &[String], workload: &Workload, limit: u64, seed: u64) -> Resu
     })
 }
 
-fn spawn(words: &[String]) -> Result<Child, Error> {
+/// Starts the program. Returns it with the file that receives its output.
+fn spawn(words: &[String]) -> Result<(Child, File), Error> {
     let [program, arguments @ ..] = words else {
         return Err(Error::new("--program: the command is empty"));
     };
     // The output goes into a file. A pipe would have to be emptied while the program runs. schbench
-    // prints its results to standard error.
-    let path = output_path();
-    let failed = |error: std::io::Error| Error::io(&path, &error);
-    let file = File::create(&path).map_err(failed)?;
-    Command::new(program)
+    // prints its results to standard error. The file has no name, so no other user can replace it.
+    let output = tempfile::tempfile().map_err(output_error)?;
+    let child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(file.try_clone().map_err(failed)?)
-        .stderr(file)
+        .stdout(output.try_clone().map_err(output_error)?)
+        .stderr(output.try_clone().map_err(output_error)?)
         .spawn()
-        .map_err(|error| Error::new(format!("--program: {program}: {error}")))
+        .map_err(|error| Error::new(format!("--program: {program}: {error}")))?;
+    Ok((child, output))
 }
 
-/// Name of the file with the output of the running program.
-fn output_path() -> PathBuf {
-    std::env::temp_dir().join(format!("windtunnel-program-{}", std::process::id()))
+fn output_error(error: io::Error) -> Error {
+    Error::new(format!("--program: the file for the program's output: {error}"))
 }
 
-/// Waits until the program has ended, and calls `meanwhile` in intervals. Returns what the program
-/// printed.
+/// Reads the program's output without moving the position of the file, because a descendant of the
+/// program may still write there.
+fn read_output(output: &File) -> Result<String, Error> {
+    let length = output.metadata().map_err(output_error)?.len();
+    let mut printed = vec![0; length as usize];
+    output.read_exact_at(&mut printed, 0).map_err(output_error)?;
+    Ok(String::from_utf8_lossy(&printed).into_owned())
+}
+
+/// Waits until the program has ended, and calls `meanwhile` in intervals.
 fn finish(
     mut child: Child,
+    output: &File,
     words: &[String],
     limit: u64,
     meanwhile: &mut dyn FnMut() -> Result<(), Error>,
-) -> Result<String, Error> {
+) -> Result<(), Error> {
     let begun = Instant::now();
     let end = |child: &mut Child, error: Error| {
         let _ = child.kill();
         let _ = child.wait();
-        let _ = std::fs::remove_file(output_path());
         Err(error)
     };
     let status = loop {
@@ -137,13 +147,10 @@ fn finish(
         }
         thread::sleep(POLL);
     };
-    let path = output_path();
-    let printed = std::fs::read(&path).map_err(|error| Error::io(&path, &error))?;
-    let _ = std::fs::remove_file(&path);
-    let printed = String::from_utf8_lossy(&printed).into_owned();
     match status.success() {
-        true => Ok(printed),
+        true => Ok(()),
         false => {
+            let printed = read_output(output)?;
             let last = printed.lines().last().unwrap_or("it printed nothing");
             let message = format!("{}: {status}: {}", words.join(" "), trace::escape::line(last));
             Err(Error::new(message))
@@ -234,8 +241,9 @@ mod tests {
     fn commands_that_fail_or_take_too_long_are_errors() {
         let execute = |words: &[&str], limit| {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-            let child = spawn(&words)?;
-            finish(child, &words, limit, &mut || Ok(()))
+            let (child, output) = spawn(&words)?;
+            finish(child, &output, &words, limit, &mut || Ok(()))?;
+            read_output(&output)
         };
         assert_eq!(execute(&["echo", "7"], u64::MAX).expect("echo succeeds"), "7\n");
         let message = |words, limit| execute(words, limit).expect_err("the command fails").message;

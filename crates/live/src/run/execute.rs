@@ -216,13 +216,13 @@ impl<'w> Task<'w> {
                     }
                 }
                 Op::Io { bytes } => self.write_file(*bytes),
-                Op::Send { channel, bytes } => shared.objects.send(*channel, *bytes, &mut self.buffer),
+                Op::Send { channel, bytes } => shared.objects().send(*channel, *bytes, &mut self.buffer),
                 Op::Recv(channel) => {
-                    let woken = shared.objects.receive(*channel, &mut self.buffer);
+                    let woken = shared.objects().receive(*channel, &mut self.buffer);
                     self.waited(woken);
                 }
                 Op::Poll(channel) => {
-                    let woken = shared.objects.poll(*channel);
+                    let woken = shared.objects().poll(*channel);
                     self.waited(woken);
                 }
                 Op::Yield => thread::yield_now(),
@@ -267,7 +267,7 @@ impl<'w> Task<'w> {
                     }
                 }
                 other => {
-                    let woken = shared.objects.step(other);
+                    let woken = shared.objects().step(other);
                     self.waited(woken);
                 }
             }
@@ -313,10 +313,8 @@ impl<'w> Task<'w> {
     /// piece overwrites the previous one, so the file stays small however much the workload writes.
     fn write_file(&mut self, bytes: u64) {
         if self.file.is_none() {
-            let path = std::env::temp_dir().join(format!("windtunnel-live-{}", self.id.tid));
-            self.file = File::create(&path).ok();
-            // The file can still be used through its descriptor.
-            let _ = std::fs::remove_file(path);
+            // The file has no name, and can only be used through its descriptor.
+            self.file = tempfile::tempfile().ok();
         }
         for piece in pieces(bytes) {
             self.buffer.resize(self.buffer.len().max(piece), 0);

@@ -125,13 +125,15 @@ pub struct Shared {
     /// File descriptor of the memory. After exec, a program maps the memory again with it.
     pub fd: i32,
     head: *mut Head,
-    pub objects: Objects,
+    objects: Objects,
     entries: *mut Slot,
     wakeups: *mut AtomicU64,
 }
 
-// SAFETY: the memory behind the pointers contains only atomics and pthread objects, which other
-// processes use at the same time. It is mapped until the process ends.
+// SAFETY: the memory behind the pointers contains atomics and pthread objects, which other
+// processes use at the same time, and the descriptors of channels (`Ends`). `Objects::init` writes
+// these descriptors before `new` returns, and nothing changes them afterwards. The memory is mapped
+// until the process ends.
 unsafe impl Send for Shared {}
 // SAFETY: as for `Send`.
 unsafe impl std::marker::Sync for Shared {}
@@ -165,7 +167,8 @@ impl Shared {
         let fd = unsafe { libc::memfd_create(c"windtunnel".as_ptr(), 0) };
         // SAFETY: the memory is new, and `init` creates the objects of the workload in it.
         let shared = unsafe { Shared::attach(fd, workload) }?;
-        shared.objects.init(workload)?;
+        // SAFETY: the new memory is zeroed, and only this thread knows it.
+        unsafe { shared.objects.init(workload) }?;
         Ok(shared)
     }
 
@@ -202,16 +205,22 @@ impl Shared {
             )));
         }
         let memory: *mut u8 = memory.cast();
-        // SAFETY: the offsets are inside the mapping and aligned for their types.
+        // SAFETY: the offsets are inside the mapping and aligned for their types. The mapping is
+        // never removed. It contains the objects of this workload, or `new` creates them.
         unsafe {
             Ok(Shared {
                 fd,
                 head: memory.cast(),
-                objects: Objects::at(memory.add(objects).cast()),
+                objects: Objects::at(memory.add(objects).cast(), workload),
                 entries: memory.add(entries).cast(),
                 wakeups: memory.add(wakeups).cast(),
             })
         }
+    }
+
+    /// Returns the locks and channels for which the tasks wait.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
     }
 
     fn head(&self) -> &Head {

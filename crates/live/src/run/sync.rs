@@ -41,28 +41,72 @@ pub struct Object {
     woken_at: AtomicU64,
 }
 
-/// The resources of a workload, by id.
-#[derive(Clone, Copy)]
+/// Type of an object: the member of [`Sync`] that it uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Mutex,
+    Cond,
+    Barrier,
+    Semaphore,
+    Channel,
+}
+
+impl Kind {
+    fn new(resource: &Resource) -> Kind {
+        match resource {
+            Resource::Mutex { .. } => Kind::Mutex,
+            Resource::Cond { .. } => Kind::Cond,
+            Resource::Barrier { .. } => Kind::Barrier,
+            Resource::Semaphore { .. } | Resource::Suspend { .. } => Kind::Semaphore,
+            Resource::Channel { .. } => Kind::Channel,
+        }
+    }
+}
+
+/// The resources of a workload, by id. An operation does nothing if there is no object with its id,
+/// or if the object has a different type. [`Workload::check`] reports such operations.
 pub struct Objects {
     first: *mut Object,
+    /// Type of each object, by id.
+    kinds: Box<[Kind]>,
+}
+
+/// An initialised object.
+struct Found<'a, T> {
+    /// Its member of [`Sync`].
+    sync: *mut T,
+    woken_at: &'a AtomicU64,
 }
 
 impl Objects {
-    /// Creates the resources in zeroed memory at `first`. The memory must have room for all
-    /// resources of the workload.
-    pub fn at(first: *mut Object) -> Objects {
-        Objects { first }
+    /// Returns the resources of a workload, which are at `first`.
+    ///
+    /// # Safety
+    /// `first` is aligned for an [`Object`] and has room for all resources of the workload. The
+    /// memory stays mapped until the process ends. [`Objects::init`] has created the resources of
+    /// this workload in it, or the memory is zeroed and `init` follows before any other use.
+    pub unsafe fn at(first: *mut Object, workload: &Workload) -> Objects {
+        Objects {
+            first,
+            kinds: workload.resources.iter().map(Kind::new).collect(),
+        }
     }
 
     /// Initialises all resources.
     ///
     /// # Errors
     /// The kernel could not create a channel. The message names it.
-    pub fn init(self, workload: &Workload) -> Result<(), Error> {
-        for (id, resource) in workload.resources.iter().enumerate() {
-            let id = id as u32;
+    ///
+    /// # Safety
+    /// The memory is zeroed, no other process or thread uses it yet, and `workload` is the workload
+    /// that [`Objects::at`] has received.
+    pub unsafe fn init(&self, workload: &Workload) -> Result<(), Error> {
+        for (id, resource) in (0..).zip(&workload.resources) {
+            let Some(object) = self.object(id, Kind::new(resource)) else {
+                return Err(Error::new(format!("{}: this is a different workload", resource.name())));
+            };
             // SAFETY: the object is inside the mapping, and no other process uses it yet.
-            let sync = unsafe { &mut (*self.object(id)).sync };
+            let sync = unsafe { &mut (*object).sync };
             match resource {
                 Resource::Channel { name, capacity, kind } => {
                     let ends = Ends::open(workload, id, *kind, *capacity);
@@ -74,112 +118,113 @@ impl Objects {
         Ok(())
     }
 
-    fn object(self, id: u32) -> *mut Object {
-        // SAFETY: `id` is below the number of resources, because the workload has been checked.
-        unsafe { self.first.add(id as usize) }
+    /// Returns the address of the object `id`, if there is one of this type.
+    fn object(&self, id: u32, kind: Kind) -> Option<*mut Object> {
+        let is_known = self.kinds.get(id as usize) == Some(&kind);
+        // SAFETY: the memory has room for all objects, as `at` demands, and `id` is one of them.
+        is_known.then(|| unsafe { self.first.add(id as usize) })
     }
 
-    fn sync<T>(self, id: u32) -> *mut T {
-        // SAFETY: all members of the union have the union's address.
-        unsafe { (&raw mut (*self.object(id)).sync).cast() }
-    }
-
-    fn woken_at(self, id: u32) -> &'static AtomicU64 {
-        // SAFETY: the memory is mapped until the process ends.
-        unsafe { &(*self.object(id)).woken_at }
-    }
-
-    /// Stores the time at which the waiter of a channel or semaphore is woken. If there are several
-    /// wake-ups during one wait, the first one counts.
-    fn wake_one(self, id: u32) {
-        let woken_at = self.woken_at(id);
-        if woken_at.load(Ordering::Acquire) == WAITING {
-            let _ = woken_at.compare_exchange(WAITING, clock(), Ordering::AcqRel, Ordering::Relaxed);
+    /// Returns the object `id`, if there is one of this type. `T` is the type of its member.
+    fn find<T>(&self, id: u32, kind: Kind) -> Option<Found<'_, T>> {
+        let object = self.object(id, kind)?;
+        // SAFETY: the object is inside the mapping, which lasts until the process ends. All members
+        // of the union have the union's address. `woken_at` is only used as an atomic.
+        unsafe {
+            Some(Found {
+                sync: (&raw mut (*object).sync).cast(),
+                woken_at: &(*object).woken_at,
+            })
         }
     }
 
-    /// Waits for a channel or semaphore. Returns the time of the wake-up, if there was one.
-    fn wait_one(self, id: u32, wait: impl FnOnce()) -> Option<u64> {
-        self.woken_at(id).store(WAITING, Ordering::Release);
-        wait();
-        let at = self.woken_at(id).swap(0, Ordering::AcqRel);
-        (at > WAITING).then_some(at)
+    fn mutex(&self, id: u32) -> Option<Found<'_, libc::pthread_mutex_t>> {
+        self.find(id, Kind::Mutex)
     }
 
-    /// Calls `wait`, which waits for the objects `ids`. Several tasks can wait for such an object
-    /// at the same time. Returns the time of the last call that woke waiters, if this call was made
-    /// during the wait.
-    fn wait_all(self, ids: &[u32], wait: impl FnOnce() -> libc::c_int) -> Option<u64> {
-        let begun = clock();
-        let status = wait();
-        let at = ids.iter().map(|&id| self.woken_at(id).load(Ordering::Acquire)).max();
-        // The last task that arrives at a barrier does not wait.
-        at.filter(|&at| at >= begun && status != libc::PTHREAD_BARRIER_SERIAL_THREAD)
+    fn cond(&self, id: u32) -> Option<Found<'_, libc::pthread_cond_t>> {
+        self.find(id, Kind::Cond)
     }
 
-    fn wake_all(self, id: u32) {
-        self.woken_at(id).store(clock(), Ordering::Release);
+    fn barrier(&self, id: u32) -> Option<Found<'_, libc::pthread_barrier_t>> {
+        self.find(id, Kind::Barrier)
+    }
+
+    fn semaphore(&self, id: u32) -> Option<Found<'_, libc::sem_t>> {
+        self.find(id, Kind::Semaphore)
+    }
+
+    /// Returns the descriptors of a channel, with the channel itself.
+    fn channel(&self, id: u32) -> Option<(Ends, Found<'_, Option<Ends>>)> {
+        let channel = self.find::<Option<Ends>>(id, Kind::Channel)?;
+        // SAFETY: `init` has stored the descriptors before other processes existed, and they never
+        // change.
+        let ends = unsafe { *channel.sync };
+        Some((ends?, channel))
     }
 
     /// Executes an operation on a lock, condition variable, barrier or semaphore. If the task
     /// waited, returns the time of its wake-up.
-    pub fn step(self, op: &Op) -> Option<u64> {
-        // SAFETY: each object was initialised with the type that the workload defines, and as
-        // shared between processes.
+    pub fn step(&self, op: &Op) -> Option<u64> {
+        // SAFETY: the object of an operation has the type that the function expects, and `init` has
+        // initialised it as shared between processes. The check of the workload has found that a
+        // task holds the mutexes that it unlocks. The C library would change nothing but the object
+        // if the task did not hold it.
         unsafe {
             match *op {
                 Op::Lock(id) => {
-                    let mutex = self.sync(id);
-                    if libc::pthread_mutex_trylock(mutex) != 0 {
-                        return self.wait_all(&[id], || libc::pthread_mutex_lock(mutex));
+                    let mutex = self.mutex(id)?;
+                    if libc::pthread_mutex_trylock(mutex.sync) != 0 {
+                        return wait_all(&[mutex.woken_at], || libc::pthread_mutex_lock(mutex.sync));
                     }
                 }
                 Op::Unlock(id) => {
-                    self.wake_all(id);
-                    libc::pthread_mutex_unlock(self.sync(id));
+                    let mutex = self.mutex(id)?;
+                    mutex.wake_all();
+                    libc::pthread_mutex_unlock(mutex.sync);
                 }
-                Op::CondWait { cond, mutex } => return self.cond_wait(cond, mutex),
+                Op::CondWait { cond, mutex } => return cond_wait(&self.cond(cond)?, &self.mutex(mutex)?),
                 Op::Signal(id) => {
-                    self.wake_all(id);
-                    libc::pthread_cond_signal(self.sync(id));
+                    let cond = self.cond(id)?;
+                    cond.wake_all();
+                    libc::pthread_cond_signal(cond.sync);
                 }
                 Op::Broadcast(id) => {
-                    self.wake_all(id);
-                    libc::pthread_cond_broadcast(self.sync(id));
+                    let cond = self.cond(id)?;
+                    cond.wake_all();
+                    libc::pthread_cond_broadcast(cond.sync);
                 }
                 Op::Sync { cond, mutex } => {
-                    self.wake_all(cond);
-                    libc::pthread_cond_signal(self.sync(cond));
-                    return self.cond_wait(cond, mutex);
+                    let (cond, mutex) = (self.cond(cond)?, self.mutex(mutex)?);
+                    cond.wake_all();
+                    libc::pthread_cond_signal(cond.sync);
+                    return cond_wait(&cond, &mutex);
                 }
                 Op::Barrier(id) => {
-                    let barrier = self.sync(id);
-                    return self.wait_all(&[id], || {
-                        self.wake_all(id);
-                        libc::pthread_barrier_wait(barrier)
+                    let barrier = self.barrier(id)?;
+                    return wait_all(&[barrier.woken_at], || {
+                        barrier.wake_all();
+                        libc::pthread_barrier_wait(barrier.sync)
                     });
                 }
-                Op::SemPost(id) => self.post(id),
-                Op::SemWait(id) | Op::Suspend(id) => {
-                    let semaphore = self.sync(id);
-                    if libc::sem_trywait(semaphore) != 0 {
-                        return self.wait_one(id, || while libc::sem_wait(semaphore) != 0 {});
-                    }
-                }
+                Op::SemPost(id) => post(&self.semaphore(id)?),
+                Op::SemWait(id) | Op::Suspend(id) => return sem_wait(&self.semaphore(id)?),
                 Op::Relay { from, to } => {
-                    let woken = self.step(&Op::SemWait(from));
+                    let (from, to) = (self.semaphore(from)?, self.semaphore(to)?);
+                    let woken = sem_wait(&from);
                     let mut taken = 1;
-                    while libc::sem_trywait(self.sync(from)) == 0 {
+                    while libc::sem_trywait(from.sync) == 0 {
                         taken += 1;
                     }
-                    (0..taken).for_each(|_| self.post(to));
+                    (0..taken).for_each(|_| post(&to));
                     return woken;
                 }
                 Op::Resume(id) => {
+                    let semaphore = self.semaphore(id)?;
                     let mut value = 0;
-                    libc::sem_getvalue(self.sync(id), &mut value);
+                    libc::sem_getvalue(semaphore.sync, &mut value);
                     if value == 0 {
-                        self.post(id);
+                        post(&semaphore);
                     }
                 }
                 _ => {}
@@ -188,52 +233,92 @@ impl Objects {
         None
     }
 
-    fn cond_wait(self, cond: u32, mutex: u32) -> Option<u64> {
-        // To wait for the condition, the task releases the mutex. After the signal, it may have to
-        // wait for the mutex again.
-        self.wake_all(mutex);
-        // SAFETY: see `step`.
-        self.wait_all(&[cond, mutex], || unsafe {
-            libc::pthread_cond_wait(self.sync(cond), self.sync(mutex))
-        })
-    }
-
-    fn post(self, id: u32) {
-        self.wake_one(id);
-        // SAFETY: see `step`.
-        unsafe { libc::sem_post(self.sync(id)) };
-    }
-
-    fn ends(self, id: u32) -> Option<Ends> {
-        // SAFETY: `init` stored the descriptors of the channel, and they never change.
-        unsafe { (*self.object(id)).sync.ends }
-    }
-
     /// Writes a message.
-    pub fn send(self, channel: u32, bytes: u32, buffer: &mut Vec<u8>) {
-        if let Some(ends) = self.ends(channel) {
-            self.wake_one(channel);
+    pub fn send(&self, channel: u32, bytes: u32, buffer: &mut Vec<u8>) {
+        if let Some((ends, channel)) = self.channel(channel) {
+            channel.wake_one();
             ends.send(bytes, buffer);
         }
     }
 
     /// Waits until the channel has a message, which stays there. If the task waited, returns the
     /// time of its wake-up.
-    pub fn poll(self, channel: u32) -> Option<u64> {
-        let ends = self.ends(channel)?;
+    pub fn poll(&self, channel: u32) -> Option<u64> {
+        let (ends, channel) = self.channel(channel)?;
         if ends.poll(0) {
             return None;
         }
-        self.wait_one(channel, || while !ends.poll(-1) {})
+        channel.wait_one(|| while !ends.poll(-1) {})
     }
 
     /// Reads a message. If the task waited, returns the time of its wake-up.
-    pub fn receive(self, channel: u32, buffer: &mut Vec<u8>) -> Option<u64> {
-        let ends = self.ends(channel)?;
+    pub fn receive(&self, channel: u32, buffer: &mut Vec<u8>) -> Option<u64> {
+        let (ends, channel) = self.channel(channel)?;
         // A real receiver makes a single system call, so this function does not check first whether
         // there is a message.
-        self.wait_one(channel, || ends.receive(buffer))
+        channel.wait_one(|| ends.receive(buffer))
     }
+}
+
+impl<T> Found<'_, T> {
+    /// Stores the time at which the waiter of a channel or semaphore is woken. If there are several
+    /// wake-ups during one wait, the first one counts.
+    fn wake_one(&self) {
+        if self.woken_at.load(Ordering::Acquire) == WAITING {
+            let _ = self
+                .woken_at
+                .compare_exchange(WAITING, clock(), Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for a channel or semaphore. Returns the time of the wake-up, if there was one.
+    fn wait_one(&self, wait: impl FnOnce()) -> Option<u64> {
+        self.woken_at.store(WAITING, Ordering::Release);
+        wait();
+        let at = self.woken_at.swap(0, Ordering::AcqRel);
+        (at > WAITING).then_some(at)
+    }
+
+    fn wake_all(&self) {
+        self.woken_at.store(clock(), Ordering::Release);
+    }
+}
+
+/// Calls `wait`, which waits for the objects with these times of wake-ups. Several tasks can wait
+/// for such an object at the same time. Returns the time of the last call that woke waiters, if this
+/// call was made during the wait.
+fn wait_all(woken_at: &[&AtomicU64], wait: impl FnOnce() -> libc::c_int) -> Option<u64> {
+    let begun = clock();
+    let status = wait();
+    let at = woken_at.iter().map(|woken_at| woken_at.load(Ordering::Acquire)).max();
+    // The last task that arrives at a barrier does not wait.
+    at.filter(|&at| at >= begun && status != libc::PTHREAD_BARRIER_SERIAL_THREAD)
+}
+
+fn cond_wait(cond: &Found<libc::pthread_cond_t>, mutex: &Found<libc::pthread_mutex_t>) -> Option<u64> {
+    // To wait for the condition, the task releases the mutex. After the signal, it may have to
+    // wait for the mutex again.
+    mutex.wake_all();
+    // SAFETY: see `step`.
+    wait_all(&[cond.woken_at, mutex.woken_at], || unsafe {
+        libc::pthread_cond_wait(cond.sync, mutex.sync)
+    })
+}
+
+fn sem_wait(semaphore: &Found<libc::sem_t>) -> Option<u64> {
+    // SAFETY: see `step`.
+    unsafe {
+        if libc::sem_trywait(semaphore.sync) == 0 {
+            return None;
+        }
+        semaphore.wait_one(|| while libc::sem_wait(semaphore.sync) != 0 {})
+    }
+}
+
+fn post(semaphore: &Found<libc::sem_t>) {
+    semaphore.wake_one();
+    // SAFETY: see `step`.
+    unsafe { libc::sem_post(semaphore.sync) };
 }
 
 fn init(sync: &mut Sync, resource: &Resource) {
@@ -272,5 +357,57 @@ fn init(sync: &mut Sync, resource: &Resource) {
             }
             Resource::Channel { .. } => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shared::Shared;
+    use super::*;
+    use workload::Channel;
+
+    #[test]
+    fn an_operation_changes_no_object_of_a_different_type() {
+        let name = || "x".to_owned();
+        let workload = Workload {
+            resources: vec![
+                Resource::Mutex {
+                    name: name(),
+                    priority_inheritance: false,
+                },
+                Resource::Semaphore { name: name(), value: 1 },
+                Resource::Channel {
+                    name: name(),
+                    capacity: 4096,
+                    kind: Channel::Eventfd,
+                },
+            ],
+            ..Workload::default()
+        };
+        let shared = Shared::new(&workload).expect("the memory can be created");
+        let objects = shared.objects();
+        let mut buffer = Vec::new();
+        for id in [0, 1, 2, 3, u32::MAX] {
+            for op in [Op::Signal(id), Op::Broadcast(id), Op::Barrier(id)] {
+                assert_eq!(objects.step(&op), None, "{op:?}");
+            }
+            if id != 1 {
+                for op in [Op::SemPost(id), Op::SemWait(id), Op::Resume(id)] {
+                    assert_eq!(objects.step(&op), None, "{op:?}");
+                }
+            }
+            if id != 2 {
+                objects.send(id, 8, &mut buffer);
+                assert_eq!((objects.poll(id), objects.receive(id, &mut buffer)), (None, None));
+            }
+        }
+        let cond_wait = Op::CondWait { cond: 0, mutex: 0 };
+        assert_eq!(objects.step(&cond_wait), None);
+        // All objects still work, and no operation has to wait.
+        assert_eq!(objects.step(&Op::Lock(0)), None);
+        assert_eq!(objects.step(&Op::Unlock(0)), None);
+        assert_eq!(objects.step(&Op::SemWait(1)), None);
+        objects.send(2, 8, &mut buffer);
+        assert_eq!(objects.poll(2), None);
     }
 }

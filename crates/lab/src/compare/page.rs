@@ -51,8 +51,9 @@ fn attribution(why: &Attribution, a: &str, b: &str) -> Section {
     section("Where the difference comes from", &why.headline(), Body::Table(table))
 }
 
-/// Returns the page of a comparison on several machines and under several workloads.
-pub fn page_of_places(places: &[Place], notes: &[String]) -> String {
+/// Returns the page of a comparison on several machines and under several workloads. `notes` and
+/// `repeat` are as for [`page`].
+pub fn page_of_places(places: &[Place], notes: &[String], repeat: &str) -> String {
     let Some(first) = places.first() else {
         return written(&Written::default());
     };
@@ -83,6 +84,6 @@ pub fn page_of_places(places: &[Place], notes: &[String]) -> String {
             .chain(notes.iter().cloned())
             .collect(),
         sections: std::iter::once(scores).chain(why).collect(),
-        repeat: String::new(),
+        repeat: repeat.to_owned(),
     })
 }

@@ -7,9 +7,10 @@ use super::part::{KINDS, Part, PartKind};
 use input::duration;
 use input::error::Error;
 use kernel::Hold;
+use kernel::release::Release;
 use kernel::rng::Rng;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use workload::Workload;
 
 /// Largest number of characters of a token.
@@ -229,24 +230,41 @@ impl Case {
         }
     }
 
-    /// Returns a token that contains the case and the policy.
-    pub fn token(&self, policy: &str) -> String {
-        encode(json!([policy, self]).to_string().as_bytes())
+    /// Returns a token that contains the case, the policy and the release for which it is loaded.
+    pub fn token(&self, policy: &str, kernel: Release) -> String {
+        let release = (kernel != Release::default()).then(|| kernel.to_string());
+        let contents = Contents(policy.to_owned(), self.clone(), release);
+        encode(&serde_json::to_vec(&contents).unwrap_or_default())
     }
 
-    /// Returns the policy and the case of a token.
+    /// Returns the policy, the case and the release of a token.
     ///
     /// # Errors
     /// The text is no token of this command.
-    pub fn from_token(token: &str) -> Result<(String, Case), Error> {
+    pub fn from_token(token: &str) -> Result<(String, Case, Release), Error> {
         let wrong = || Error::new("--replay: this is no token of `windtunnel explore`").hint("copy the whole token");
         if token.len() > MAX_TOKEN {
             return Err(wrong());
         }
         let bytes = decode(token).ok_or_else(wrong)?;
-        serde_json::from_slice(&bytes).map_err(|_| wrong())
+        let Contents(policy, case, release) = serde_json::from_slice(&bytes).map_err(|_| wrong())?;
+        let kernel = release.map_or(Ok(Release::default()), |release| release.parse());
+        Ok((
+            policy,
+            case,
+            kernel.map_err(|error| Error::new(format!("--replay: {error}")))?,
+        ))
     }
 }
+
+/// The contents of a token: the policy, the case, and the release unless it is the default. Tokens
+/// from before the release was added have two elements.
+#[derive(Serialize, Deserialize)]
+struct Contents(
+    String,
+    Case,
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<String>,
+);
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -341,18 +359,33 @@ mod tests {
     }
 
     #[test]
-    fn a_token_contains_policy_and_case() {
+    fn a_token_contains_policy_case_and_release() {
         let case = space().case(1, 2);
-        let token = case.token("my policy.bpf.o");
+        for kernel in [Release::default(), Release::LINUX_7_3] {
+            let token = case.token("my policy.bpf.o", kernel);
+            assert_eq!(
+                Case::from_token(&token).expect("a token"),
+                ("my policy.bpf.o".to_owned(), case.clone(), kernel)
+            );
+        }
+    }
+
+    #[test]
+    fn a_token_without_a_release_means_the_default() {
+        let case = space().case(1, 2);
+        let token = encode(serde_json::json!(["fifo", case]).to_string().as_bytes());
         assert_eq!(
             Case::from_token(&token).expect("a token"),
-            ("my policy.bpf.o".to_owned(), case)
+            ("fifo".to_owned(), case.clone(), Release::default())
         );
+        let token = encode(serde_json::json!(["fifo", case, "5.4"]).to_string().as_bytes());
+        let error = Case::from_token(&token).expect_err("an unknown release").to_string();
+        assert!(error.contains("Linux 5.4 is not supported"), "{error}");
     }
 
     #[test]
     fn damaged_tokens_are_errors() {
-        let token = space().case(1, 2).token("fifo");
+        let token = space().case(1, 2).token("fifo", Release::LINUX_7_3);
         for text in [
             "",
             "x",
@@ -369,7 +402,7 @@ mod tests {
             let mut damaged = token.clone().into_bytes();
             damaged[at] = if damaged[at] == b'Q' { b'R' } else { b'Q' };
             // A changed digit may yield a different valid case, but never a panic.
-            if let Ok((_, case)) = Case::from_token(&String::from_utf8(damaged).expect("ASCII")) {
+            if let Ok((_, case, _)) = Case::from_token(&String::from_utf8(damaged).expect("ASCII")) {
                 let _ = case.workload();
             }
         }

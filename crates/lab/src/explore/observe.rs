@@ -9,6 +9,7 @@ use bpf::map::numbers::Number;
 use input::error::Error;
 use kernel::ext::ExitKind;
 use kernel::ext::ops::NAMES;
+use kernel::release::Release;
 use kernel::{Plan, Priorities, Race, RaceKind, Seen, Step};
 use runner::counters;
 use runner::inputs::Inputs;
@@ -94,19 +95,52 @@ impl Target {
         }
     }
 
-    /// Returns the description of the run of a case. `workload` takes the place of the case's own.
-    fn scenario(&self, case: &Case, workload: Option<Workload>) -> Result<Scenario, Error> {
-        let generated = workload.map_or_else(|| case.workload(), |workload| Ok(Some(workload)))?;
-        let mut spec = RunSpec {
+    /// Returns the command that repeats a case. The token contains the policy and the release, but
+    /// no other options.
+    pub fn replay(&self, case: &Case) -> String {
+        let token = case.token(&self.spec.policy, self.spec.kernel);
+        let mut words = vec![format!("windtunnel explore --replay {token}")];
+        words.extend(self.settings());
+        words.extend(self.races());
+        words.join(" ")
+    }
+
+    /// Returns the options with which a command gives the policy the same parameters and profiles.
+    pub fn settings(&self) -> Vec<String> {
+        let spec = RunSpec {
+            kernel: Release::default(),
+            ..self.spec.clone()
+        };
+        spec.options()
+    }
+
+    /// Returns the options with which `explore` reports the same kinds of races.
+    pub fn races(&self) -> Vec<String> {
+        let options = [(self.statistics, "--statistics"), (self.flags, "--flags")];
+        let options = options.into_iter().filter(|(is_set, _)| *is_set);
+        options.map(|(_, option)| option.to_owned()).collect()
+    }
+
+    /// Returns the description of a case's run under the workload `workload`.
+    pub fn spec(&self, case: &Case, workload: &str) -> RunSpec {
+        RunSpec {
             machine: Some(case.machine.clone()),
+            workload: workload.to_owned(),
             seed: case.seed,
             for_ns: Some(case.for_ns),
             engine: EngineChoice::Interpreter,
             ..self.spec.clone()
-        };
-        if let (Load::Named(workload), None) = (&case.load, &generated) {
-            spec.workload.clone_from(workload);
         }
+    }
+
+    /// Returns the run of a case. `workload` takes the place of the case's own.
+    fn scenario(&self, case: &Case, workload: Option<Workload>) -> Result<Scenario, Error> {
+        let generated = workload.map_or_else(|| case.workload(), |workload| Ok(Some(workload)))?;
+        let word = match (&case.load, &generated) {
+            (Load::Named(word), None) => word,
+            _ => &self.spec.workload,
+        };
+        let spec = self.spec(case, word);
         let mut scenario = self.inputs.resolve(&spec)?;
         if let Some(workload) = generated {
             scenario.workload = workload;
@@ -119,10 +153,7 @@ impl Target {
     /// # Errors
     /// The policy, the machine or the workload does not exist or cannot be used.
     pub fn observe(&self, case: &Case, record: bool) -> Result<Observed, Error> {
-        let token = case.token(&self.spec.policy);
-        repeat::with(format!("windtunnel explore --replay {token}"), || {
-            self.observe_workload(case, None, record)
-        })
+        repeat::with(self.replay(case), || self.observe_workload(case, None, record))
     }
 
     /// Returns whether a case without forced switches shows a finding even if each callback is
@@ -271,7 +302,7 @@ fn judge(running: &mut Running) -> Vec<Finding> {
         });
     }
     let machine = &mut running.machine;
-    let watched = machine.invariants.take().unwrap_or_default();
+    let watched = machine.take_violations();
     if let Some(first) = watched.starvation.first {
         findings.push(Finding::Stall {
             comm: first.comm,
@@ -384,7 +415,30 @@ pub fn named(op: Option<kernel::ext::Callback>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use super::*;
+
+    #[test]
+    fn the_command_that_repeats_a_case_has_the_options_of_its_target() {
+        let case = crate::explore::case::Space::default().case(1, 2);
+        let target = Target {
+            flags: true,
+            ..Target::new(RunSpec {
+                policy: "steal".to_owned(),
+                set: vec!["slice_ns=1000".to_owned()],
+                profile: vec!["steal.toml".to_owned()],
+                kernel: Release::LINUX_7_3,
+                ..RunSpec::default()
+            })
+        };
+        let command = target.replay(&case);
+        let words = command.strip_prefix("windtunnel explore --replay ");
+        let (token, options) = words.and_then(|words| words.split_once(' ')).expect("a token");
+        assert_eq!(options, "--set slice_ns=1000 --profile steal.toml --flags");
+        assert_eq!(
+            Case::from_token(token).expect("a token"),
+            ("steal".to_owned(), case, Release::LINUX_7_3)
+        );
+    }
 
     #[test]
     fn messages_about_different_tasks_have_the_same_words() {

@@ -132,8 +132,9 @@ impl<'a> Shrink<'a> {
     /// result is the first case in order, so it does not depend on the number of threads.
     fn first(&mut self, cases: Vec<Case>) -> Result<Option<usize>, Error> {
         let mut new: Vec<(usize, Case, String)> = Vec::new();
+        let target = self.target;
         for (index, case) in cases.into_iter().enumerate() {
-            let key = case.token("");
+            let key = case.token("", target.spec.kernel);
             let is_known = self.failed.contains(&key) || new.iter().any(|(_, _, other)| *other == key);
             if case != self.best && !is_known {
                 new.push((index, case, key));
@@ -143,7 +144,6 @@ impl<'a> Shrink<'a> {
             if self.is_over() {
                 return Ok(None);
             }
-            let target = self.target;
             let seen = parallel::run(batch, Some(self.threads), &|_, _| {}, |(_, case, _), _| {
                 target.observe(case, false)
             })?;

@@ -5,6 +5,7 @@ use super::case::{Case, Load};
 use super::observe::{Finding, Observed, callback, named, place, source};
 use bpf::engine::AccessKind;
 use bpf::image::Code;
+use kernel::release::Release;
 use kernel::{CpuId, Race, RaceKind, Seen, Step};
 use std::fmt::Write;
 use trace::escape;
@@ -103,8 +104,8 @@ fn race_text(race: &Race, code: &Code) -> String {
 }
 
 /// Returns a suite with one case, which fails as long as the policy has the defect. `object` is the
-/// name of the policy's object.
-pub fn suite(object: &str, case: &Case, finding: &Finding, code: &Code) -> String {
+/// name of the policy's object, which is loaded for the release `kernel`.
+pub fn suite(object: &str, kernel: Release, case: &Case, finding: &Finding, code: &Code) -> String {
     let about = self::finding(finding, code);
     let holds: String = case
         .holds
@@ -131,6 +132,9 @@ pub fn suite(object: &str, case: &Case, finding: &Finding, code: &Code) -> Strin
         ("steps", format!("[{}]", quoted(&step))),
     ] {
         let _ = writeln!(suite, "{key} = {value}");
+    }
+    if kernel != Release::default() {
+        let _ = writeln!(suite, "kernel = {}", quoted(&kernel.to_string()));
     }
     suite
 }

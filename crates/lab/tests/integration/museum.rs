@@ -63,7 +63,8 @@ fn check_with_seed(name: &str, seed: u64, is_expected: impl Fn(&Finding) -> bool
         .run()
         .unwrap_or_else(|error| panic!("{error}"));
     assert!(case.holds.len() <= found.case.holds.len());
-    let (_, repeated) = Case::from_token(&case.token(name)).expect("a token");
+    let token = case.token(name, broken.spec.kernel);
+    let (_, repeated, _) = Case::from_token(&token).expect("a token");
     let observed = broken.observe(&repeated, true).expect("the policy is loaded");
     let same = |finding: &&Finding| finding.same_as(&found.finding, &observed.code);
     let finding = observed.findings.iter().find(same);

@@ -57,10 +57,16 @@ impl RunSpec {
         if self.sanitize {
             words.push("--sanitize".to_owned());
         }
-        if self.no_costs || self.hz.is_some() {
-            let costs = if self.no_costs { " without costs" } else { "" };
-            let ticks = self.hz.map(|hz| format!(" at {hz} ticks per second"));
-            words.push(format!("# but{costs}{}", ticks.unwrap_or_default()));
+        // A comment, because these changes have no option.
+        let mut changes = Vec::new();
+        if self.no_costs {
+            changes.push("without costs".to_owned());
+        }
+        changes.extend(self.hz.map(|hz| format!("at {hz} ticks per second")));
+        let scaled = self.scaled.as_ref();
+        changes.extend(scaled.map(|(name, factor)| format!("with {name} {}", factor.name())));
+        if !changes.is_empty() {
+            words.push(format!("# but {}", changes.join(" ")));
         }
         words.join(" ")
     }

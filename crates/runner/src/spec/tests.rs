@@ -58,6 +58,11 @@ fn changes_that_have_no_option_are_a_comment_of_the_command_line() {
         spec.command("run")
             .ends_with(" --seed 1 --sanitize # but without costs at 100 ticks per second")
     );
+    let spec = RunSpec {
+        scaled: Some(("cache_line".to_owned(), Factor::Half)),
+        ..RunSpec::new("eevdf", "smp4", "mixed.json")
+    };
+    assert!(spec.command("run").ends_with(" --seed 1 # but with cache_line x0.5"));
 }
 
 #[test]

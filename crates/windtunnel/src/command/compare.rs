@@ -18,10 +18,12 @@ use runner::destination;
 use runner::exit::ExitStatus;
 use runner::inputs::Inputs;
 use runner::interrupt;
+use runner::quote::quote;
 use runner::scenario::Scenario;
 use runner::spec::{Phase, RunSpec, SIDES};
 use runner::{out, outln};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::PathBuf;
 use trace::escape;
@@ -178,11 +180,7 @@ impl Args {
         self.print(&sides, &comparison, &judged, &checks)?;
         if let Some(path) = &self.html {
             let notes = comparison.model_errors(checks.validation.as_ref());
-            let repeat = format!(
-                "{} --runs {}",
-                self.spec.command_for("compare", &sides, &SIDES),
-                self.runs
-            );
+            let repeat = self.command(&sides);
             let page = compare::page::page(&comparison, checks.attribution.as_ref(), &notes, &repeat);
             destination::write(path, page.as_bytes())?;
         }
@@ -221,13 +219,24 @@ impl Args {
         };
         // First, because a wrong name should be reported before anything runs.
         let mut runs = Vec::new();
+        let mut defaults = BTreeSet::new();
         for spec in &all {
             let Ok(pair) = <[_; 2]>::try_from(spec.for_policies(policies, &SIDES)?) else {
                 unreachable!("for_policies() returns one description for each policy");
             };
-            inputs.resolve(&pair[0])?;
+            let side = inputs.resolve(&pair[0])?;
+            if spec.machine.is_none() {
+                defaults.insert(side.spec.machine);
+            }
             runs.push(pair);
         }
+        let mut first = [inputs.resolve(&runs[0][0])?, inputs.resolve(&runs[0][1])?];
+        // A recording chooses its own machine by default, so one name cannot stand for the defaults
+        // of several workloads.
+        if defaults.len() > 1 {
+            first[0].spec.machine = None;
+        }
+        let repeat = self.command(&first);
         let bar = bar("compare");
         let number = runs.len() as u64;
         let mut places = Vec::new();
@@ -253,10 +262,10 @@ impl Args {
             });
         }
         bar.finish_and_clear();
-        self.print_places(&places, conditions)
+        self.print_places(&places, conditions, &repeat)
     }
 
-    fn print_places(&self, places: &[Place], conditions: &[Condition]) -> Result<ExitStatus, Error> {
+    fn print_places(&self, places: &[Place], conditions: &[Condition], repeat: &str) -> Result<ExitStatus, Error> {
         let judged = |place: &Place| -> Vec<(Condition, Option<Judgement>)> {
             let all = conditions.iter().cloned();
             all.map(|condition| {
@@ -308,9 +317,10 @@ impl Args {
             let surface = console::surface();
             console::styled(&places::table(places, surface));
             lines.iter().for_each(|line| out!("{}", surface.line(line, " ")));
+            outln!("repeat: {repeat}");
         }
         if let Some(path) = &self.html {
-            destination::write(path, compare::page::page_of_places(places, &lines).as_bytes())?;
+            destination::write(path, compare::page::page_of_places(places, &lines, repeat).as_bytes())?;
         }
         Ok(ExitStatus::from(u8::from(failed)))
     }
@@ -398,13 +408,24 @@ impl Args {
         for note in profiles::notes(sides, &SIDES) {
             outln!("{note}");
         }
-        let max_runs = self.max_runs.map(|max_runs| format!(" --max-runs {max_runs}"));
-        outln!(
-            "repeat: {} --runs {}{}",
-            self.spec.command_for("compare", sides, &SIDES),
-            self.runs,
-            max_runs.unwrap_or_default()
-        );
+        outln!("repeat: {}", self.command(sides));
         Ok(())
+    }
+
+    /// Returns the command line that repeats the comparison.
+    fn command(&self, sides: &[Scenario; 2]) -> String {
+        let mut words = vec![self.spec.command_for("compare", sides, &SIDES)];
+        let machines = self.and_machine.iter();
+        words.extend(machines.map(|machine| format!("--and-machine {}", quote(machine))));
+        let workloads = self.and_workload.iter();
+        words.extend(workloads.map(|workload| format!("--and-workload {}", quote(workload))));
+        words.push(format!("--runs {}", self.runs));
+        if let Some(max_runs) = self.max_runs {
+            words.push(format!("--max-runs {max_runs}"));
+            // The conditions determine how many pairs are simulated.
+            let conditions = self.fail_if.iter();
+            words.extend(conditions.map(|condition| format!("--fail-if {}", quote(condition))));
+        }
+        words.join(" ")
     }
 }

@@ -216,6 +216,48 @@ fn without_conditions_the_number_of_pairs_depends_on_the_score() {
     );
 }
 
+/// Returns the command line of an output that repeats it, without the program's name.
+fn repeat(stdout: &str) -> &str {
+    let command = stdout.lines().find_map(|line| line.strip_prefix("repeat: windtunnel "));
+    command.unwrap_or_else(|| panic!("no command in:\n{stdout}"))
+}
+
+#[test]
+fn a_page_has_the_command_that_repeats_the_comparison() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let html = folder.path().join("page.html");
+    let args = ["compare", "eevdf", "eevdf", "--for", "5ms", "--runs", "2"];
+    let more = ["--max-runs", "4", "--fail-if", "switches > 5%"];
+    let file = ["--html", html.to_str().expect("the path is UTF-8")];
+    let ran = windtunnel(&[&args[..], &RANDOM_LOAD, &more, &file].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let command = repeat(&ran.stdout);
+    assert!(
+        command.ends_with(" --runs 2 --max-runs 4 --fail-if 'switches > 5%'"),
+        "{command}"
+    );
+    let page = std::fs::read_to_string(&html).expect("the page was written");
+    let escaped = command.replace('>', "&gt;");
+    assert!(page.contains(command) || page.contains(&escaped), "{page}");
+}
+
+#[test]
+fn a_comparison_on_several_machines_names_the_command_that_repeats_it() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let html = folder.path().join("page.html");
+    let args = ["compare", "eevdf", "eevdf", "--for", "5ms", "--runs", "2"];
+    let and = ["--and-machine", "smp2", "--and-workload", "closed:n=3"];
+    let file = ["--html", html.to_str().expect("the path is UTF-8")];
+    let ran = windtunnel(&[&args[..], &RANDOM_LOAD, &and, &file].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let command = repeat(&ran.stdout);
+    let words: Vec<&str> = command.split(' ').collect();
+    let again = windtunnel(&words);
+    assert_eq!(again.stdout, ran.stdout, "{}", again.stderr);
+    let page = std::fs::read_to_string(&html).expect("the page was written");
+    assert!(page.contains(command), "{command}: {page}");
+}
+
 #[test]
 fn worse_is_a_longer_time_or_a_lower_rate() {
     let (fifo, percpu) = (path("policies/fifo.bpf.c"), path("policies/percpu.bpf.c"));

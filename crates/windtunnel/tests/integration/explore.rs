@@ -89,6 +89,48 @@ fn a_command_repeats_the_finding_below_which_it_stands() {
 }
 
 #[test]
+fn a_finding_is_repeated_for_the_release_of_its_run() {
+    let folder = tempfile::tempdir().expect("a directory");
+    // Only Linux 7.3 starts this policy.
+    let museum = format!("{}/../lab/tests/museum", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(format!("{museum}/ring.bpf.c")).expect("a file");
+    let include = format!("\"{museum}/museum.h\"\nextern int LINUX_KERNEL_VERSION __kconfig;");
+    let start = "return LINUX_KERNEL_VERSION < 0x70300 ? -22 : create_shared();";
+    let text = text
+        .replace("\"museum.h\"", &include)
+        .replace("return create_shared();", start);
+    let (source, object) = (folder.path().join("new.bpf.c"), folder.path().join("new.bpf.o"));
+    std::fs::write(&source, text).expect("a file");
+    clang::compile(&source, &["-g", "-Wall"], &object).unwrap_or_else(|error| panic!("{error}"));
+    let (object, out) = (object.display().to_string(), folder.path().join("found"));
+    let out = out.to_str().expect("the path is UTF-8");
+    let refused = windtunnel(&["explore", &object, "--runs", "1"]);
+    assert_eq!(refused.status, 2, "{}", refused.stdout);
+    let args = ["explore", &object, "--runs", "192", "--kernel", "7.3", "--out", out];
+    let ran = windtunnel(&args);
+    assert_eq!(ran.status, 1, "{}{}", ran.stdout, ran.stderr);
+    let first = ran.stdout.lines().next().unwrap_or_default();
+    let replayed = windtunnel(&["explore", "--replay", token(&ran.stdout)]);
+    assert!(replayed.stdout.starts_with(first), "{}", replayed.stderr);
+    // An option takes precedence over the token.
+    let refused = windtunnel(&["explore", "--replay", token(&ran.stdout), "--kernel", "7.2"]);
+    assert_eq!(refused.status, 2, "{}", refused.stdout);
+    let text = std::fs::read_to_string(format!("{out}/finding.txt")).expect("a file");
+    let command = text.lines().find_map(|line| line.strip_prefix("repeat: windtunnel "));
+    let words: Vec<&str> = command.expect("a command").split(' ').collect();
+    let repeated = windtunnel(&words);
+    assert!(repeated.stdout.starts_with(first), "{}", repeated.stderr);
+    let command = ran
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("test: windtunnel "));
+    let words: Vec<&str> = command.expect("a command").split(' ').collect();
+    let failed = windtunnel(&words);
+    assert_eq!(failed.status, 1, "{}{}", failed.stdout, failed.stderr);
+    assert!(failed.stdout.contains(": race: "), "{}", failed.stdout);
+}
+
+#[test]
 fn the_result_does_not_depend_on_the_number_of_threads() {
     let run = |threads| {
         let ran = windtunnel(&["explore", "mqs", "--runs", "32", "--no-shrink", "--threads", threads]);

@@ -110,9 +110,12 @@ pub struct Args {
     /// Parts of the profile that do not fit the object: an error, or left out without a warning
     #[arg(long, value_name = "FIT", value_enum, default_value_t)]
     profile_fit: Fit,
-    /// Linux release for which objects are loaded
-    #[arg(long, value_name = "RELEASE", default_value_t)]
-    kernel: Release,
+    // The default of a token is its own release, so the help names it as a text.
+    #[arg(long, value_name = "RELEASE", help = format!(
+        "Linux release for which objects are loaded [default: {}, or the release of the token]",
+        Release::default()
+    ))]
+    kernel: Option<Release>,
     /// Number of threads [default: one for each CPU of the host]
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
@@ -137,8 +140,8 @@ impl Args {
     pub fn run(self) -> Result<ExitStatus, Error> {
         interrupt::listen();
         if let Some(token) = &self.replay {
-            let (policy, case) = Case::from_token(token)?;
-            return self.replay(&policy, &case);
+            let (policy, case, kernel) = Case::from_token(token)?;
+            return self.replay(&policy, kernel, &case);
         }
         if self.step {
             return Err(Error::new(
@@ -151,9 +154,10 @@ impl Args {
             ));
         }
         let policy = self.policy.clone().unwrap_or_default();
-        let target = self.target(&policy);
+        let kernel = Release::default();
+        let target = self.target(&policy, kernel);
         if !self.hold.is_empty() {
-            return self.replay(&policy, &self.one_case());
+            return self.replay(&policy, kernel, &self.one_case());
         }
         let space = Space {
             machine: self.machine.clone(),
@@ -177,7 +181,7 @@ impl Args {
         };
         if let Some(old) = &self.against {
             let limits = Limits { all: true, ..limits };
-            let old = self.target(old);
+            let old = self.target(old, kernel);
             let before = progress(limits, |each| explore(&old, &space, self.seed, limits, each))?;
             let after = progress(limits, |each| explore(&target, &space, self.seed, limits, each))?;
             return report.print_difference([&old, &target], [&before, &after]);
@@ -186,13 +190,15 @@ impl Args {
         report.print(&target, &explored)
     }
 
-    fn target(&self, policy: &str) -> Target {
+    /// Returns the policy with the options of its runs. `kernel` is the release unless `--kernel`
+    /// names one.
+    fn target(&self, policy: &str, kernel: Release) -> Target {
         let spec = RunSpec {
             policy: policy.to_owned(),
             set: self.set.clone(),
             profile: self.profile.clone(),
             profile_fit: self.profile_fit,
-            kernel: self.kernel,
+            kernel: self.kernel.unwrap_or(kernel),
             ..RunSpec::default()
         };
         Target {
@@ -217,8 +223,8 @@ impl Args {
     }
 
     /// Repeats a case and lists the accesses around one of its findings.
-    fn replay(&self, policy: &str, case: &Case) -> Result<ExitStatus, Error> {
-        let observed = self.target(policy).observe(case, true)?;
+    fn replay(&self, policy: &str, kernel: Release, case: &Case) -> Result<ExitStatus, Error> {
+        let observed = self.target(policy, kernel).observe(case, true)?;
         let (number, nr) = (self.finding.map_or(1, NonZero::get), observed.findings.len());
         if number > nr.max(1) {
             return Err(Error::new(format!(

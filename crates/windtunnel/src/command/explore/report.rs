@@ -9,7 +9,6 @@ use lab::explore::observe::{Finding, Observed, STALL_NS, Target};
 use lab::explore::shrink::Shrink;
 use lab::explore::{Explored, Found, Limits, text};
 use runner::exit::ExitStatus;
-use runner::load::Fit;
 use runner::outln;
 use runner::quote::quote;
 use std::num::NonZero;
@@ -155,12 +154,11 @@ impl Report<'_> {
         if let (Some(folder), true) = (self.out, is_first) {
             write(folder, target, &case, finding, &observed)?;
         }
-        let token = case.token(&target.spec.policy);
         let which = match number {
             Some(number) if number > 0 => format!(" --finding {}", number + 1),
             _ => String::new(),
         };
-        outln!("replay: windtunnel explore --replay {token}{which}{}", settings(target));
+        outln!("replay: {}{which}", target.replay(&case));
         Ok(())
     }
 }
@@ -172,22 +170,6 @@ fn print_others(group: &[&Found]) {
         let s = if nr == 1 { "" } else { "s" };
         outln!("in the same functions: {nr} more pair{s} of lines (--pairs)");
     }
-}
-
-/// Returns the options with which a command gives the policy the same parameters and profiles, and
-/// reports the same races.
-fn settings(target: &Target) -> String {
-    let sets = target.spec.set.iter().map(|set| format!(" --set {}", quote(set)));
-    let profiles = target.spec.profile.iter();
-    let profiles = profiles.map(|file| format!(" --profile {}", quote(file)));
-    let options = [
-        (target.spec.profile_fit == Fit::Loose, " --profile-fit loose"),
-        (target.statistics, " --statistics"),
-        (target.flags, " --flags"),
-    ];
-    let options = options.into_iter().filter(|(is_set, _)| *is_set);
-    let options = options.map(|(_, option)| option.to_owned());
-    sets.chain(profiles).chain(options).collect()
 }
 
 /// Writes the files that repeat a case.
@@ -202,32 +184,21 @@ fn write(folder: &Path, target: &Target, case: &Case, finding: &Finding, observe
             path.display().to_string()
         }
     };
-    let holds = case.holds.iter().map(|(point, ns)| format!(" --hold {point}@{ns}ns"));
-    let holds: String = match case.holds.is_empty() {
+    let holds = case.holds.iter().map(|(point, ns)| format!("--hold {point}@{ns}ns"));
+    let holds: Vec<String> = match case.holds.is_empty() {
         // A hold at point 0, which no CPU reaches, makes the command execute one run.
-        true => " --hold 0@1ns".to_owned(),
+        true => vec!["--hold 0@1ns".to_owned()],
         false => holds.collect(),
     };
-    let command = format!(
-        "windtunnel explore {} --machine {} --workload {} --for {}ns --seed {}{holds}{}",
-        quote(&target.spec.policy),
-        quote(&case.machine),
-        quote(&workload),
-        case.for_ns,
-        case.seed,
-        settings(target)
-    );
-    let run = format!(
-        "\nwithout overlap: windtunnel run {} --machine {} --workload {} --for {}ns --seed {}{}",
-        quote(&target.spec.policy),
-        quote(&case.machine),
-        quote(&workload),
-        case.for_ns,
-        case.seed,
-        settings(target)
-    );
+    let spec = target.spec(case, &workload);
+    let command = [vec![spec.command("explore")], holds, target.races()]
+        .concat()
+        .join(" ");
     let is_sequential = target.needs_no_overlap(case, finding)?;
-    let run = if is_sequential { run } else { String::new() };
+    let run = match is_sequential {
+        true => format!("\nwithout overlap: {}", spec.command("run")),
+        false => String::new(),
+    };
     let path = folder.join("finding.txt");
     let text = format!("{}\nrepeat: {command}{run}\n", text::finding(finding, &observed.code));
     std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
@@ -240,9 +211,10 @@ fn write(folder: &Path, target: &Target, case: &Case, finding: &Finding, observe
     let name = object
         .file_name()
         .and_then(|name| name.to_str()?.strip_suffix(".bpf.o"));
-    if let (Some(name), true) = (name, settings(target).is_empty() && case.stall_ns == STALL_NS) {
+    let is_plain = target.settings().is_empty() && target.races().is_empty() && case.stall_ns == STALL_NS;
+    if let (Some(name), true) = (name, is_plain) {
         let path = folder.join("suite.toml");
-        let suite = text::suite(name, case, finding, &observed.code);
+        let suite = text::suite(name, target.spec.kernel, case, finding, &observed.code);
         std::fs::write(&path, suite).map_err(|error| failed(&path, error))?;
         let objects = object.parent().filter(|folder| !folder.as_os_str().is_empty());
         let objects = objects.unwrap_or(Path::new(".")).display().to_string();

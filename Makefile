@@ -40,7 +40,7 @@ test:
 	@scripts/setup.sh test
 	@scripts/check/test.sh
 
-## Check the licences, sources and versions of third-party crates (needs cargo-deny)
+## Check the licences, sources, versions and advisories of third-party crates (needs cargo-deny)
 deny:
 	@scripts/check/deny.sh
 

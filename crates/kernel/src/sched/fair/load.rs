@@ -311,7 +311,12 @@ impl Machine {
         let (old, new) = (self.cfs(from).avg.last_update(), self.cfs(to).avg.last_update());
         let e = &mut self.tasks[task].fair;
         e.decay_avg(old);
-        e.avg.begin(new);
+        if to >= GROUP && new == 0 {
+            // The queue has never been updated. In Linux, this time means that the averages are detached.
+            e.avg.detach();
+        } else {
+            e.avg.begin(new);
+        }
     }
 
     /// Updates the averages of a task to the time of its queue's last update, as if the task had

@@ -28,7 +28,7 @@ impl Mask {
     /// # Safety
     /// While the mask or a copy of it is in use, `region` is alive and the memory at `addr` is
     /// mapped for `nr_cpus` bits, rounded up to words. Only a mask in memory of the simulated kernel,
-    /// to which nobody has a reference, may be written.
+    /// to which there is no reference, may be written.
     pub(crate) unsafe fn at(region: &Region, addr: u64, nr_cpus: u32) -> Mask {
         Mask {
             addr,
@@ -66,7 +66,7 @@ impl Mask {
     #[inline]
     pub(crate) fn set_word(self, index: u32, value: u64) {
         debug_assert!(index < self.words());
-        // SAFETY: as in `word`. Only masks of the simulated kernel are written, and nobody has a
+        // SAFETY: as in `word`. Only masks of the simulated kernel are written, and there is no
         // reference to their words.
         unsafe { (self.host as *mut u64).add(index as usize).write_unaligned(value) }
     }

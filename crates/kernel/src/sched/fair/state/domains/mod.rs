@@ -224,7 +224,7 @@ pub struct Domains {
     pub(crate) asym: bool,
     /// The different capacities of online CPUs, greatest first, each with the CPUs that have it.
     pub(crate) capacities: Vec<(u64, CpuSet)>,
-    /// The same for all CPUs, also those that are offline (asym_cap_list).
+    /// The different capacities of all CPUs, also of those that are offline (asym_cap_list).
     pub(crate) all_capacities: Vec<(u64, CpuSet)>,
     /// CPUs on which all fair tasks have the policy SCHED_IDLE.
     pub(crate) idle_policy_cpus: CpuSet,

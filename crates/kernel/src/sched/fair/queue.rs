@@ -136,9 +136,7 @@ fn enqueue_entity(m: &mut Machine, cpu: CpuId, above: CfsRqId, id: EntityId, fla
             m.check_enqueue_throttle(above);
         }
         m.task_groups.add_leaf(above);
-        if m.task_groups.limited {
-            m.start_pelt_clock(above);
-        }
+        m.start_pelt_clock(above);
     }
 }
 

@@ -199,17 +199,12 @@ impl TaskGroups {
     /// Returns whether neither a group's queue nor those of its children have any load left
     /// (cfs_rq_is_decayed).
     pub(crate) fn is_decayed(&self, id: CfsRqId) -> bool {
-        let GroupRq {
-            cfs,
-            tg_load_avg_contrib,
-            ..
-        } = self.rq(id);
-        let child = || {
-            self.leaves[self.cpu(id)]
-                .before(id)
-                .filter(|&before| self.above(before) == Some(id))
-        };
-        cfs.load == 0 && !cfs.avg.decays() && child().is_none() && *tg_load_avg_contrib == 0
+        let rq = self.rq(id);
+        if rq.cfs.load > 0 || rq.cfs.avg.decays() || rq.tg_load_avg_contrib > 0 {
+            return false;
+        }
+        let before = self.leaves[self.cpu(id)].before(id);
+        before.is_none_or(|before| self.above(before) != Some(id))
     }
 
     /// Returns whether `group` is the group `above` or one of its descendants.
